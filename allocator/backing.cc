@@ -27,6 +27,7 @@ bool borrows(Wait wait) { return wait == Wait::kBehind || wait == Wait::kBehindN
 
 Backing::~Backing() {
   waiting_calls_ = WaitingCalls::kNone;  // there is nobody to try again
+  mapping_may_be_called();
   // Adjacent chunks are unmapped together: a call costs the same whatever its length.
   for_each_mapped_range(
       [this](std::uint64_t first, std::uint64_t count) { static_cast<void>(unmap_pages(first, count)); });

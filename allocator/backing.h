@@ -15,6 +15,7 @@
 #include "allocator/stream_clock.h"
 #include "allocator/timetable.h"
 #include "driver/driver.h"
+#include "driver/locks.h"
 #include "driver/probes.h"
 #include "driver/status.h"
 
@@ -119,8 +120,13 @@ class Backing {
   // The driver's functions may be called, without a wait for a stream that is blocked. False: what needs the call returns
   // not_ready, and changes nothing. Streams are blocked by their engine, under its lock, so neither becomes false within
   // one call of the engine.
-  bool may_map() { return waiting_calls_ != WaitingCalls::kAll || !clock_->any_blocked(); }
-  bool may_unmap() { return waiting_calls_ == WaitingCalls::kNone || !clock_->any_blocked(); }
+  bool may_map() { return may_call(waiting_calls_ != WaitingCalls::kAll); }
+  bool may_unmap() { return may_call(waiting_calls_ == WaitingCalls::kNone); }
+  bool may_call(bool never_waits) {
+    if (!never_waits && clock_->any_blocked()) return false;
+    mapping_may_be_called();
+    return true;
+  }
   // All calls that mapping the range needs may be made.
   bool may_map_range(const Block& block, PageRange range, Wait wait);
   // Appends `count` pages to taken_ and adds their pending uses to `behind`, or returns out_of_memory.

@@ -13,12 +13,14 @@ namespace thermocline {
 MappableHost::~MappableHost() {
   rest_.merge(pieces_);
   rest_.merge(in_use_);
+  mapping_may_be_called();
   dismantle_rest();
 }
 
 Status MappableHost::take(Bytes bytes, void** out) {
   THERMOCLINE_CHECK(bytes != 0 && bytes % page_bytes_ == 0, "Mappable memory is taken in whole pages.");
   if (waiting_calls_ == WaitingCalls::kAll) return Status::not_supported();
+  mapping_may_be_called();
   DeviceAddress at;
   if (const Status status = driver_->reserve(bytes, page_bytes_, &at); !status.ok()) return status;
   Piece piece;
@@ -104,6 +106,7 @@ void MappableHost::dismantle_rest() {
 bool MappableHost::give(void* at) {
   if (waiting_calls_ != WaitingCalls::kNone) return false;
   const MutexLock lock(mutex_);
+  mapping_may_be_called();
   const auto found = pieces_.find(reinterpret_cast<std::uint64_t>(at));
   if (found == pieces_.end()) return false;
   const bool gone = dismantle(DeviceAddress{found->first}, &found->second);

@@ -165,10 +165,12 @@ Status Driver::destroy_page(PageHandle page) const {
 
 Status Driver::map(DeviceAddress at, Bytes bytes, PageHandle page) const {
   THERMOCLINE_NEED(cuMemMap);
+  about_to_map("cuMemMap");
   return status_of(table_->cuMemMap(at.value, bytes, 0, static_cast<CUmemGenericAllocationHandle>(page), 0));
 }
 
 Status Driver::give_access(DeviceAddress at, Bytes bytes, const void* access, std::size_t count) const {
+  about_to_map("cuMemSetAccess");
   const auto* const descriptions = static_cast<const CUmemAccessDesc*>(access);
   const Bytes step = steps_.access == 0 ? bytes : steps_.access;
   for (Bytes done = 0; done < bytes; done += step) {
@@ -222,6 +224,7 @@ Status Driver::revoke_access(DeviceAddress at, Bytes bytes, int device) const {
 // All or nothing. Earlier steps cannot be undone, so a later step that fails is repeated.
 Status Driver::unmap(DeviceAddress at, Bytes bytes) const {
   THERMOCLINE_NEED(cuMemUnmap);
+  about_to_map("cuMemUnmap");
   constexpr int kAttempts = 4;
   const Bytes step = steps_.unmap == 0 ? bytes : steps_.unmap;
   for (Bytes done = 0; done < bytes; done += step) {
@@ -353,6 +356,7 @@ Status Driver::free_host(void* at) const {
 
 Status Driver::load_module(const char* text, ModuleHandle* out) const {
   THERMOCLINE_NEED(cuModuleLoadData);
+  about_to_wait("cuModuleLoadData");
   CUmodule module = nullptr;
   const CUresult r = table_->cuModuleLoadData(&module, text);
   if (r == CUDA_SUCCESS) *out = ModuleHandle{reinterpret_cast<std::uintptr_t>(module)};
@@ -361,6 +365,7 @@ Status Driver::load_module(const char* text, ModuleHandle* out) const {
 
 Status Driver::unload_module(ModuleHandle module) const {
   THERMOCLINE_NEED(cuModuleUnload);
+  about_to_wait("cuModuleUnload");
   return status_of(table_->cuModuleUnload(reinterpret_cast<CUmodule>(static_cast<std::uintptr_t>(module))));
 }
 

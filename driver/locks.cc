@@ -23,6 +23,8 @@ struct Held {
 };
 constinit thread_local Held held{};
 constinit thread_local int in_place = 0;
+constinit thread_local int rooms = 0;
+constinit thread_local bool has_asked_to_map = false;
 
 [[noreturn]] void end_with_names() {
   for (int i = 0; i < held.named(); ++i) {
@@ -67,7 +69,7 @@ void detail::lock_given_back(const Mutex& mutex) {
   // Taken before they were checked, or beyond those that are named.
   if (found == end && held.count <= kMostNamed) return;
   if (found != end) std::move(found + 1, end, found);
-  --held.count;
+  if (--held.count == 0) has_asked_to_map = false;
 }
 
 void detail::refuse_to_wait(const char* call) {
@@ -75,6 +77,21 @@ void detail::refuse_to_wait(const char* call) {
   std::fprintf(stderr, "thermocline: %s waits for the device while a lock is held:", call);
   end_with_names();
 }
+
+void detail::refuse_to_queue(const char* call) {
+  if (held.count == 0 || rooms > 0 || WaitsInPlace::now()) return;
+  std::fprintf(stderr, "thermocline: %s may wait for room in a stream's queue while a lock is held:", call);
+  end_with_names();
+}
+
+void detail::refuse_to_map(const char* call) {
+  if (held.count == 0 || has_asked_to_map || WaitsInPlace::now()) return;
+  std::fprintf(stderr, "thermocline: %s may wait for a blocked stream while a lock is held:", call);
+  end_with_names();
+}
+
+void detail::note_room_in_queue(bool there_is) { rooms = std::max(0, rooms + (there_is ? 1 : -1)); }
+void detail::note_asked_to_map() { has_asked_to_map = held.count > 0; }
 
 int locks_held() { return held.count; }
 

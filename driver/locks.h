@@ -71,6 +71,10 @@ class WordLock {
 void lock_taken(const Mutex& mutex, bool waited);
 void lock_given_back(const Mutex& mutex);
 void refuse_to_wait(const char* call);
+void refuse_to_queue(const char* call);
+void refuse_to_map(const char* call);
+void note_room_in_queue(bool there_is);
+void note_asked_to_map();
 }  // namespace detail
 
 class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
@@ -127,10 +131,38 @@ class THERMOCLINE_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
   bool holds_ = true;
 };
 
-// Called before every driver call that waits for the device.
+// Called before every driver call that waits for the device, whatever it is given.
 inline void about_to_wait(const char* call) {
   if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
     detail::refuse_to_wait(call);
+}
+
+// Calls that wait only at times: they may be made with a lock held once it has been asked whether they would.
+//
+// A call that adds to a stream waits while the stream's queue is full. So whoever makes one has seen to it that there
+// is room, for as long as queue_has_room says so. Nothing is checked before queues are counted (stream_queues.h).
+inline std::atomic<bool> queues_are_counted{false};
+inline void about_to_queue(const char* call) {
+  if (locks_are_checked.load(std::memory_order_relaxed) && queues_are_counted.load(std::memory_order_relaxed))
+      [[unlikely]]
+    detail::refuse_to_queue(call);
+}
+inline void queue_has_room(bool there_is) {
+  if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
+    detail::note_room_in_queue(there_is);
+}
+
+// A mapping call waits for streams that are blocked, with a driver of which that was found. So whoever makes one has
+// asked whether any is, since the thread took the first of the locks that it holds.
+inline std::atomic<bool> mapping_waits_for_streams{false};
+inline void about_to_map(const char* call) {
+  if (locks_are_checked.load(std::memory_order_relaxed) && mapping_waits_for_streams.load(std::memory_order_relaxed))
+      [[unlikely]]
+    detail::refuse_to_map(call);
+}
+inline void mapping_may_be_called() {
+  if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
+    detail::note_asked_to_map();
 }
 
 // Number of mutexes that the calling thread holds; 0 if they are not checked.

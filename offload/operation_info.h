@@ -25,8 +25,9 @@ struct OperationInfo {
   bool may_block = false;
   // It writes its written ranges completely, without reading them (copies, sets).
   bool overwrites = false;
-  // It reads the one range that it names, and nothing else: a copy to the host. If that range is within one eviction
-  // unit that is not on the device, it is not fetched but read from its host copy (Operation::host_copy).
+  // It is a copy that may read its source from the host copy of an eviction unit that has all of it
+  // (Operation::host_copy). A copy to the host, which names no other range, does so where that unit is not on the
+  // device. A copy within the device does so where source and target do not fit there together.
   bool reads_host_copy = false;
   // If its call fails, a part of it may have been submitted (batches).
   bool may_fail_halfway = false;

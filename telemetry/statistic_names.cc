@@ -142,7 +142,7 @@ constexpr std::array kTable = {
                                  "Blocks that stored addresses lead to, used at their host copies for lack of room."),
     calls<&S::over_budget_operations>("over_budget_operations",
                                       "Operations let in beyond the budget (soft_limit), which were too large for it."),
-    calls<&S::host_reads>("host_reads", "Copies to the host served from the host copy of what is evicted."),
+    calls<&S::host_reads>("host_reads", "Copies that read their source from its host copy."),
     calls<&S::table_reads>("table_reads", "Tables of kernels read because what they may lead to did not fit."),
     calls<&S::pointer_probes>("pointer_probes", "Launches behind which small buffers were searched for addresses."),
     calls<&S::pointer_writing_kernels>("pointer_writing_kernels", "Kernels that were found to write addresses."),

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "config/rank.h"
@@ -46,6 +48,17 @@ void print_statistics(StatsForm form, const EngineStatistics& statistics, const 
   }
 }
 
+// Another thread may be inside the driver with a lock, and never leave it.
+bool read_statistics(const Runtime& runtime, EngineStatistics* out) {
+  constexpr std::chrono::milliseconds kBetween{1};
+  constexpr int kAttempts = 2000;
+  for (int attempt = 0; !runtime.try_statistics(out); ++attempt) {
+    if (Inside::now() || attempt == kAttempts) return false;
+    std::this_thread::sleep_for(kBetween);
+  }
+  return true;
+}
+
 __attribute__((destructor)) void say_statistics() {
   hide_statistics();
   Recorder::end(true);
@@ -57,7 +70,7 @@ __attribute__((destructor)) void say_statistics() {
     const StatsForm form = runtime.stats_form();
     if (form == StatsForm::kOff) return;
     EngineStatistics statistics;
-    if (!runtime.statistics(&statistics)) {
+    if (!read_statistics(runtime, &statistics)) {
       print_line("no statistics: the process ended inside a driver call");
       return;
     }

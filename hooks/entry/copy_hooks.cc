@@ -14,6 +14,8 @@
 namespace thermocline {
 namespace {
 
+AccessList written(CUdeviceptr to, std::size_t bytes) { return AccessList().write(to, bytes); }
+AccessList taken(CUdeviceptr from, std::size_t bytes) { return AccessList().read(from, bytes); }
 AccessList copied(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) { return AccessList().copy(to, from, bytes); }
 // Mapped memory that is accessible only to its own device can be copied to another device only by the calls that name
 // both contexts (PyTorch 2.5, c10/cuda/CUDACachingAllocator.cpp, memcpyAsync); the driver's own memory by any call. So
@@ -85,8 +87,8 @@ CUresult copy_runs_to_host(StreamHandle stream, Host host, To to, CUdeviceptr fr
                       const auto in_another = [&](CUstream another) {
                         return real<Function::cuMemcpyAsync>(address_of(target), source, now, another);
                       };
-                      return submit_copy_to_host(stream, host, std::move(accesses), info, call, in_another,
-                                                 now == length ? &from_host : nullptr);
+                      return submit_copy(stream, host, std::move(accesses), info, call, in_another,
+                                         now == length ? &from_host : nullptr);
                     });
   };
   return copy_to_host(stream, host, address_of(to), from, bytes, info_of_copy<F>(), run);
@@ -106,11 +108,31 @@ CUresult copy_anywhere(StreamHandle stream, Host host, To to, From from, std::si
     const From source = behind(from, done);
     accesses.clear();
     accesses.copy(address_of(target), address_of(source), now);
+    const auto copy_there = [&](const void* copy) {
+      return copy_from_host_copy(stream, address_of(target), copy, now);
+    };
+    const CallFrom from_host = copy_there;
     return submit_copy(
         stream, host, std::move(accesses), info_of_copy<F>(), [&] { return real<F>(target, source, now, more...); },
         [&](CUstream another) {
           return real<Function::cuMemcpyAsync>(address_of(target), address_of(source), now, another);
-        });
+        },
+        std::is_same_v<From, CUdeviceptr> ? &from_host : nullptr);
+  });
+}
+
+// A copy that names the contexts of its ends. `F` is what the program called, `Called` what the driver is called by.
+template <Function F, Function Called, class... More>
+CUresult copy_between(StreamHandle stream, Host host, CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                      CUcontext from_context, std::size_t bytes, More... more) {
+  AccessList accesses = copied(to, from, bytes);
+  return in_parts(stream, accesses, to, from, bytes, [&](std::size_t done, std::size_t now) {
+    accesses.clear();
+    accesses.copy(to + done, from + done, now);
+    const auto copy_there = [&](const void* copy) { return copy_from_host_copy(stream, to + done, copy, now); };
+    const CallFrom from_host = copy_there;
+    const auto call = [&] { return real<Called>(to + done, to_context, from + done, from_context, now, more...); };
+    return submit_copy(stream, host, std::move(accesses), info_of_copy<F>(), call, &from_host);
   });
 }
 
@@ -119,12 +141,29 @@ CUresult copy_on_devices(StreamHandle stream, Host host, CUdeviceptr to, CUdevic
                          More... more) {
   const std::optional<Ends> ends = ends_on_two_devices(to, from);
   if (!ends.has_value()) return copy_anywhere<F>(stream, host, to, from, bytes, more...);
-  return submit(stream, host, copied(to, from, bytes), info_of_copy<F>(),
-                [&] { return real<peer_of(F)>(to, ends->to, from, ends->from, bytes, more...); });
+  return copy_between<F, peer_of(F)>(stream, host, to, ends->to, from, ends->from, bytes, more...);
 }
 
-AccessList written(CUdeviceptr to, std::size_t bytes) { return AccessList().write(to, bytes); }
-AccessList taken(CUdeviceptr from, std::size_t bytes) { return AccessList().read(from, bytes); }
+// Between an array and memory of the device.
+template <Function F>
+CUresult copy_to_array(StreamHandle stream, CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes) {
+  return in_parts(
+      stream, taken(from, bytes), 0, from, bytes,
+      [&](std::size_t done, std::size_t now) {
+        return operate<F>(stream, Host::kMayGoOn, taken(from + done, now), to, offset + done, from + done, now);
+      },
+      kArrayElementBytes);
+}
+
+template <Function F>
+CUresult copy_from_array(StreamHandle stream, CUdeviceptr to, CUarray from, std::size_t offset, std::size_t bytes) {
+  return in_parts(
+      stream, written(to, bytes), to, 0, bytes,
+      [&](std::size_t done, std::size_t now) {
+        return operate<F>(stream, Host::kMayGoOn, written(to + done, now), to + done, from, offset + done, now);
+      },
+      kArrayElementBytes);
+}
 
 }  // namespace
 }  // namespace thermocline
@@ -142,20 +181,17 @@ THERMOCLINE_HOOK_PAIR(cuMemcpyDtoH_v2, _ptds, (void* dst, CUdeviceptr src, size_
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount),
                       { return copy_on_devices<kFunction>(stream_of(nullptr), Host::kMayGoOn, dst, src, ByteCount); })
 
-THERMOCLINE_HOOK_PAIR(cuMemcpyDtoA_v2, _ptds, (CUarray dst, size_t dstOffset, CUdeviceptr src, size_t ByteCount), {
-  return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn, taken(src, ByteCount), dst, dstOffset, src, ByteCount);
-})
+THERMOCLINE_HOOK_PAIR(cuMemcpyDtoA_v2, _ptds, (CUarray dst, size_t dstOffset, CUdeviceptr src, size_t ByteCount),
+                      { return copy_to_array<kFunction>(stream_of(nullptr), dst, dstOffset, src, ByteCount); })
 
-THERMOCLINE_HOOK_PAIR(cuMemcpyAtoD_v2, _ptds, (CUdeviceptr dst, CUarray src, size_t srcOffset, size_t ByteCount), {
-  return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn, written(dst, ByteCount), dst, src, srcOffset,
-                            ByteCount);
-})
+THERMOCLINE_HOOK_PAIR(cuMemcpyAtoD_v2, _ptds, (CUdeviceptr dst, CUarray src, size_t srcOffset, size_t ByteCount),
+                      { return copy_from_array<kFunction>(stream_of(nullptr), dst, src, srcOffset, ByteCount); })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyPeer, _ptds,
                       (CUdeviceptr dst, CUcontext dstContext, CUdeviceptr src, CUcontext srcContext, size_t ByteCount),
                       {
-                        return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn, copied(dst, src, ByteCount), dst,
-                                                  dstContext, src, srcContext, ByteCount);
+                        return copy_between<kFunction, kFunction>(stream_of(nullptr), Host::kMayGoOn, dst, dstContext,
+                                                                  src, srcContext, ByteCount);
                       })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyAsync, _ptsz, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream), {
@@ -182,6 +218,6 @@ THERMOCLINE_HOOK_PAIR(cuMemcpyPeerAsync, _ptsz,
                       (CUdeviceptr dst, CUcontext dstContext, CUdeviceptr src, CUcontext srcContext, size_t ByteCount,
                        CUstream hStream),
                       {
-                        return operate<kFunction>(stream_of(hStream), Host::kGoesOn, copied(dst, src, ByteCount), dst,
-                                                  dstContext, src, srcContext, ByteCount, hStream);
+                        return copy_between<kFunction, kFunction>(stream_of(hStream), Host::kGoesOn, dst, dstContext,
+                                                                  src, srcContext, ByteCount, hStream);
                       })

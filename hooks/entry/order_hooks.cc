@@ -56,7 +56,7 @@ CUresult wait_for_all(CUcontext context, Call call) {
 
 // Work of the stream that has not completed by now may be ordered after a wait for a value.
 CUresult come_behind(StreamHandle stream, CUevent event, Call call) {
-  wait_for_queue(stream);
+  const RoomInQueue room(stream);
   const ActiveEngine* active = any_waits_for_values() ? engine_to_tell(stream) : nullptr;
   if (active == nullptr) return call();
   return guarded([&] {
@@ -110,7 +110,7 @@ CUresult destroy(CUstream stream, Call call) {
 CUresult call_that_blocks(StreamHandle stream, Call call) {
   streams_may_block();
   if (mapping_may_wait()) return submit(stream, Host::kGoesOn, {}, {.may_block = true}, call);
-  wait_for_queue(stream);
+  const RoomInQueue room(stream);
   return call();
 }
 
@@ -149,11 +149,11 @@ THERMOCLINE_HOOK_PAIR(cuStreamWaitEvent, _ptsz, (CUstream hStream, CUevent hEven
 })
 
 THERMOCLINE_HOOK_PAIR(cuEventRecord, _ptsz, (CUevent hEvent, CUstream hStream), {
-  wait_for_queue(stream_of(hStream));
+  const RoomInQueue room(stream_of(hStream));
   return real<kFunction>(hEvent, hStream);
 })
 THERMOCLINE_HOOK_PAIR(cuEventRecordWithFlags, _ptsz, (CUevent hEvent, CUstream hStream, unsigned int flags), {
-  wait_for_queue(stream_of(hStream));
+  const RoomInQueue room(stream_of(hStream));
   return real<kFunction>(hEvent, hStream, flags);
 })
 

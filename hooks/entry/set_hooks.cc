@@ -27,10 +27,11 @@ CUresult fill_rows(StreamHandle stream, Host host, CUdeviceptr at, std::size_t p
   AccessList accesses;
   add_write(&accesses, to.at, to.box);
   return in_parts(stream, accesses, to, Placed{0, Box{.width = 0}}, [&](const Region& region) {
-    const CUdeviceptr first = at + region.first_row * pitch;
+    const Placed part = part_of(to, region);
+    const std::size_t elements = region.bytes == 0 ? width : region.bytes / sizeof value;
     accesses.clear();
-    add_write(&accesses, first, Box{.width = to.box.width, .rows = region.rows, .pitch = pitch});
-    return operate<F>(stream, host, std::move(accesses), first, pitch, value, width, region.rows, more...);
+    add_write(&accesses, part.at, part.box);
+    return operate<F>(stream, host, std::move(accesses), part.at, pitch, value, elements, region.rows, more...);
   });
 }
 

@@ -73,34 +73,52 @@ CUDA_MEMCPY3D_BATCH_OP part_of(CUDA_MEMCPY3D_BATCH_OP copy, const Region& region
   return copy;
 }
 
+template <class Copy>
+bool is_all_of(const Copy& copy, const Region& region) {
+  return region.bytes == 0 && region.rows == copy.Height && region.layers == layers_of(copy);
+}
+
 template <Function F, class Copy, class... Arguments>
 CUresult copy_rows_to_host(StreamHandle stream, Host host, const ShapedCopy& shape, const Copy* copy,
                            Arguments... arguments) {
   const auto run = [&](const Region& region, const OperationInfo& info, const CallFrom* from_host) {
     const Copy part = part_of(*copy, region);
-    return submit_copy_to_host(
+    return submit_copy(
         stream, host, std::move(shape_of(&part).accesses), info, [&] { return real<F>(&part, arguments...); },
         [&](CUstream another) { return in_stream(&part, another); }, from_host);
   };
   return copy_to_host(stream, host, shape.to, shape.from, info_of_copy<F>(), run);
 }
 
+// One region of a copy between an array and memory; arrays belong to their own device.
+template <Function F, class Copy, class... Arguments>
+CUresult submit_shape_of_array(StreamHandle stream, Host host, ShapedCopy& shape, const Copy* copy,
+                               Arguments... arguments) {
+  const auto submit_region = [&](const Region& region) {
+    if (is_all_of(*copy, region)) return operate<F>(stream, host, std::move(shape.accesses), copy, arguments...);
+    const Copy part = part_of(*copy, region);
+    return operate<F>(stream, host, std::move(shape_of(&part).accesses), &part, arguments...);
+  };
+  return in_parts(stream, shape.accesses, shape.to, shape.from, submit_region, kArrayElementBytes);
+}
+
 template <Function F, class Copy, class... Arguments>
 CUresult submit_shape(StreamHandle stream, Host host, ShapedCopy shape, const Copy* copy, Arguments... arguments) {
-  // Arrays belong to their own device.
-  if (shape.accesses.moves().empty()) return operate<F>(stream, host, std::move(shape.accesses), copy, arguments...);
+  if (shape.accesses.empty()) return operate<F>(stream, host, std::move(shape.accesses), copy, arguments...);
+  if (shape.accesses.moves().empty()) return submit_shape_of_array<F>(stream, host, shape, copy, arguments...);
   if (is_copy_to_host(shape) && !is_recording(stream))
     return copy_rows_to_host<F>(stream, host, shape, copy, arguments...);
-  const auto submit_part = [&](const Copy* part) {
-    return submit_copy(
-        stream, host, std::move(shape.accesses), info_of_copy<F>(), [&] { return real<F>(part, arguments...); },
-        [&](CUstream another) { return in_stream(part, another); });
-  };
+  const bool is_plain = is_ordinary(shape.to.box) && is_ordinary(shape.from.box);
   return in_parts(stream, shape.accesses, shape.to, shape.from, [&](const Region& region) {
-    if (region.rows == copy->Height && region.layers == layers_of(*copy)) return submit_part(copy);
-    const Copy part = part_of(*copy, region);
-    shape.accesses = std::move(shape_of(&part).accesses);
-    return submit_part(&part);
+    const Copy part = is_all_of(*copy, region) ? *copy : part_of(*copy, region);
+    if (!is_all_of(*copy, region)) shape.accesses = std::move(shape_of(&part).accesses);
+    const auto copy_there = [&](const void* host_copy) {
+      return copy_from_host_copy(stream, part_of(shape.to, region), host_copy, part_of(shape.from, region).box);
+    };
+    const CallFrom from_host = copy_there;
+    return submit_copy(
+        stream, host, std::move(shape.accesses), info_of_copy<F>(), [&] { return real<F>(&part, arguments...); },
+        [&](CUstream another) { return in_stream(&part, another); }, is_plain ? &from_host : nullptr);
   });
 }
 
@@ -181,6 +199,10 @@ struct Batch {
 bool may_read_host_copy(StreamHandle stream, CUdeviceptr to, CUdeviceptr from) {
   return static_cast<std::uintptr_t>(stream) > 1 && is_copy_to_host(to, from);
 }
+// The same of a copy within the device, whose ends may not fit together.
+bool may_read_source_there(StreamHandle stream, CUdeviceptr to, CUdeviceptr from) {
+  return static_cast<std::uintptr_t>(stream) > 1 && !is_copy_to_host(to, from);
+}
 bool may_read_host_copy(StreamHandle stream, const ShapedCopy& shape) {
   return static_cast<std::uintptr_t>(stream) > 1 && is_copy_to_host(shape);
 }
@@ -219,6 +241,9 @@ CUresult copy_one(StreamHandle stream, Host host, const Batch& batch, std::size_
   std::size_t bytes = batch.bytes[i], first = 0;
   Batch one{&to, &from, &bytes, 1, batch.attributes_of(i), &first, 1};
   AccessList accesses;
+  const bool within_device = may_read_source_there(stream, to, from);
+  const auto copy_there = [&](const void* copy) { return copy_from_host_copy(stream, to, copy, bytes); };
+  const CallFrom within = copy_there;
   const auto submit_part = [&](std::size_t begin, std::size_t length, const OperationInfo& info,
                                const CallFrom* from_host) {
     accesses.clear();
@@ -229,8 +254,9 @@ CUresult copy_one(StreamHandle stream, Host host, const Batch& batch, std::size_
       bytes = now;
       accesses.clear();
       accesses.copy(to, from, bytes);
-      return submit_copy_to_host(
-          stream, host, std::move(accesses), info, [&] { return call(one); }, now == length ? from_host : nullptr);
+      return submit_copy(
+          stream, host, std::move(accesses), info, [&] { return call(one); },
+          within_device ? &within : (now == length ? from_host : nullptr));
     };
     return in_parts(stream, accesses, batch.to[i] + begin, batch.from[i] + begin, length, part);
   };
@@ -246,7 +272,7 @@ template <Function F, class Call>
 CUresult copy_one(StreamHandle stream, Host host, const CUDA_MEMCPY3D_BATCH_OP& copy, Call call) {
   ShapedCopy shape = shape_of(&copy);
   const auto submit_part = [&](CUDA_MEMCPY3D_BATCH_OP part, const OperationInfo& info, const CallFrom* from_host) {
-    return submit_copy_to_host(
+    return submit_copy(
         stream, host, std::move(shape.accesses), info, [&] { return call(&part, std::size_t{1}); }, from_host);
   };
   const auto submit_region = [&](const Region& region, const OperationInfo& info, const CallFrom* from_host) {
@@ -257,8 +283,15 @@ CUresult copy_one(StreamHandle stream, Host host, const CUDA_MEMCPY3D_BATCH_OP& 
   if (shape.accesses.moves().empty()) return submit_part(copy, info_of_copy<F>(), nullptr);
   if (may_read_host_copy(stream, shape))
     return copy_to_host(stream, host, shape.to, shape.from, info_of_copy<F>(), submit_region);
-  return in_parts(stream, shape.accesses, shape.to, shape.from,
-                  [&](const Region& region) { return submit_region(region, info_of_copy<F>(), nullptr); });
+  const bool is_plain = may_read_source_there(stream, shape.to.at, shape.from.at) && is_ordinary(shape.to.box) &&
+                        is_ordinary(shape.from.box);
+  return in_parts(stream, shape.accesses, shape.to, shape.from, [&](const Region& region) {
+    const auto copy_there = [&](const void* host_copy) {
+      return copy_from_host_copy(stream, part_of(shape.to, region), host_copy, part_of(shape.from, region).box);
+    };
+    const CallFrom from_host = copy_there;
+    return submit_region(region, info_of_copy<F>(), is_plain ? &from_host : nullptr);
+  });
 }
 
 // Submitted at once if everything fits on the device, otherwise one copy after the other: their order is unspecified.

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -88,13 +89,37 @@ THERMOCLINE_CALLED_FUNCTIONS(THERMOCLINE_X)
 #undef THERMOCLINE_X
 }  // namespace detail
 
-// Functions that wait for the device whatever their arguments (CUDA driver API, "API synchronization behavior";
-// cuMemFree: implicit synchronization). Copies that are synchronous by name also wait, but only for themselves: the
-// work they are ordered after is waited for before the call (submit.cc).
-constexpr bool waits_for_the_device(Function function) {
+// When a function waits for the device.
+enum class Waits : std::uint8_t {
+  kNever,
+  // Whatever its arguments (CUDA driver API, "API synchronization behavior"; cuMemFree: implicit synchronization).
+  // Copies that are synchronous by name also wait, but only for themselves: the work they are ordered after is waited
+  // for before the call (submit.cc).
+  kAlways,
+  // It adds to a stream, whose queue may be full.
+  kForRoom,
+  // Some drivers, for streams that are blocked (driver/mapping_waits.h).
+  kForBlockedStreams,
+};
+
+namespace detail {
+// In the order of Function; of functions that are not hooked nothing is said.
+inline constexpr std::string_view kDoes[] = {
+#define THERMOCLINE_X(symbol, base, since, variant, does) does,
+    THERMOCLINE_HOOKED_FUNCTIONS(THERMOCLINE_X)
+#undef THERMOCLINE_X
+};
+// As functions.h says: "on" names the stream.
+constexpr bool is_on_a_stream(std::string_view does) {
+  return does.starts_with("on ") || does.find("; on ") != std::string_view::npos;
+}
+}  // namespace detail
+
+constexpr Waits waits_of(Function function) {
   switch (function) {
     case Function::cuStreamSynchronize:
     case Function::cuStreamSynchronize_ptsz:
+    case Function::cuEventSynchronize:
     case Function::cuCtxSynchronize:
     case Function::cuCtxSynchronize_v2:
     case Function::cuCtxDestroy:
@@ -109,10 +134,16 @@ constexpr bool waits_for_the_device(Function function) {
     case Function::cuArrayDestroy:
     case Function::cuModuleUnload:
     case Function::cuLibraryUnload:
-      return true;
+      return Waits::kAlways;
+    case Function::cuMemMap:
+    case Function::cuMemUnmap:
+      return Waits::kForBlockedStreams;
     default:
-      return false;
+      break;
   }
+  const auto index = static_cast<std::size_t>(function);
+  return index < std::size(detail::kDoes) && detail::is_on_a_stream(detail::kDoes[index]) ? Waits::kForRoom
+                                                                                          : Waits::kNever;
 }
 
 // While an object of this class lives, this thread is inside the library: hooks and dlsym pass every call through.
@@ -131,7 +162,9 @@ template <Function F, class... Arguments>
 CUresult real(Arguments... arguments) {
   auto function = reinterpret_cast<typename detail::Signature<F>::Pointer>(real_address(F));
   if (function == nullptr) return driver_is_loaded() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
-  if constexpr (waits_for_the_device(F)) {
+  if constexpr (waits_of(F) == Waits::kForRoom) about_to_queue(name_of(F));
+  if constexpr (waits_of(F) == Waits::kForBlockedStreams) about_to_map(name_of(F));
+  if constexpr (waits_of(F) == Waits::kAlways) {
     // Whether the call is the library's own or the program's. A call that the program makes in a host function, while
     // the driver runs that function during a call of the library, counts as the library's; the driver refuses it.
     const bool is_ours = Inside::now();

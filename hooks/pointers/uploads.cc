@@ -16,7 +16,7 @@ namespace {
 // exist beside the pointers that the copy overwrites.
 constexpr std::size_t kMostWords = 65536;
 
-// Reading shorter rows is faster than asking the driver what memory they are in.
+// Reading less is faster than asking the driver what memory it is in.
 constexpr Bytes kWorthAsking = 4096;
 
 // Above this number of rows a copy is treated as one range from the first row to the last, and earlier pointers in that
@@ -87,18 +87,30 @@ void search_for_tensor_maps(const void* from, Bytes bytes, CUdeviceptr to, Found
               [&](std::size_t offset, DeviceAddress tensor) { found(DeviceAddress{to + offset}, tensor); });
 }
 
+// Whether plain loads from the source take far longer than its copy (write_combined.h).
+bool is_slow_to_read(const Move& move) {
+  return span_of(move.from, move, move.from_layer, move.from_pitch).bytes >= kWorthAsking &&
+         is_write_combined(reinterpret_cast<const void*>(move.from));
+}
+
 // Size of the read buffer. It is not on the stack, because some threads have a stack of about that size.
 constexpr std::size_t kBlockBytes = 16384;
 
-// The memory may have been freed, if its graph was destroyed.
-void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
+// The memory may have been freed, if its graph was destroyed; not if the driver has just told what kind it is (`slow`).
+Reading read_as_it_is(CUdeviceptr from, bool slow, void* to, Bytes bytes) {
+  if (!slow) return read_own_memory(from, to, bytes);
+  read_write_combined(to, reinterpret_cast<const void*>(from), bytes);
+  return Reading::kRead;
+}
+
+void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes bytes, bool slow) {
   std::vector<unsigned char> block(kBlockBytes);
   std::vector<HeldWord> words;
   const WordScan scan(range_of(engine));
   // Blocks overlap, so that nothing that spans two of them is missed.
   for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
     const Bytes part = std::min<Bytes>(block.size(), bytes - done);
-    const Reading reading = read_own_memory(from + done, block.data(), part);
+    const Reading reading = read_as_it_is(from + done, slow, block.data(), part);
     if (reading == Reading::kRefused) {
       count(Counter::kUntrackedUploads);
       engine.hold_unknown({DeviceAddress{to + done}, bytes - done});
@@ -165,8 +177,8 @@ void Changes::give_in() {
 }
 
 // Blocks overlap, so that nothing that spans two of them is missed. `found` may be called twice for one word.
-void Changes::search_write_combined(const WordScan& scan, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
-  std::vector<unsigned char> block(kBlockBytes);
+void Changes::search_write_combined(const WordScan& scan, CUdeviceptr to, CUdeviceptr from, Bytes bytes,
+                                    std::vector<unsigned char>& block) {
   for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
     const Bytes part = std::min<Bytes>(block.size(), bytes - done);
     read_write_combined(block.data(), reinterpret_cast<const void*>(from + done), part);
@@ -180,9 +192,10 @@ void Changes::search_write_combined(const WordScan& scan, CUdeviceptr to, CUdevi
 
 void Changes::search(const Move& move) {
   const WordScan scan(range_of(engine_));
-  const bool is_slow = move.bytes >= kWorthAsking && is_write_combined(reinterpret_cast<const void*>(move.from));
+  const bool is_slow = is_slow_to_read(move);
+  std::vector<unsigned char> block(is_slow ? kBlockBytes : 0);
   for_each_row(move, [&](CUdeviceptr to, CUdeviceptr from) {
-    if (is_slow) return search_write_combined(scan, to, from, move.bytes);
+    if (is_slow) return search_write_combined(scan, to, from, move.bytes, block);
     scan(reinterpret_cast<const unsigned char*>(from), move.bytes, to,
          [&](Bytes offset, std::uint64_t word) { found(DeviceAddress{to + offset}, word); });
     search_for_tensor_maps(reinterpret_cast<const void*>(from), move.bytes, to,
@@ -218,13 +231,14 @@ namespace {
 void search_again(const EngineSet& engines, const Move& move) {
   if (!kind_of(move.to).device) return;
   const bool is_on_device = engines.owner(DeviceAddress{move.from}) != nullptr;
+  const bool is_slow = !is_on_device && is_slow_to_read(move);
   for (const ActiveEngine* active : engines) {
     Engine& engine = *active->engine;
     if (is_on_device) {
       if (engine.has_references()) take_along(engine, move, false);
     } else {
       for_each_row(move, [&](CUdeviceptr row_to, CUdeviceptr row_from) {
-        search_as_it_is(engine, row_to, row_from, move.bytes);
+        search_as_it_is(engine, row_to, row_from, move.bytes, is_slow);
       });
     }
   }

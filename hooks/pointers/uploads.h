@@ -45,7 +45,8 @@ class Changes {
 
   Source source_of(const Move& move) const;
   void search(const Move& move);
-  void search_write_combined(const WordScan& scan, CUdeviceptr to, CUdeviceptr from, Bytes bytes);
+  void search_write_combined(const WordScan& scan, CUdeviceptr to, CUdeviceptr from, Bytes bytes,
+                             std::vector<unsigned char>& block);
   void found(DeviceAddress at, std::uint64_t word);
   void give_in();
 

@@ -54,6 +54,7 @@ void find_whether_mapping_waits() {
   if (found.has_value()) waiting.store(*found, std::memory_order_release);
   state.store(found.has_value() ? State::kKnown : State::kUnknown, std::memory_order_release);
   if (!mapping_was_found_to_wait()) return;
+  mapping_waits_for_streams.store(true, std::memory_order_relaxed);
   do_without(Mechanism::kMappingInFlight);
   // No engine begins after this.
   Runtime::get().for_each([&](const ActiveEngine& active) { active.engine->mapping_waits(*found); });

@@ -56,10 +56,15 @@ std::optional<CUdevice> device_of_current_context() {
   return device;
 }
 
-// Without the layout of its parameters, a launch may access everything, and then everything would have to fit.
+// Without the layout of its parameters, a launch may access everything, and then everything would have to fit. A driver
+// may export a function that it does not have: then a look-up does not find it.
 bool driver_tells_parameters() {
   constexpr int kFirst = 12040;  // cuFuncGetParamInfo
   if (real_address(Function::cuFuncGetParamInfo) == nullptr) return false;
+  void* found = nullptr;
+  const CUresult asked = real<Function::cuGetProcAddress_v2>("cuFuncGetParamInfo", &found, kFirst,
+                                                             cuuint64_t{CU_GET_PROC_ADDRESS_DEFAULT}, nullptr);
+  if (asked != CUDA_ERROR_NOT_SUPPORTED && (asked != CUDA_SUCCESS || found == nullptr)) return false;
   const auto version_of = reinterpret_cast<CUresult (*)(int*)>(real_symbol("cuDriverGetVersion"));
   int version = 0;
   return version_of == nullptr || version_of(&version) != CUDA_SUCCESS || version >= kFirst;
@@ -124,6 +129,10 @@ class Runtime::State {
     }
     for (const ActiveEngine* one : ending) visit(*one);
   }
+
+  // False: `read` had nothing of some engine. The lock must be held.
+  template <class Read>
+  bool sum_up(EngineStatistics* out, Read read);
 
   void load();
   bool may_use(const LoadedSettings& loaded);
@@ -505,15 +514,18 @@ void Runtime::abandon_context(CUcontext context) {
   notify(&EngineObserver::context_ended, context, true);
 }
 
-bool Runtime::statistics(EngineStatistics* out) const {
-  if (Inside::now()) return false;
-  State& all = state();
-  const MutexLock lock(all.mutex);
-  std::map<CUdevice, EngineStatistics> by_device = all.finished;
-  all.for_each_unfinished([&](const ActiveEngine& one) {
+template <class Read>
+bool Runtime::State::sum_up(EngineStatistics* out, Read read) {
+  std::map<CUdevice, EngineStatistics> by_device = finished;
+  bool are_all = true;
+  for_each_unfinished([&](const ActiveEngine& one) {
+    const std::optional<EngineStatistics> of_engine = read(*one.engine);
+    are_all = are_all && of_engine.has_value();
+    if (!of_engine.has_value()) return;
     EngineStatistics& of_device = by_device[one.device];
-    of_device = merge(of_device, one.engine->statistics());
+    of_device = merge(of_device, *of_engine);
   });
+  if (!are_all) return false;
   bool is_first = true;
   *out = {};
   for (const auto& [device, of_device] : by_device) {
@@ -522,6 +534,20 @@ bool Runtime::statistics(EngineStatistics* out) const {
   }
   notify(&EngineObserver::fill_in, out);
   return true;
+}
+
+bool Runtime::statistics(EngineStatistics* out) const {
+  if (Inside::now()) return false;
+  State& all = state();
+  const MutexLock lock(all.mutex);
+  return all.sum_up(out, [](const Engine& engine) { return std::optional(engine.statistics()); });
+}
+
+bool Runtime::try_statistics(EngineStatistics* out) const {
+  if (Inside::now()) return false;
+  State& all = state();
+  const std::unique_lock lock(all.mutex, std::try_to_lock);
+  return lock.owns_lock() && all.sum_up(out, [](const Engine& engine) { return engine.try_statistics(); });
 }
 
 bool Runtime::wants_audit() const noexcept { return state().wants_audit.load(); }

@@ -64,6 +64,8 @@ class Runtime {
 
   // The sum of the statistics of all engines so far; false when they can not be read (the caller is inside an engine).
   bool statistics(EngineStatistics* out) const;
+  // The same without waiting: false also where another thread holds a lock.
+  bool try_statistics(EngineStatistics* out) const;
   // Also resets the peaks of current engines; false as above.
   bool reset_peaks();
   // Settings `stats` and `advertise`.

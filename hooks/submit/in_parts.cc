@@ -20,6 +20,9 @@ bool fits_at_once(const AccessList& accesses) {
   });
 }
 
+// An element that lies in two units is not divided.
+std::size_t whole_grains(std::size_t bytes, std::size_t grain) { return bytes < grain ? grain : bytes - bytes % grain; }
+
 // 0: no engine owns the address.
 Bytes unit_bytes_from(CUdeviceptr at) {
   const HeldEngines engines;
@@ -28,19 +31,28 @@ Bytes unit_bytes_from(CUdeviceptr at) {
   return owner == nullptr ? 0 : owner->engine->unit_bytes_from(DeviceAddress{at});
 }
 
-// What lies in the eviction unit in which the region begins.
-Fitting fitting_in_unit(const Placed& end, const Region& region) {
-  const Box& box = end.box;
-  const Bytes room = box.width == 0 ? 0 : unit_bytes_from(begin_of(end, region));
-  return room == 0 ? Fitting{box.layers - region.first_layer, box.rows - region.first_row} : fitting(box, region, room);
+// Without a lock. Something this small lies in two units at most, at either end.
+bool surely_fits(Bytes span_of_either_end) {
+  const HeldEngines engines;
+  if (engines.none()) return true;
+  return span_of_either_end <= kPartBytes &&
+         std::all_of(engines->begin(), engines->end(),
+                     [](const ActiveEngine* active) { return active->engine->fits_anywhere(2); });
 }
 
-// Extends the region from where it begins to the end of a unit of either end; at least one row.
-void fill_to_the_end_of_a_unit(const Placed& to, const Placed& from, Region* region) {
-  const Placed& one = to.box.width != 0 ? to : from;
-  const Fitting a = fitting_in_unit(one, *region);
-  const Fitting b = from.box.width != 0 ? fitting_in_unit(from, *region) : a;
-  extend(one.box, {std::min(a.layers, b.layers), std::min(a.rows, b.rows)}, region);
+// Extends the region from where it begins to the end of a unit of either end.
+void fill_to_the_end_of_a_unit(const Placed& to, const Placed& from, std::size_t grain, Region* region) {
+  const Box& one = to.box.width != 0 ? to.box : from.box;
+  Fitting fits{one.layers - region->first_layer, one.rows - region->first_row};
+  Bytes room = ~Bytes{0};
+  for (const Placed* end : {&to, &from}) {
+    const Bytes unit = end->box.width == 0 ? 0 : unit_bytes_from(begin_of(*end, *region));
+    if (unit == 0) continue;
+    const Fitting here = fitting(end->box, *region, unit);
+    fits = {std::min(fits.layers, here.layers), std::min(fits.rows, here.rows)};
+    room = std::min(room, unit);
+  }
+  extend_within(one, fits, whole_grains(room, grain), region);
 }
 
 }  // namespace
@@ -55,34 +67,31 @@ CUresult ask_whether_at_once(StreamHandle stream, const AccessList& accesses, bo
 }
 
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed& to, const Placed& from,
-                  RegionPart part) {
+                  RegionPart part, std::size_t grain) {
   const Box& box = to.box.width != 0 ? to.box : from.box;
   const Region whole{.layers = box.layers, .rows = box.rows};
-  // Something this small always fits, together with the eviction units that contain it.
-  const bool small = std::max(span_of(to.box), span_of(from.box)) <= kPartBytes;
-  bool at_once = true;
-  const CUresult asked = small ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
+  bool at_once = surely_fits(std::max(span_of(to.box), span_of(from.box)));
+  const CUresult asked = at_once ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
   if (asked != CUDA_SUCCESS) return asked;
   if (at_once) return part(whole);
   for (Region region{}; region.first_layer < box.layers; advance(box, &region)) {
-    fill_to_the_end_of_a_unit(to, from, &region);
+    fill_to_the_end_of_a_unit(to, from, grain, &region);
     if (CUresult result = part(region); result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
 }
 
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
-                  Part part) {
-  // Something this small always fits, together with the eviction units that contain it.
-  bool at_once = true;
-  const CUresult asked = bytes <= kPartBytes ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
+                  Part part, std::size_t grain) {
+  bool at_once = surely_fits(bytes);
+  const CUresult asked = at_once ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
   if (asked != CUDA_SUCCESS) return asked;
   if (at_once) return part(0, bytes);
   for (std::size_t done = 0; done < bytes;) {
     std::size_t now = bytes - done;
     for (const CUdeviceptr end : {to, from}) {
       const Bytes unit = end == 0 ? 0 : unit_bytes_from(end + done);
-      if (unit != 0) now = std::min<std::size_t>(now, unit);
+      if (unit != 0) now = std::min(now, whole_grains(unit, grain));
     }
     if (CUresult result = part(done, now); result != CUDA_SUCCESS) return result;
     done += now;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies and sets that are larger than the room on the device are done in parts, each a separate operation in stream
-// order. Parts end where an eviction unit ends, so a unit that is overwritten completely is never fetched. Rows are not
-// divided: each must fit on the device as a whole.
+// order. Parts end where an eviction unit of either end ends, so a unit that is overwritten completely is never
+// fetched, and one unit of each end is the most that a part needs. Where even these do not fit together, the engine has
+// the source read from its host copy (OperationInfo::reads_host_copy). A row is divided where it lies in several units.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +15,20 @@ namespace thermocline {
 // Called with the offset and the size of a part.
 using Part = CallOf<std::size_t, std::size_t>;
 
+// What an element of an array has at most: one is never divided.
+inline constexpr std::size_t kArrayElementBytes = 16;
+
 // `accesses` are those of the whole operation; parts do not look at them again. 0 for `to` or `from`: an end that is
 // not device memory, or does not matter. An operation that fits at once, and one that is captured, is a single part. On
-// an error, earlier parts have been submitted.
+// an error, earlier parts have been submitted. Parts begin at multiples of `grain`.
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
-                  Part part);
+                  Part part, std::size_t grain = 1);
 
 using RegionPart = CallOf<const Region&>;
 
-// The same for rows, of which none is divided. `to` and `from` have the same shape, except for an end that is an array.
+// The same for rows. `to` and `from` have the same shape, except for an end that is an array.
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed& to, const Placed& from,
-                  RegionPart part);
+                  RegionPart part, std::size_t grain = 1);
 
 // Whether all of it can be on the device at once, or must be one operation because the stream is capturing.
 CUresult ask_whether_at_once(StreamHandle stream, const AccessList& accesses, bool* at_once);

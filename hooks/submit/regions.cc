@@ -30,6 +30,8 @@ Region within(const Region& outer, const Region& inner) {
   Region region = inner;
   region.first_layer += outer.first_layer;
   region.first_row += outer.first_row;
+  region.first_byte += outer.first_byte;
+  if (inner.bytes == 0) region.bytes = outer.bytes;
   return region;
 }
 
@@ -48,7 +50,10 @@ void extend(const Box& box, const Fitting& fitting, Region* region) {
 }
 
 void extend_within(const Box& box, Bytes room, Region* region) {
-  const Fitting fits = fitting(box, *region, room);
+  extend_within(box, fitting(box, *region, room), room, region);
+}
+
+void extend_within(const Box& box, const Fitting& fits, Bytes room, Region* region) {
   const bool divided = region->first_byte != 0 || fits.rows == 0;
   extend(box, divided ? Fitting{0, 1} : fits, region);
   region->bytes = divided ? std::min(box.width - region->first_byte, room) : 0;

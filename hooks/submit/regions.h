@@ -17,7 +17,7 @@ struct Region {
 CUdeviceptr begin_of(const Placed& end, const Region& region);
 // This end of the region alone.
 Placed part_of(const Placed& end, const Region& region);
-// `inner` is a region of `outer`, which consists of whole rows: the same as a region of the whole copy.
+// `inner` is a region of `outer`: the same as a region of the whole copy.
 Region within(const Region& outer, const Region& inner);
 
 // Whole layers, or rows of the layer in which the region begins, that lie in the first `room` bytes from there.
@@ -29,6 +29,8 @@ Fitting fitting(const Box& box, const Region& region, Bytes room);
 void extend(const Box& box, const Fitting& fitting, Region* region);
 // The same if rows may be divided: the region lies in the first `room` bytes, of which there is at least one.
 void extend_within(const Box& box, Bytes room, Region* region);
+// The same where it is known what fits: of a row that does not, what lies in `room`.
+void extend_within(const Box& box, const Fitting& fits, Bytes room, Region* region);
 // The region that follows begins where this one ends; behind the last one, `first_layer` is the number of layers.
 void advance(const Box& box, Region* region);
 

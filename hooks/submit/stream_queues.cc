@@ -39,10 +39,7 @@ class Mark {
 
   unsigned operations() const { return operations_; }
   bool has_passed() const { return real<Function::cuEventQuery>(event_) != CUDA_ERROR_NOT_READY; }
-  void wait() const {
-    about_to_wait("cuEventSynchronize");
-    static_cast<void>(real<Function::cuEventSynchronize>(event_));
-  }
+  void wait() const { static_cast<void>(real<Function::cuEventSynchronize>(event_)); }
   void went_with_its_context() { is_gone_ = true; }
 
  private:
@@ -172,10 +169,13 @@ void forget(bool is_gone, CUcontext context, StreamHandle stream) {
 
 void streams_may_block() {
   may_block.store(true, std::memory_order_relaxed);
+  queues_are_counted.store(true, std::memory_order_relaxed);
   // What is recorded blocks nothing before its graph is launched; and a probe may invalidate captures.
   if (!any_capture()) find_whether_mapping_waits();
 }
 bool any_stream_may_block() noexcept { return may_block.load(std::memory_order_relaxed); }
+
+namespace {
 
 void wait_for_queue(StreamHandle stream) {
   // Without an engine there is no engine lock to wait for.
@@ -196,13 +196,23 @@ void wait_for_queue(StreamHandle stream) {
   }));
 }
 
+}  // namespace
+
+RoomInQueue::RoomInQueue(StreamHandle stream) {
+  wait_for_queue(stream);
+  queue_has_room(true);
+}
+
+// What an engine adds to streams beside the program's operations is left room for (kMostOperations).
 CUresult CUDAAPI record_counted(CUevent event, CUstream stream) {
   count_one(stream);
+  const WaitsInPlace within_the_limit;
   return real<Function::cuEventRecord>(event, stream);
 }
 
 CUresult CUDAAPI wait_counted(CUstream stream, CUevent event, unsigned int flags) {
   count_one(stream);
+  const WaitsInPlace within_the_limit;
   return real<Function::cuStreamWaitEvent>(stream, event, flags);
 }
 
@@ -213,6 +223,7 @@ void end_queue_of(StreamHandle stream) {
 // The parent's lock may be held by a thread that does not exist in the child.
 void abandon_queues() {
   may_block.store(false, std::memory_order_relaxed);
+  queues_are_counted.store(false, std::memory_order_relaxed);
   auto* const of_the_child = new Queues;
   of_the_child->abandoned = all_queues();
   all_queues() = of_the_child;

@@ -13,6 +13,7 @@
 // have completed.
 #pragma once
 
+#include "driver/locks.h"
 #include "hooks/interpose/cuda_api.h"
 #include "hooks/runtime/stream_context.h"
 
@@ -22,8 +23,15 @@ namespace thermocline {
 void streams_may_block();
 bool any_stream_may_block() noexcept;
 
-// To be called before a call that adds to the stream. Waits while its queue is too full; the caller must hold no lock.
-void wait_for_queue(StreamHandle stream);
+// For a call that adds to the stream, begun while no lock is held: waits while the stream's queue is too full. As long as
+// the object lives, its thread may make the call with locks held (about_to_queue in driver/locks.h).
+class [[nodiscard]] RoomInQueue {
+ public:
+  explicit RoomInQueue(StreamHandle stream);
+  ~RoomInQueue() { queue_has_room(false); }
+  RoomInQueue(const RoomInQueue&) = delete;
+  RoomInQueue& operator=(const RoomInQueue&) = delete;
+};
 
 // Nothing more is submitted to the stream, or to any stream of the context; `is_gone`: the driver has ended it already.
 void end_queue_of(StreamHandle stream);

@@ -166,8 +166,9 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   if (recorder != nullptr) recorder->submitted(stream, info, accesses.all());
   operation->commit(host == Host::kWaits && copy == nullptr);
   if (active.engine->audits()) say_what_was_found(*active.engine);
-  // The driver's own calls are known to wait; a host copy in their place is not.
-  if (copy != nullptr && host != Host::kGoesOn) return real<Function::cuStreamSynchronize>(to_cu(stream));
+  // The driver's own calls are known to wait; a host copy in their place is not. Within the device nothing is waited for.
+  const bool goes_on = host == Host::kGoesOn || (host == Host::kMayGoOn && accesses.all().size() > 1);
+  if (copy != nullptr && !goes_on) return real<Function::cuStreamSynchronize>(to_cu(stream));
   return result;
 }
 
@@ -345,7 +346,7 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
 
 CUresult submit_what(StreamHandle stream, Host host, AccessList& accesses, OperationInfo info, Call call,
                      Instead instead) {
-  wait_for_queue(stream);
+  const RoomInQueue room(stream);
   const HeldEngines there;
   if (there.none()) return call();
   const EngineSet& engines = *there;
@@ -384,22 +385,17 @@ CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, Operation
 }
 
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
-                     CallIn in_another) {
-  return submit_what(stream, host, accesses, info, call, {.in_another = &in_another});
-}
-
-CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
-                             CallIn in_another, const CallFrom* from_host) {
+                     CallIn in_another, const CallFrom* from_host) {
   return submit_what(stream, host, accesses, info, call, {.in_another = &in_another, .from_host = from_host});
 }
 
-CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
-                             const CallFrom* from_host) {
+CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
+                     const CallFrom* from_host) {
   return submit_what(stream, host, accesses, info, call, {.from_host = from_host});
 }
 
 CUresult submit_unknown(StreamHandle stream, Call call) {
-  wait_for_queue(stream);
+  const RoomInQueue room(stream);
   const HeldEngines engines;
   if (engines.none()) return call();
   // The graph is found to be unknown when it is instantiated.

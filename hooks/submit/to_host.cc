@@ -46,6 +46,12 @@ CUresult submit_rows(StreamHandle stream, const CopyOnHost& copy) {
   return real<Function::cuMemcpy3DAsync_v2>(&rows, to_cu(stream));
 }
 
+CUresult submit_in_stream(StreamHandle stream, const CopyOnHost& copy) {
+  const Box& box = copy.from.box;
+  if (box.rows != 1 || box.layers != 1) return submit_rows(stream, copy);
+  return real<Function::cuMemcpyAsync>(copy.to.at, copy.from.at, box.width, to_cu(stream));
+}
+
 // CUDA driver API, "API synchronization behavior": a copy from host memory to host memory is synchronous, even if it is
 // asynchronous by name. But a copy to pinned memory that the program requested in a stream must not wait: the stream
 // may be waiting for what the program's thread does next.
@@ -56,9 +62,7 @@ CUresult submit_on_host(StreamHandle stream, Host host, const CopyOnHost& copy) 
     if (result == CUDA_SUCCESS) static_cast<void>(data.release());
     if (result != CUDA_ERROR_NOT_SUPPORTED) return result;
   }
-  const Box& box = copy.from.box;
-  if (box.rows != 1 || box.layers != 1) return submit_rows(stream, copy);
-  return real<Function::cuMemcpyAsync>(copy.to.at, copy.from.at, box.width, to_cu(stream));
+  return submit_in_stream(stream, copy);
 }
 
 std::size_t run_from(CUdeviceptr from, std::size_t bytes) {
@@ -66,12 +70,6 @@ std::size_t run_from(CUdeviceptr from, std::size_t bytes) {
   if (engines.none() || Runtime::get().broken()) return bytes;
   const ActiveEngine* const owner = engines->owner(DeviceAddress{from});
   return owner == nullptr ? bytes : owner->engine->host_copy_run({DeviceAddress{from}, bytes});
-}
-
-// Rows that overlap are left to the driver, which may refuse them.
-bool is_ordinary(const Box& box) {
-  const bool rows_lie_apart = box.rows == 1 || box.pitch >= box.width;
-  return rows_lie_apart && (box.layers == 1 || box.layer_rows >= box.rows);
 }
 
 bool may_differ_by_place(CUresult result) {
@@ -94,13 +92,27 @@ CUresult copy_region(StreamHandle stream, Host host, const Placed& to, const Pla
   AccessList reads;
   reads.read(source.at, span_of(source.box));
   const CUresult result = in_parts(stream, reads, target, source, [&](const Region& part) {
-    const bool whole = part.rows == source.box.rows && part.layers == source.box.layers;
+    const bool whole = part.bytes == 0 && part.rows == source.box.rows && part.layers == source.box.layers;
     return whole ? run(region, info, &from_host) : run(within(region, part), info, nullptr);
   });
   return refused ? run(region, info, nullptr) : result;
 }
 
 }  // namespace
+
+bool is_ordinary(const Box& box) {
+  const bool rows_lie_apart = box.rows == 1 || box.pitch >= box.width;
+  return rows_lie_apart && (box.layers == 1 || box.layer_rows >= box.rows);
+}
+
+CUresult copy_from_host_copy(StreamHandle stream, const Placed& to, const void* host_copy, const Box& shape) {
+  return submit_in_stream(stream, {.to = to, .from = {reinterpret_cast<CUdeviceptr>(host_copy), shape}});
+}
+
+CUresult copy_from_host_copy(StreamHandle stream, CUdeviceptr to, const void* host_copy, std::size_t bytes) {
+  const Box row{.width = bytes};
+  return copy_from_host_copy(stream, {to, row}, host_copy, row);
+}
 
 bool is_copy_to_host(CUdeviceptr to, CUdeviceptr from) {
   const EngineSet* const engines = engines_now();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies to the host, of one range or of rows. Evicted parts of the source are not fetched: they are copied from their host copy,
-// in stream order. So such a copy needs no room on the device.
+// Copies to the host, of one range or of rows. Evicted parts of the source are not fetched: they are copied from their
+// host copy, in stream order. So such a copy needs no room on the device. Copies within the device, whose source may be
+// read from its host copy, too.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,13 @@ CUresult copy_to_host(StreamHandle stream, Host host, CUdeviceptr to, CUdevicept
 using RunOfRows = CallOf<const Region&, const OperationInfo&, const CallFrom*>;
 CUresult copy_to_host(StreamHandle stream, Host host, const Placed& to, const Placed& from, OperationInfo info,
                       RunOfRows run);
+
+// Rows that overlap are left to the driver, which may refuse them.
+bool is_ordinary(const Box& box);
+
+// Submits a copy to the device from the host copy of its source, which has the source's shape. The host does not wait.
+CUresult copy_from_host_copy(StreamHandle stream, const Placed& to, const void* host_copy, const Box& shape);
+CUresult copy_from_host_copy(StreamHandle stream, CUdeviceptr to, const void* host_copy, std::size_t bytes);
 
 // Whether the copy is from an engine's memory to the host, or to memory about which nothing is known.
 bool is_copy_to_host(CUdeviceptr to, CUdeviceptr from);

@@ -34,6 +34,7 @@ struct alignas(64) Digests::Test {
 Digests::~Digests() {
   const WaitsInPlace at_the_end;
   if (stream_) static_cast<void>(driver_.synchronize_stream(stream_.get()));
+  const ModuleOwner ends_here = std::move(module_);
 }
 
 void Digests::turn_off(const std::string& why) {
@@ -43,6 +44,7 @@ void Digests::turn_off(const std::string& why) {
 
 Status Digests::load() {
   const RelaxedCapture relaxed(driver_);
+  const WaitsInPlace while_the_driver_loads;
   ModuleHandle module{};
   if (Status status = driver_.load_module(digest_code().c_str(), &module); !status.ok()) return status;
   module_ = ModuleOwner(driver_, module);

@@ -9,6 +9,7 @@
 #include "driver/check.h"
 #include "driver/undisturbed.h"
 #include "offload/engine/engine_state.h"
+#include "offload/residency/part_size.h"
 
 namespace thermocline {
 
@@ -132,6 +133,11 @@ Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> acces
 bool Engine::fits(std::span<const MemoryAccess> accesses) {
   const std::lock_guard lock(mutex_);
   return state_->fits(accesses);
+}
+
+bool Engine::fits_anywhere(std::uint64_t ranges) const noexcept {
+  // Each may lie in two units.
+  return ranges * 2 * kPartBytes <= state_->room.load(std::memory_order_relaxed);
 }
 
 Bytes Engine::unit_bytes_from(DeviceAddress at) const {
@@ -353,6 +359,7 @@ Status Engine::State::add_external(Bytes bytes) {
     return status.is_out_of_memory() ? refuse("memory that the program maps itself", bytes) : status;
   }
   external_bytes += bytes;
+  show_room();
   counters.allocated_bytes += bytes;
   note_peaks();
   return {};
@@ -378,6 +385,7 @@ void Engine::remove_external(Bytes bytes) {
   THERMOCLINE_CHECK(bytes <= state_->external_bytes, "only memory that was counted is given back");
   state_->note_peaks();
   state_->external_bytes -= bytes;
+  state_->show_room();
   if (state_->leaving_free == 0) state_->limit_pages();
 }
 
@@ -425,6 +433,13 @@ void Engine::memory_info(Bytes* free, Bytes* total) const {
 
 EngineStatistics Engine::statistics() const {
   const std::lock_guard lock(mutex_);
+  state_->residency.count_outcomes();
+  return state_->collect();
+}
+
+std::optional<EngineStatistics> Engine::try_statistics() const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return std::nullopt;
   state_->residency.count_outcomes();
   return state_->collect();
 }

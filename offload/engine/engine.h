@@ -105,6 +105,8 @@ class Engine {
   Operation begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info = {});
   // Whether all that the operation accesses can be on the device at once.
   bool fits(std::span<const MemoryAccess> accesses);
+  // Whether so many ranges fit at once wherever they lie, each no longer than an eviction unit. Lock-free.
+  bool fits_anywhere(std::uint64_t ranges) const noexcept;
   // To the end of what leaves and returns with the byte at `at`; 0: it is not ours.
   Bytes unit_bytes_from(DeviceAddress at) const;
   // Of the range, from its beginning, what one copy to the host should take: what lies in one eviction unit that is not
@@ -205,6 +207,8 @@ class Engine {
   void memory_info(Bytes* free, Bytes* total) const;
   // True at this moment, whatever threads do without the lock; asking changes nothing.
   EngineStatistics statistics() const;
+  // The same where nobody holds the lock; else nothing.
+  std::optional<EngineStatistics> try_statistics() const;
   // Every peak becomes what is so now.
   void reset_peaks();
   // Every kernel is shown to the engine then, also one that is given no address.

@@ -124,6 +124,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   }
   state->is_plain = state->options.redzone_bytes == 0 && state->annotations == nullptr && state->audit == nullptr &&
                     state->versions == nullptr && !state->net.full();
+  state->show_room();
   // Under a full host fallback what is begun ends where it is (residency.cc).
   state->host.trim_later(options.waits_without_lock && !state->net.full());
   *out = std::move(state);
@@ -149,7 +150,11 @@ Status Engine::State::prepare(StreamHandle handle) {
   if (versions != nullptr) {
     if (Status status = recompute_before(handle); !status.ok()) return status;
   }
-  if (Status status = host_read != nullptr ? read_host_copy(handle) : admit(handle); !status.ok()) return status;
+  const bool only_reads_host_copy = host_read != nullptr && accesses == 1;
+  if (Status status = only_reads_host_copy ? Status() : admit(handle); !status.ok()) return status;
+  if (host_read != nullptr) {
+    if (Status status = read_host_copy(handle); !status.ok()) return status;
+  }
   if (info.may_block) clock.about_to_block();
   if (audit != nullptr) {
     if (Status status = audit->begin(operands); !status.ok()) return status;
@@ -196,7 +201,7 @@ void Engine::State::commit(bool completed) {
   if (host_read != nullptr) {
     host_read->host_reads.add(use);
     ++counters.host_reads;
-    operands.clear();
+    if (accesses == 1) operands.clear();
   }
   for (BlockState* state : operands) {
     residency.accessed(*state, operation);

@@ -51,6 +51,7 @@ class Engine::State {
   Status resolve(std::span<const MemoryAccess> list, const OperationInfo& info, StreamHandle stream);
   void resolve_all();
   bool fits(std::span<const MemoryAccess> list);
+  void show_room();
   Bytes unit_bytes_from(DeviceAddress at);
   // See Operation, and Engine.
   const void* host_copy() const;
@@ -161,6 +162,8 @@ class Engine::State {
   bool is_plain = false;                    // nobody has to be told of each buffer (set once)
   std::atomic<bool> has_references{false};  // as the table is, for those who ask without the lock
   std::atomic<bool> has_global_references{false};
+  // What of the budget an operation can have, for those who ask without the lock; 0 where it needs whole buffers.
+  std::atomic<Bytes> room{0};
   // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
   // costs: one that is parked would be kept, or copied, as if it were alive.
   bool pressed = false;
@@ -227,6 +230,8 @@ class Engine::State {
   References::Followed collect_operands(std::span<const MemoryAccess> list, bool follows);
   // The part of a block that is evicted, and whose host copy has all of the range; null: there is none.
   EvictionUnit* evicted_at(AddressRange range);
+  // Of a copy within the device whose ends do not fit together: its source is read on the host, if it can be.
+  Status leave_source_on_host(std::span<const MemoryAccess> list);
   Status read_host_copy(StreamHandle handle);
   void pin_block(BlockState& state);
   void unpin_block(BlockState& state);

@@ -12,14 +12,22 @@ Bytes Engine::State::held_part_bytes(const BlockState& state) {
   return bytes;
 }
 
+void Engine::State::show_room() {
+  const Bytes taken = pinned_block_bytes + external_bytes;
+  room.store(net.full() || taken > budget_bytes ? 0 : budget_bytes - taken, std::memory_order_relaxed);
+}
+
 void Engine::State::pin_block(BlockState& state) {
   if (state.pins++ > 0) return;
   pinned_block_bytes += state.block->bytes() - held_part_bytes(state);
+  show_room();
   if (audit != nullptr) audit->pinned(*state.block);
 }
 
 void Engine::State::unpin_block(BlockState& state) {
-  if (--state.pins == 0) pinned_block_bytes -= state.block->bytes() - held_part_bytes(state);
+  if (--state.pins > 0) return;
+  pinned_block_bytes -= state.block->bytes() - held_part_bytes(state);
+  show_room();
 }
 
 Status Engine::State::hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold) {
@@ -47,6 +55,7 @@ Status Engine::State::hold_on_device(AddressRange range, const char* reason, std
     }
     if (audit != nullptr) audit->pinned(*state->block);
   }
+  show_room();
   *hold = ++newest_hold;
   held_ranges.emplace(*hold, std::move(held));
   return {};
@@ -63,6 +72,7 @@ void Engine::State::let_go(std::uint64_t hold) {
     }
   }
   held_ranges.erase(found);
+  show_room();
 }
 
 // The block is about to end, and with it what is held of it.
@@ -70,6 +80,7 @@ void Engine::State::forget_held(const Block& block) {
   if (held_ranges.empty()) return;
   const BlockState& state = residency.state_of(block);
   if (state.pins == 0) pinned_block_bytes -= held_part_bytes(state);
+  show_room();
   for (auto& [hold, all] : held_ranges) {
     std::erase_if(all, [&](const HeldParts& held) { return held.block == &block; });
   }

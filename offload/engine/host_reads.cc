@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies to the host of what is evicted: its contents lie on the host already, so nothing is fetched for them, and they
-// need no room on the device.
+// Copies whose source is read from its host copy, so that it needs no room on the device: to the host, of what is
+// evicted; and within the device, where source and target do not fit there together.
 #include <algorithm>
 
 #include "offload/engine/engine_state.h"
@@ -52,6 +52,30 @@ Bytes Engine::State::host_copy_run(AddressRange range) {
 
 bool Engine::State::is_on_host(AddressRange range) {
   return host_copy_run(range) != range.bytes || evicted_at(range) != nullptr;
+}
+
+Status Engine::State::leave_source_on_host(std::span<const MemoryAccess> list) {
+  if (list.size() != 2 || versions != nullptr || net.full()) return {};
+  const bool reads_last = list[1].access == Access::kRead;
+  const MemoryAccess source = list[reads_last ? 1 : 0], target = list[reads_last ? 0 : 1];
+  const Block* const block = heap.block_at(source.address);
+  EvictionUnit* const part = block == nullptr ? nullptr : part_at(residency, *block, source.address);
+  const bool can = part != nullptr && source.access == Access::kRead && target.access != Access::kRead &&
+                   source.bytes <= part->begin() + part->bytes() - source.address && part->whole->pins == 0 &&
+                   part->pins == 0;
+  if (!can) return {};
+  // What is refused for lack of host memory is refused as if it had not been tried.
+  if (Status status = residency.make_host_copy(*part); !status.ok())
+    return status.is_out_of_memory() ? Status() : status;
+  begin_operands({&target, 1});
+  const bool is_target_too = part->whole->listed == resolution && part->whole->wants(*part);
+  if (is_target_too || source.address + source.bytes > part->begin() + part->host_bytes) {
+    begin_operands(list);
+    return {};
+  }
+  host_read = part;
+  host_read_at = source.address;
+  return {};
 }
 
 const void* Engine::State::host_copy() const {

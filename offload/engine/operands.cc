@@ -77,7 +77,8 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
   given = list;
   given_everything = false;
   References::Followed followed = collect_operands(list, what.follows);
-  host_read = what.reads_host_copy && list.size() == 1 ? evicted_at({list[0].address, list[0].bytes}) : nullptr;
+  const bool to_host = what.reads_host_copy && list.size() == 1 && list[0].access == Access::kRead;
+  host_read = to_host ? evicted_at({list[0].address, list[0].bytes}) : nullptr;
   if (host_read != nullptr) {
     host_read_at = list[0].address;
     return {};
@@ -97,6 +98,9 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
       add_all();
     }
     if (operand_bytes() > budget_bytes && net.holds()) leave_out_what_is_mapped();
+    if (what.reads_host_copy && operand_bytes() > budget_bytes) {
+      if (Status status = leave_source_on_host(list); !status.ok()) return status;
+    }
   }
   counters.followed += operands.size() - named_operands;
   if (what.is_kernel() && looks_at_tables && list.size() > 1 && is_given_small_buffers()) {

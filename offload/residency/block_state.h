@@ -72,7 +72,7 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   Use leaving;               // the copy out, while kLeaving
   Evidence evidence;
   std::uint32_t pins = 0;  // ranges in it that are held on the device (held_ranges.cc)
-  UseSet host_reads;       // copies to the program's own memory that read `host`
+  UseSet host_reads;       // copies of the program's that read `host`
   UseSet uses;             // of its pages, beside the block's: our copies, and former users of borrowed pages
 
   // Scratch of the operation in preparation, which has the block among its operands by ranges (BlockState::listed).

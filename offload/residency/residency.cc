@@ -276,6 +276,14 @@ bool Residency::fetch(EvictionUnit& part) {
   return true;
 }
 
+// Contents that nobody has defined are as good as any others.
+Status Residency::make_host_copy(EvictionUnit& part) {
+  if (part.hollow || part.has_copy()) return {};
+  if (!part.mapped() && !migration_.set_aside(part)) return Status::out_of_memory();
+  part.defined = true;
+  return part.mapped() ? begin_to_leave(part, EvictReason::kPressure) : Status();
+}
+
 void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) {
   if (has_stopped()) return;
   if (state.pins > 0 || clock_.is_blocked(state.block->uses)) return;

@@ -97,6 +97,9 @@ class Residency {
 
   // Submits the copy out of the oldest idle dirty part; false when there is none worth it.
   bool write_behind();
+  // Of a part that need not be on the device for what is to come: it has a host copy afterwards, or one is leaving.
+  // out_of_memory: the host has no room for it.
+  Status make_host_copy(EvictionUnit& part);
   // As planned, or asked for: the first `parts` parts of the block are copied out now, and are the next to go when room
   // is needed.
   void leave(BlockState& state, std::size_t parts, EvictReason reason);

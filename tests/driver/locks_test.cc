@@ -71,6 +71,34 @@ TEST_F(Locks, TheFirstMayBeGivenBackFirst) {
   EXPECT_DEATH({ const MutexLock four(outer_); }, "behind: inner \\(level 2\\) innermost \\(level 3\\)");
 }
 
+TEST_F(Locks, ACallThatAddsToAStreamEndsTheProcessUnlessItWasAskedForRoom) {
+  const MutexLock one(outer_);
+  about_to_queue("cuLaunchKernel");  // nobody has blocked a stream
+  queues_are_counted.store(true);
+  EXPECT_DEATH(about_to_queue("cuLaunchKernel"), "cuLaunchKernel may wait for room in a stream's queue while a lock");
+  queue_has_room(true);
+  about_to_queue("cuLaunchKernel");
+  queue_has_room(false);
+  EXPECT_DEATH(about_to_queue("cuLaunchKernel"), "room in a stream's queue");
+  queues_are_counted.store(false);
+}
+
+TEST_F(Locks, AMappingCallEndsTheProcessUnlessItWasAskedWhetherItWaits) {
+  mapping_may_be_called();  // no lock is held: what it was asked for is over
+  MutexLock one(outer_);
+  about_to_map("cuMemUnmap");  // the driver has not been found to wait
+  mapping_waits_for_streams.store(true);
+  EXPECT_DEATH(about_to_map("cuMemUnmap"), "cuMemUnmap may wait for a blocked stream while a lock is held: outer");
+  mapping_may_be_called();
+  about_to_map("cuMemUnmap");
+  one.unlock();
+  one.lock();
+  EXPECT_DEATH(about_to_map("cuMemUnmap"), "cuMemUnmap may wait");
+  const WaitsInPlace in_place;
+  about_to_map("cuMemUnmap");
+  mapping_waits_for_streams.store(false);
+}
+
 TEST_F(Locks, AWaitForTheDeviceEndsTheProcessUnlessItIsMarked) {
   const MutexLock one(outer_);
   EXPECT_DEATH(about_to_wait("cuCtxSynchronize"), "cuCtxSynchronize waits for the device while a lock is held: outer");

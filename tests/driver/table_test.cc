@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/table.h"
 
+#include <functional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
 #include "driver/driver.h"
+#include "driver/locks.h"
 #include "driver/owned.h"
 
 namespace thermocline {
@@ -54,6 +57,41 @@ TEST_F(TableTest, AMissingOptionalFunctionAnswersNotSupported) {
   ASSERT_TRUE(load_table(find, &table).ok());
   PageHandle page{};
   EXPECT_EQ(Driver(table).create_page(2 * kMiB, 0, &page), Status::not_supported());
+}
+
+// With a lock held, and nobody having asked, each of them ends the process before the driver is called.
+TEST_F(TableTest, CallsThatMayWaitAreCheckedForLocks) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  DriverTable table;
+  ASSERT_TRUE(load_table(find, &table).ok());
+  const Driver driver(table);
+  const DeviceAddress at{2 * kMiB};
+  const std::pair<const char*, std::function<Status()>> calls[] = {
+      {"cuStreamSynchronize", [&] { return driver.synchronize_stream(StreamHandle{}); }},
+      {"cuCtxSynchronize", [&] { return driver.synchronize_context(); }},
+      {"cuEventSynchronize", [&] { return driver.synchronize(EventHandle{}); }},
+      {"cuMemFreeHost", [&] { return driver.free_host(nullptr); }},
+      {"cuModuleLoadData",
+       [&] {
+         ModuleHandle module{};
+         return driver.load_module("", &module);
+       }},
+      {"cuModuleUnload", [&] { return driver.unload_module(ModuleHandle{}); }},
+      {"cuMemMap", [&] { return driver.map(at, 2 * kMiB, PageHandle{}); }},
+      {"cuMemUnmap", [&] { return driver.unmap(at, 2 * kMiB); }},
+      {"cuMemSetAccess", [&] { return driver.set_access(at, 2 * kMiB, 0); }},
+      {"cuMemSetAccess", [&] { return driver.set_shared_access(at, 2 * kMiB, 0, 0); }},
+      {"cuMemSetAccess", [&] { return driver.revoke_access(at, 2 * kMiB, 0); }}};
+  for (const auto& [name, call] : calls) {
+    const auto call_with_a_lock = [&call = call] {
+      locks_are_checked.store(true);
+      mapping_waits_for_streams.store(true);
+      Mutex mutex("of the test", 1);
+      const MutexLock lock(mutex);
+      static_cast<void>(call());
+    };
+    EXPECT_DEATH(call_with_a_lock(), std::string(name) + ".*while a lock is held: of the test");
+  }
 }
 
 TEST_F(TableTest, AnOlderDriverMeasuresTimeToo) {

@@ -267,6 +267,37 @@ TEST(FunctionTable, WhatAFunctionDoesIsSaidOfItsParameters) {
   }
 }
 
+// A function that has a variant for each default stream adds to a stream, unless it only asks or waits for it, or begins
+// or ends what it records.
+TEST(FunctionTable, SaysWhenEachFunctionWaits) {
+  static const std::regex synchronizes(
+      "Synchronize|^cuCtx(Destroy|Detach)|^cuGreenCtxDestroy|PrimaryCtxRe(lease|set)|^cuMemFree_|^cuArrayDestroy|"
+      "Unload");
+  static const std::regex maps("^cuMem(Map|Unmap)$");
+  static const std::regex asks("^cuStream(Query|Is|Get|Set|BeginCapture|BeginRecapture|EndCapture|Update|Copy|Attach)");
+  std::size_t all = 0;
+  const auto check = [&](const std::string& symbol, bool has_variants) {
+    const auto waits = waits_of(static_cast<Function>(all++));
+    if (std::regex_search(symbol, synchronizes)) {
+      EXPECT_EQ(waits, Waits::kAlways) << symbol;
+    } else if (std::regex_search(symbol, maps)) {
+      EXPECT_EQ(waits, Waits::kForBlockedStreams) << symbol;
+    } else if (has_variants && !std::regex_search(symbol, asks)) {
+      EXPECT_EQ(waits, Waits::kForRoom) << symbol;
+    } else {
+      EXPECT_NE(waits, Waits::kAlways) << symbol;
+      EXPECT_NE(waits, Waits::kForBlockedStreams) << symbol;
+    }
+  };
+  for (const HookedFunction& one : hooked_functions()) check(one.symbol, one.variant != DefaultStream::kAny);
+  for (const char* symbol : {
+#define THERMOCLINE_X(symbol) #symbol,
+           THERMOCLINE_CALLED_FUNCTIONS(THERMOCLINE_X)
+#undef THERMOCLINE_X
+       })
+    check(symbol, false);
+}
+
 TEST(FunctionTable, EveryHookHasAnAddressOfItsOwn) {
   std::set<void*> addresses;
   for (std::size_t i = 0; i < hooked_functions().size(); ++i) {

@@ -135,6 +135,58 @@ TEST_P(HostReadsTest, ACopyThatStandsKeepsItsOwnHostCopyAlone) {
   EXPECT_EQ(held - engine_->statistics().host_live_bytes, kPartBytes) << "the second unit's";
 }
 
+// Source and target are one unit each, and only one of them fits.
+class TwoThatDoNotFit : public EngineTest, public testing::WithParamInterface<Safety> {
+ protected:
+  void SetUp() override {
+    start({.budget_bytes = kPartBytes + kPage, .policy = kLruPolicy, .safety = GetParam()});
+    source_ = allocate(kPartBytes);
+    target_ = allocate(kPartBytes);
+  }
+  Status copy(Bytes bytes, bool reads_host_copy, bool* from_host) {
+    const MemoryAccess accesses[] = {{target_, bytes, Access::kWrite}, {source_, bytes, Access::kRead}};
+    Operation operation =
+        engine_->begin(kStream, accesses, {.kind = 3, .overwrites = true, .reads_host_copy = reads_host_copy});
+    if (!operation.status().ok()) return operation.status();
+    *from_host = operation.host_copy() != nullptr;
+    operation.commit();
+    return {};
+  }
+  DeviceAddress source_, target_;
+};
+
+TEST_P(TwoThatDoNotFit, TheSourceIsReadOnTheHostWhereverItIs) {
+  bool from_host = false;
+  EXPECT_EQ(copy(kPartBytes, false, &from_host), Status::out_of_memory());
+  for (const bool is_on_device : {true, false}) {
+    ASSERT_TRUE(operate({{is_on_device ? target_ : source_, kPartBytes}}, Access::kWrite).ok());
+    ASSERT_TRUE(operate({{is_on_device ? source_ : target_, kPartBytes}}, Access::kWrite).ok());
+    EXPECT_EQ(engine_->find(source_)->resident, is_on_device);
+    ASSERT_TRUE(copy(kPartBytes, true, &from_host).ok());
+    EXPECT_TRUE(from_host);
+    EXPECT_TRUE(engine_->find(target_)->resident);
+    engine_->validate();
+  }
+  EXPECT_EQ(engine_->statistics().host_reads, 2u);
+}
+
+// Nobody has written it yet.
+TEST_P(TwoThatDoNotFit, ASourceWithoutContentsIsReadOnTheHostToo) {
+  bool from_host = false;
+  ASSERT_TRUE(copy(kPartBytes, true, &from_host).ok());
+  EXPECT_TRUE(from_host);
+  engine_->validate();
+}
+
+TEST_P(TwoThatDoNotFit, WhatHasToStayOnTheDeviceIsRefused) {
+  bool from_host = false;
+  ASSERT_TRUE(engine_->pin(source_, "a test").ok());
+  EXPECT_EQ(copy(4096, true, &from_host), Status::out_of_memory());
+  engine_->validate();
+}
+
+INSTANTIATE_TEST_SUITE_P(Safeties, TwoThatDoNotFit, testing::Values(Safety::kStrict, Safety::kTrusting));
+
 TEST_P(HostReadsTest, OneThatIsNotSubmittedChangesNothing) {
   EXPECT_TRUE(read(0, kPartBytes, false));
   EXPECT_EQ(engine_->statistics().host_reads, 0u);

@@ -49,6 +49,7 @@ const std::vector<std::string> kPrograms = {
     "graphs/copy_and_set_nodes",
     "graphs/freed_before_the_launch",
     "graphs/host_nodes",
+    "graphs/value_nodes",
     "graphs/kernel_nodes",
     "graphs/memory_in_capture",
     "graphs/memory_nodes",
@@ -489,6 +490,11 @@ bool sanitizers_unwind() {
 TEST(ApiPaths, ThreadsWithLittleStackComputeTheSame) {
   if (sanitizers_unwind()) GTEST_SKIP() << "sanitizers need stack of their own";
   expect_same_bits({"api_paths/process/little_stack"}, kBudget, kBudgetBytes);
+}
+
+TEST(ApiPaths, HandlersOnLittleSignalStacksComputeTheSame) {
+  if (sanitizers_unwind()) GTEST_SKIP() << "sanitizers need stack of their own";
+  expect_same_bits({"api_paths/process/little_signal_stack"}, kBudget, kBudgetBytes);
 }
 
 TEST(ApiPaths, CancelledThreadsLeaveTheRestAsItWas) {

@@ -26,6 +26,18 @@ TEST(ApiPaths, PartsOfACopyEndWhereUnitsOfEitherBufferEnd) {
   expect_same_bits({"api_paths/copies/larger_and_shifted"}, "80MiB", 80 * kMiB);
 }
 
+// Neither buffer can be divided, and the budget has room for one of them at a time.
+TEST(ApiPaths, CopiesBetweenBuffersThatDoNotFitTogetherReadTheSourceOnTheHost) {
+  const std::vector<std::string> program = {"api_paths/copies/two_that_do_not_fit"};
+  expect_same_bits(program, "40MiB", 40 * kMiB);
+  EXPECT_GT(statistic(run_preloaded(program, "40MiB"), "host_reads"), 10u);
+}
+
+// The room is that for a unit of 20 MiB, and for the test's arrays.
+TEST(ApiPaths, SmallCopiesOverTheEndsOfUnitsAreDoneInParts) {
+  expect_same_bits({"api_paths/copies/over_the_ends_of_units"}, "42MiB", 42 * kMiB);
+}
+
 TEST(ApiPaths, CopiesOfRowsLargerThanTheRoomAreDoneInParts) {
   const std::vector<std::string> arguments = {"api_paths/copies/rows_larger_than_the_room"};
   expect_same_bits(arguments, "80MiB", 80 * kMiB);

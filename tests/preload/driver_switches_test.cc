@@ -75,6 +75,22 @@ TEST(DriverSwitches, ProgramsHaveTheSameBitsOrAClearRefusal) {
   }
 }
 
+// Whether the driver says so by its version or by what it lacks: nothing leaves the device, and that is said once.
+TEST(DriverSwitches, NothingIsEvictedWhereTheDriverDoesNotTellWhatKernelsAreGiven) {
+  const std::string notice = "does not tell what kernels are given";
+  for (const char* switches : {"param_info=off", "version=12.0", "version=11.8"}) {
+    // Copies alone, whose ranges are known.
+    for (const char* program : {"copies/ranges", "copies/evicted_to_host", "launches/streams"}) {
+      const ProcessResult small = run(program, switches, true, 0);
+      EXPECT_TRUE(is_clear_refusal(small, switches)) << switches << ", " << program << "\n" << small.err;
+      EXPECT_EQ(statistic(small, "evicted_bytes"), 0u) << switches << ", " << program;
+      const std::size_t first = small.err.find(notice);
+      ASSERT_NE(first, std::string::npos) << switches << "\n" << small.err;
+      EXPECT_EQ(small.err.find(notice, first + 1), std::string::npos) << "once: " << small.err;
+    }
+  }
+}
+
 TEST(DriverSwitches, FailedProbesAreLoggedOnceAndCounted) {
   const struct {
     const char* switches;

@@ -44,6 +44,15 @@ TEST(Waiting, ABufferUnderATextureOutlivesItsReadersWhileAStreamRecords) {
   expect_that_nobody_is_kept_waiting("memory/freed_under_a_texture");
 }
 
+TEST(Waiting, WhoEndsTheProcessDoesNotWaitForThreadsThatStayInTheDriver) {
+  const std::vector<std::string> arguments = {api_path("process/ends_in_a_signal"), "others"};
+  EXPECT_EQ(run_plain(arguments).status, 3);
+  for (int run = 0; run < 4; ++run) {
+    const ProcessResult result = run_preloaded(arguments, kBudget);
+    EXPECT_EQ(result.status, 3) << result.err;
+  }
+}
+
 // Memory that could not be waited for is not reused, and still exists when its context ends.
 TEST(Waiting, MemoryStaysWhereTheDriverDoesNotWait) {
   const std::vector<std::string> arguments = {api_path("contexts/wait_refused")};

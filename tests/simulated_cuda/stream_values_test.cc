@@ -114,6 +114,53 @@ TEST_F(StreamValueTest, BatchesWriteAndWaitInOrder) {
   EXPECT_EQ(cuStreamBatchMemOp(stream, 2, all, 0), CUDA_ERROR_NOT_SUPPORTED);
 }
 
+TEST_F(StreamValueTest, GraphsTellWhatTheirNodesWriteAndWaitFor) {
+  const CUstream stream = make_stream();
+  const CUdeviceptr word = allocate(64);
+  write<unsigned>(word, {0, 0, 0, 0});
+  ASSERT_OK(cuCtxSynchronize());
+  CUgraph graph = nullptr;
+  ASSERT_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  ASSERT_OK(cuStreamWaitValue64(stream, word + 8, 0x100000001, CU_STREAM_WAIT_VALUE_EQ));
+  ASSERT_OK(cuStreamWriteValue32(stream, word, 5, CU_STREAM_WRITE_VALUE_DEFAULT));
+  ASSERT_OK(cuStreamEndCapture(stream, &graph));
+  CUgraphNode nodes[2] = {};
+  std::size_t count = 2;
+  ASSERT_OK(cuGraphGetNodes(graph, nodes, &count));
+  ASSERT_EQ(count, 2u);
+  CUDA_BATCH_MEM_OP_NODE_PARAMS params{};
+  ASSERT_OK(cuGraphBatchMemOpNodeGetParams(nodes[0], &params));
+  ASSERT_EQ(params.count, 1u);
+  EXPECT_EQ(params.paramArray[0].operation, CU_STREAM_MEM_OP_WAIT_VALUE_64);
+  EXPECT_EQ(params.paramArray[0].waitValue.address, word + 8);
+  EXPECT_EQ(params.paramArray[0].waitValue.value64, 0x100000001u);
+  EXPECT_EQ(params.paramArray[0].waitValue.flags, unsigned{CU_STREAM_WAIT_VALUE_EQ});
+  ASSERT_OK(cuGraphBatchMemOpNodeGetParams(nodes[1], &params));
+  EXPECT_EQ(params.paramArray[0].operation, CU_STREAM_MEM_OP_WRITE_VALUE_32);
+  EXPECT_EQ(params.paramArray[0].writeValue.value, 5u);
+  // What it waits for is written by the node itself, before.
+  CUstreamBatchMemOpParams all[2] = {};
+  all[0].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_64, word + 8, {.value64 = 0x100000001}, 0, 0};
+  all[1].waitValue = {CU_STREAM_MEM_OP_WAIT_VALUE_64, word + 8, {.value64 = 0x100000001}, CU_STREAM_WAIT_VALUE_EQ, 0};
+  params = {nullptr, 2, all, 0};
+  ASSERT_OK(cuGraphBatchMemOpNodeSetParams(nodes[0], &params));
+  params.flags = 1;
+  EXPECT_EQ(cuGraphBatchMemOpNodeSetParams(nodes[0], &params), CUDA_ERROR_INVALID_VALUE);
+  CUgraphExec exec = nullptr;
+  ASSERT_OK(cuGraphInstantiate(&exec, graph, 0));
+  ASSERT_OK(cuGraphLaunch(exec, stream));
+  ASSERT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(read<unsigned>(word, 4), (std::vector<unsigned>{5, 0, 1, 1}));
+  all[0].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, word + 4, {.value = 9}, 0, 0};
+  params = {nullptr, 1, all, 0};
+  ASSERT_OK(cuGraphExecBatchMemOpNodeSetParams(exec, nodes[1], &params));
+  ASSERT_OK(cuGraphLaunch(exec, stream));
+  ASSERT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(read<unsigned>(word, 4), (std::vector<unsigned>{5, 9, 1, 1}));
+  ASSERT_OK(cuGraphExecDestroy(exec));
+  ASSERT_OK(cuGraphDestroy(graph));
+}
+
 TEST_F(StreamValueTest, WhatIsNoWordIsRefused) {
   const CUdeviceptr word = allocate(64);
   unsigned pageable = 0;

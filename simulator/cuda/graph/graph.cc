@@ -95,6 +95,9 @@ void set_contents(State& state, CUgraphNode node, const CUgraphNode_st& contents
   node->copy = contents.copy;
   node->set = contents.set;
   node->host = contents.host;
+  node->values = contents.values;
+  node->value_operations = contents.value_operations;
+  node->value_work = contents.value_work;
   node->event = contents.event;
   node->memory = contents.memory;
   point_at_parameters(node);

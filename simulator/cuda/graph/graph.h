@@ -26,6 +26,9 @@ struct CUgraphNode_st {
   CUDA_MEMCPY3D copy{};
   CUDA_MEMSET_NODE_PARAMS set{};
   CUDA_HOST_NODE_PARAMS host{};
+  CUDA_BATCH_MEM_OP_NODE_PARAMS values{};  // its array points to `value_operations`
+  std::vector<CUstreamBatchMemOpParams> value_operations;
+  std::vector<simulator::Work> value_work;  // of these, one after the other
   CUevent event = nullptr;
   CUgraph child = nullptr;                               // owned
   CUDA_CONDITIONAL_NODE_PARAMS conditional{};            // its array points to `bodies`
@@ -85,6 +88,7 @@ CUresult make_kernel_node(Call& call, const CUDA_KERNEL_NODE_PARAMS_v2& given, C
 CUresult make_copy_node(Call& call, const CUDA_MEMCPY3D& given, CUgraphNode_st* out);
 CUresult make_set_node(Call& call, const CUDA_MEMSET_NODE_PARAMS& given, CUgraphNode_st* out);
 CUresult make_host_node(const CUDA_HOST_NODE_PARAMS& given, CUgraphNode_st* out);
+CUresult make_value_node(Call& call, const CUDA_BATCH_MEM_OP_NODE_PARAMS& given, CUgraphNode_st* out);
 CUresult make_event_node(Call& call, CUgraphNodeType type, CUevent event, CUgraphNode_st* out);
 CUresult make_child_node(Call& call, CUgraph graph, CUgraphNode_st* out);
 CUresult make_node(Call& call, const CUgraphNodeParams& given, CUgraphNode_st* out);

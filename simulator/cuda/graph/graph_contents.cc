@@ -5,6 +5,7 @@
 #include "simulator/cuda/graph/graph_memory.h"
 #include "simulator/cuda/memory/transfer.h"
 #include "simulator/cuda/module/launch.h"
+#include "simulator/cuda/stream/stream_values.h"
 
 namespace simulator::cuda {
 namespace {
@@ -110,6 +111,17 @@ CUresult make_host_node(const CUDA_HOST_NODE_PARAMS& given, CUgraphNode_st* out)
   return CUDA_SUCCESS;
 }
 
+CUresult make_value_node(Call& call, const CUDA_BATCH_MEM_OP_NODE_PARAMS& given, CUgraphNode_st* out) {
+  if (given.ctx != nullptr && !call.state().contexts.has(given.ctx)) return CUDA_ERROR_INVALID_VALUE;
+  out->type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+  out->device = given.ctx != nullptr ? given.ctx->device : call.device();
+  out->values = given;
+  const CUresult result =
+      make_value_operations(call.machine(), given.count, given.paramArray, given.flags, &out->value_work);
+  if (result == CUDA_SUCCESS) out->value_operations.assign(given.paramArray, given.paramArray + given.count);
+  return result;
+}
+
 CUresult make_event_node(Call& call, CUgraphNodeType type, CUevent event, CUgraphNode_st* out) {
   if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
   out->type = type;
@@ -142,6 +154,9 @@ CUresult make_node(Call& call, const CUgraphNodeParams& given, CUgraphNode_st* o
     }
     case CU_GRAPH_NODE_TYPE_HOST:
       return make_host_node({given.host.fn, given.host.userData}, out);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return make_value_node(call, {given.memOp.ctx, given.memOp.count, given.memOp.paramArray, given.memOp.flags},
+                             out);
     case CU_GRAPH_NODE_TYPE_GRAPH:
       if (given.graph.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE) return CUDA_ERROR_NOT_SUPPORTED;
       return make_child_node(call, given.graph.graph, out);
@@ -153,7 +168,7 @@ CUresult make_node(Call& call, const CUgraphNodeParams& given, CUgraphNode_st* o
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
       return make_event_node(call, given.type, given.eventRecord.event, out);
     default:
-      return CUDA_ERROR_NOT_SUPPORTED;  // semaphores and values; memory and conditions need the node's graph
+      return CUDA_ERROR_NOT_SUPPORTED;  // semaphores; memory and conditions need the node's graph
   }
 }
 
@@ -172,6 +187,10 @@ CUgraphNode_st node_of(Work work, CUfunction function) {
     node.type = CU_GRAPH_NODE_TYPE_HOST;
   } else if (std::holds_alternative<WriteValue>(work) || std::holds_alternative<WaitValue>(work)) {
     node.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+    node.value_operations.push_back(describe_value_operation(work));
+    node.values.count = 1;
+    node.value_work.push_back(std::move(work));
+    work = Marker{};
   }
   node.work = std::move(work);
   return node;

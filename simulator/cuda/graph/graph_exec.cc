@@ -58,7 +58,18 @@ class Launching {
       node.event->captured = {};
       return {machine_.record_event(node.event->id, stream_, order)};
     }
+    if (!node.value_work.empty()) return {queue_values(node, order)};
     return {machine_.submit(stream_, node.is_enabled ? work_of(node, conditions_) : Work(Marker{}), order)};
+  }
+
+  OperationId queue_values(const CUgraphNode_st& node, Machine::Order order) {
+    OperationId last = 0;
+    for (const Work& work : node.value_work) {
+      const OperationId before = last;
+      if (before != 0) order.after = {&before, 1};
+      last = machine_.submit(stream_, work, order);
+    }
+    return last;
   }
 
   Machine& machine_;
@@ -311,6 +322,13 @@ SIMULATED_API CUresult cuGraphExecHostNodeSetParams(CUgraphExec graph, CUgraphNo
                                                     const CUDA_HOST_NODE_PARAMS* params) {
   if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return set_params(graph, node, [&](Call&, CUgraphNode_st* made) { return make_host_node(*params, made); });
+}
+
+SIMULATED_API CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec graph, CUgraphNode node,
+                                                          const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return set_params(graph, node,
+                    [&](Call& call, CUgraphNode_st* made) { return make_value_node(call, *params, made); });
 }
 
 SIMULATED_API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec graph, CUgraphNode node, CUgraph child) {

@@ -106,6 +106,11 @@ auto host_maker(const CUDA_HOST_NODE_PARAMS* params) {
     return params == nullptr ? CUDA_ERROR_INVALID_VALUE : make_host_node(*params, made);
   };
 }
+auto value_maker(const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  return [params](Call& call, CUgraphNode_st* made) {
+    return params == nullptr ? CUDA_ERROR_INVALID_VALUE : make_value_node(call, *params, made);
+  };
+}
 auto event_maker(CUgraphNodeType type, CUevent event) {
   return [type, event](Call& call, CUgraphNode_st* made) { return make_event_node(call, type, event, made); };
 }
@@ -156,6 +161,7 @@ CUresult add_any(const Where& where, CUgraphNodeParams* params, const char* call
 
 SIMULATED_ADD_NODE(cuGraphAddKernelNode_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel_maker)
 SIMULATED_ADD_NODE(cuGraphAddHostNode, CUDA_HOST_NODE_PARAMS, host_maker)
+SIMULATED_ADD_NODE(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS, value_maker)
 
 SIMULATED_API CUresult cuGraphAddKernelNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
                                             std::size_t count, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
@@ -262,6 +268,16 @@ SIMULATED_API CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE
 }
 SIMULATED_API CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* params) {
   return set(node, host_maker(params));
+}
+
+SIMULATED_API CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  return get(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, params, [](CUgraphNode_st& found) {
+    found.values.paramArray = found.value_operations.data();
+    return found.values;
+  });
+}
+SIMULATED_API CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  return set(node, value_maker(params));
 }
 
 SIMULATED_API CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) {

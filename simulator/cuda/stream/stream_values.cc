@@ -2,6 +2,8 @@
 // Values that streams write to memory or wait for. Both versions of each function do the same. Flushing remote writes
 // is not supported, as the attribute says, since there are none. A batch becomes one operation for each entry or, in a
 // capturing stream, one node for each.
+#include "simulator/cuda/stream/stream_values.h"
+
 #include "simulator/cuda/graph/capture.h"
 #include "simulator/cuda/memory/memory_kinds.h"
 
@@ -57,6 +59,41 @@ CUresult make(Machine& machine, const CUstreamBatchMemOpParams& one, Work* out) 
   }
 }
 
+}  // namespace
+
+CUresult simulator::cuda::make_value_operations(Machine& machine, std::span<const CUstreamBatchMemOpParams> batch,
+                                                std::vector<Work>* out) {
+  out->resize(batch.size());
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (const CUresult result = make(machine, batch[i], &(*out)[i]); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult simulator::cuda::make_value_operations(Machine& machine, unsigned count,
+                                                const CUstreamBatchMemOpParams* operations, unsigned flags,
+                                                std::vector<Work>* out) {
+  if (operations == nullptr || count == 0 || count >= kMostOfBatch || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  return make_value_operations(machine, {operations, count}, out);
+}
+
+CUstreamBatchMemOpParams simulator::cuda::describe_value_operation(const Work& work) {
+  CUstreamBatchMemOpParams out{};
+  if (const auto* write = std::get_if<WriteValue>(&work)) {
+    out.writeValue.operation = write->bytes == 4 ? CU_STREAM_MEM_OP_WRITE_VALUE_32 : CU_STREAM_MEM_OP_WRITE_VALUE_64;
+    out.writeValue.address = write->to;
+    out.writeValue.value64 = write->value;
+  } else if (const auto* wait = std::get_if<WaitValue>(&work)) {
+    out.waitValue.operation = wait->bytes == 4 ? CU_STREAM_MEM_OP_WAIT_VALUE_32 : CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    out.waitValue.address = wait->at;
+    out.waitValue.value64 = wait->value;
+    out.waitValue.flags = static_cast<unsigned>(wait->until);
+  }
+  return out;
+}
+
+namespace {
+
 // All or nothing: errors are found before anything is submitted.
 CUresult submit_all(CUstream stream, std::span<const CUstreamBatchMemOpParams> batch,
                     const char* caller = __builtin_FUNCTION()) {
@@ -64,10 +101,8 @@ CUresult submit_all(CUstream stream, std::span<const CUstreamBatchMemOpParams> b
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
-  std::vector<Work> all(batch.size());
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (const CUresult result = make(call.machine(), batch[i], &all[i]); result != CUDA_SUCCESS) return result;
-  }
+  std::vector<Work> all;
+  if (const CUresult result = make_value_operations(call.machine(), batch, &all); result != CUDA_SUCCESS) return result;
   for (Work& work : all) {
     if (const CUresult result = submit(call, id, std::move(work)); result != CUDA_SUCCESS) return result;
   }

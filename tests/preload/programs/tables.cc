@@ -104,6 +104,36 @@ void pinned(Program& p) {
   rounds(p, p.table, kTargets);
 }
 
+// Memory that is slow to read for the host.
+std::uint64_t* write_combined_memory(std::size_t bytes) {
+  void* at = nullptr;
+  CHECK(cuMemHostAlloc(&at, bytes, CU_MEMHOSTALLOC_WRITECOMBINED));
+  return static_cast<std::uint64_t*>(at);
+}
+
+// As one range, and as rows that are shorter than what is worth a question to the driver.
+void write_combined(Program& p) {
+  constexpr std::size_t kPitch = 8192;
+  std::uint64_t* const words = write_combined_memory(kTargets * kPitch);
+  for (int i = 0; i < kTargets; ++i) words[static_cast<std::size_t>(i) * kPitch / 8] = p.buffers[i];
+  CUDA_MEMCPY2D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = words;
+  copy.srcPitch = kPitch;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = p.table;
+  copy.dstPitch = copy.WidthInBytes = 8;
+  copy.Height = kTargets;
+  CHECK(cuMemcpy2DAsync(&copy, p.stream));
+  rounds(p, p.table, kTargets);
+  CHECK(cuStreamSynchronize(p.stream));
+  for (int i = 0; i < kTargets; ++i) words[511 - kTargets + i] = p.buffers[i + 1];
+  CHECK(cuMemcpyHtoDAsync(p.table, words, 4096, p.stream));
+  rounds(p, p.table + 8 * static_cast<unsigned>(511 - kTargets), kTargets);
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuMemFreeHost(words));
+}
+
 CUDA_MEMCPY3D box(const Program& p, const void* host, std::size_t rows, std::size_t layers) {
   CUDA_MEMCPY3D copy{};
   copy.srcMemoryType = CU_MEMORYTYPE_HOST;
@@ -352,6 +382,16 @@ void captured(Program& p) {
   run_graph(p, graph);
 }
 
+void write_combined_captured(Program& p) {
+  CUgraph graph = nullptr;
+  p.pinned = write_combined_memory(4096);
+  CHECK(cuStreamBeginCapture(p.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, 4096, p.stream));
+  launch_follow(p, p.table, kTargets, 0);
+  CHECK(cuStreamEndCapture(p.stream, &graph));
+  run_graph(p, graph);
+}
+
 void built(Program& p) {
   CUgraph graph = nullptr;
   CUgraphNode upload = nullptr, node = nullptr;
@@ -467,6 +507,8 @@ struct Kind {
 constexpr Kind kKinds[] = {{"pageable", pageable},
                            {"unified", unified},
                            {"pinned", pinned},
+                           {"write_combined", write_combined},
+                           {"write_combined_captured", write_combined_captured},
                            {"rows", rows},
                            {"layers", layers},
                            {"batch", batch},
