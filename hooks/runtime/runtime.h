@@ -129,6 +129,7 @@ enum class Counter {
   kRefusedShares,       // memory of the engines that the driver does not share with other processes
   kUntrackedUploads,    // copies of graphs whose source could not be read, or beyond the limit
   kMissingMechanisms,   // mechanisms of the driver that were probed when an engine began, and failed
+  kUnmappableDevices,   // devices without virtual memory management, which have no engine (caching_heaps.h)
   kCount
 };
 void count(Counter counter) noexcept;
