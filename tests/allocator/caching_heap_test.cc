@@ -48,6 +48,7 @@ TEST_F(CachingHeapTest, AFreedBlockIsReusedForItsExactSizeInItsContext) {
   const DeviceAddress at = make(4000);
   free_to_cache(at);
   EXPECT_FALSE(heap_.reuse(4001, kContext).has_value());
+  EXPECT_FALSE(heap_.reuse(3999, kContext).has_value());
   EXPECT_FALSE(heap_.reuse(4000, kOther).has_value());
   EXPECT_EQ(heap_.reuse(4000, kContext), at);
   EXPECT_FALSE(heap_.reuse(4000, kContext).has_value());
@@ -114,6 +115,16 @@ TEST_F(CachingHeapTest, CachedBlocksLeaveForWhatTheBudgetLacks) {
   heap_.unreserve(64 * kKiB);
   EXPECT_EQ(now().device_bytes, 0u);
   EXPECT_EQ(now().destroyed_bytes, 52 * kKiB);
+}
+
+TEST_F(CachingHeapTest, WhatIsRefusedInTheEndCostsNothingThatIsCached) {
+  free_to_cache(make(8 * kKiB));
+  make(32 * kKiB);
+  EXPECT_EQ(reserve(20 * kKiB), Reserved::kYes);
+  EXPECT_EQ(reserve(13 * kKiB), Reserved::kNo);
+  EXPECT_TRUE(surplus_.empty());
+  EXPECT_EQ(heap_.cached_bytes(), 8 * kKiB);
+  heap_.unreserve(20 * kKiB);
 }
 
 TEST_F(CachingHeapTest, AFreeThatTheDriverRefusesLeavesTheBlockLive) {
