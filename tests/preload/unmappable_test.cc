@@ -39,9 +39,9 @@ TEST_P(Unmappable, ProgramsGiveTheSameBits) {
     const ProcessResult with = run({GetParam()}, "128MiB", order);
     expect_same(without, with);
     EXPECT_EQ(statistic(with, "evicted_bytes"), 0u);
-    EXPECT_EQ(statistic(with, "unmappable_devices"), 1u);
-    EXPECT_GT(statistic(with, "allocations"), 0u);
-    EXPECT_LE(statistic(with, "peak_device_bytes"), 128 * kMiB);
+    EXPECT_GE(statistic(with, "unmappable_devices"), 1u);
+    EXPECT_GE(statistic(with, "peak_live_bytes"), 32 * kMiB);
+    EXPECT_LE(statistic(with, "peak_device_bytes"), statistic(with, "budget_bytes"));
   }
 }
 
@@ -133,7 +133,7 @@ TEST(UnmappableDevice, FreedMemoryIsReusedWhenItsUsersAreDone) {
 }
 
 TEST(UnmappableDevice, MemoryThatOthersMayUseIsNotCached) {
-  for (const char* what : {"shared", "attribute", "captured", "second_context", "blocked", "unused"}) {
+  for (const char* what : {"shared", "attribute", "captured", "second_context", "blocked"}) {
     const ProcessResult without = plain({"memory/asked_again", what});
     for (const std::uint64_t order : orders()) {
       const ProcessResult with = run({"memory/asked_again", what}, "", order);
@@ -141,9 +141,13 @@ TEST(UnmappableDevice, MemoryThatOthersMayUseIsNotCached) {
       EXPECT_EQ(statistic(with, "creates"), 12u) << what;
     }
   }
-  const ProcessResult with = run({"memory/asked_again", "context_gone"}, "");
-  expect_same(plain({"memory/asked_again", "context_gone"}), with);
-  EXPECT_EQ(statistic(with, "creates"), 9u);
+  // A context that has ended is no other, and what the driver refuses to free for lack of one is as it was.
+  for (const char* what : {"context_gone", "unused"}) {
+    const ProcessResult with = run({"memory/asked_again", what}, "");
+    expect_same(plain({"memory/asked_again", what}), with);
+    EXPECT_EQ(statistic(with, "creates"), 9u) << what;
+    EXPECT_EQ(statistic(with, "allocations"), 12u) << what;
+  }
 }
 
 TEST(UnmappableDevice, MemoryThatIsFreedTwiceIsRefusedAsTheDriverRefusesIt) {
@@ -154,16 +158,18 @@ TEST(UnmappableDevice, MemoryThatIsFreedTwiceIsRefusedAsTheDriverRefusesIt) {
 
 // The driver refuses one wait, and the freed block goes to it instead.
 TEST(UnmappableDevice, AWaitThatTheDriverRefusesIsNotTakenForOne) {
-  const std::vector<std::string> fault = {"THERMOCLINE_SIMULATE_FAULTS=fail cuCtxSynchronize call 2 UNKNOWN"};
+  const std::vector<std::string> fault = {"THERMOCLINE_SIMULATE_FAULTS=fail cuCtxSynchronize call 2 INVALID_VALUE"};
   const ProcessResult with = run({"memory/asked_again"}, "", 1, fault);
   EXPECT_TRUE(says(with, "simulated device: fault: ")) << with.err;
   expect_same(plain({"memory/asked_again"}), with);
   EXPECT_EQ(statistic(with, "creates"), 10u);
 }
 
-// 16 MiB in small blocks are cached, and the same again is asked for in another size.
+// 16 MiB in small blocks are cached, and the same again is asked for in another size. The device has 24 MiB, 6 of which
+// the code of the kernel takes, and 6 more when it is loaded again.
 TEST(UnmappableDevice, WhatIsCachedGoesForWhatIsAskedForNext) {
-  const std::vector<std::string> small = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=25165824"};
+  const std::vector<std::string> small = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=25165824",
+                                          "THERMOCLINE_SIMULATE_LAZY_LOADING=6291456"};
   const ProcessResult without = plain({"memory/asked_differently"}, small);
   for (const std::uint64_t order : orders()) {
     // For lack of device memory, and under the budget.
@@ -181,8 +187,8 @@ TEST(UnmappableDevice, WhatIsCachedGoesForWhatIsAskedForNext) {
 // The driver is out of memory once, at each of these calls, while something is cached.
 TEST(UnmappableDevice, WhatIsCachedGoesForWhateverTheDriverNeeds) {
   const ProcessResult without = plain({"memory/asked_differently"});
-  for (const char* call : {"cuLaunchKernel call 5", "cuMemAlloc call 6", "cuMemAllocAsync call 1",
-                           "cuMemAllocManaged call 1", "cuArrayCreate call 1"}) {
+  for (const char* call :
+       {"cuMemAlloc call 5", "cuMemAllocAsync call 1", "cuMemAllocManaged call 1", "cuModuleLoadData call 2"}) {
     const std::string plan = std::string("THERMOCLINE_SIMULATE_FAULTS=fail ") + call + " OUT_OF_MEMORY";
     const ProcessResult result = run({"memory/asked_differently"}, "", 0, {plan});
     EXPECT_TRUE(says(result, "simulated device: fault: ")) << plan << result.err;
