@@ -5,15 +5,15 @@
 
 #define ROUND_BYTES ((size_t)16 << 20)
 
-static void use_and_free_buffers(unsigned char value) {
+static void use_and_free_buffers(unsigned char value, int count) {
   CUdeviceptr all[4];
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < count; ++i) {
     CHECK(cuMemAlloc(&all[i], BYTES));
     CHECK(cuMemsetD8Async(all[i], (unsigned char)(value + i), BYTES, NULL));
   }
-  for (int i = 0; i < 4; ++i) mix_on(NULL, all[i], all[(i + 1) % 4]);
-  for (int i = 0; i < 4; ++i) show("small", all[i], BYTES);
-  for (int i = 0; i < 4; ++i) CHECK(cuMemFree(all[i]));
+  for (int i = 0; i < count; ++i) mix_on(NULL, all[i], all[(i + 1) % count]);
+  for (int i = 0; i < count; ++i) show("small", all[i], BYTES);
+  for (int i = 0; i < count; ++i) CHECK(cuMemFree(all[i]));
 }
 
 static void use(const char* name, CUdeviceptr memory) {
@@ -26,34 +26,34 @@ int main(void) {
   CUarray array = NULL;
   size_t pitch = 0;
   begin();
-  use_and_free_buffers(1);
+  use_and_free_buffers(1, 4);
   CHECK(cuMemAlloc(&memory, ROUND_BYTES));
   use("buffer", memory);
   CHECK(cuMemFree(memory));
-  use_and_free_buffers(2);
+  use_and_free_buffers(2, 4);
   CHECK(cuMemAllocAsync(&memory, ROUND_BYTES, NULL));
   use("in order", memory);
   CHECK(cuMemFreeAsync(memory, NULL));
   CHECK(cuStreamSynchronize(NULL));
-  use_and_free_buffers(3);
+  use_and_free_buffers(3, 4);
   CHECK(cuMemAllocManaged(&memory, ROUND_BYTES, CU_MEM_ATTACH_GLOBAL));
   use("managed", memory);
   CHECK(cuMemFree(memory));
-  use_and_free_buffers(4);
+  use_and_free_buffers(4, 4);
   CHECK(cuMemAllocPitch(&memory, &pitch, 4096, ROUND_BYTES / 4096, 16));
   use("pitched", memory);
   CHECK(cuMemFree(memory));
-  use_and_free_buffers(5);
+  use_and_free_buffers(5, 4);
   const CUDA_ARRAY_DESCRIPTOR descriptor = {
       .Width = 2048, .Height = ROUND_BYTES / 8192, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
   CHECK(cuArrayCreate(&array, &descriptor));
   CHECK(cuArrayDestroy(array));
-  use_and_free_buffers(6);
+  use_and_free_buffers(6, 4);
   // Its code may take memory at the first launch.
   CUmodule first = image;
   CHECK(cuModuleLoadData(&image, kKernels));
   mix = kernel("mix");
-  use_and_free_buffers(7);
+  use_and_free_buffers(7, 1);
   CHECK(cuModuleUnload(first));
   end();
   return 0;
