@@ -31,6 +31,8 @@ ProcessResult plain(std::vector<std::string> arguments, const std::vector<std::s
 
 bool says(const ProcessResult& result, const std::string& what) { return result.err.find(what) != std::string::npos; }
 
+// None of these has a kernel mix memory that is reused: what it writes depends on the order in which the driver gave
+// buffers.
 class Unmappable : public testing::TestWithParam<const char*> {};
 
 TEST_P(Unmappable, ProgramsGiveTheSameBits) {
@@ -54,13 +56,12 @@ INSTANTIATE_TEST_SUITE_P(Small, Unmappable,
                                          "graphs/captured_while_others_allocate", "graphs/captured_while_others_leave",
                                          "graphs/captured_with_a_fork", "graphs/host_nodes", "graphs/memory_in_capture",
                                          "graphs/memory_nodes", "graphs/memory_while_recording",
-                                         "graphs/reused_after_a_graph", "launches/host_functions", "launches/streams",
-                                         "memory/arrays", "memory/freed_at_once", "memory/freed_while_standing",
-                                         "memory/in_order", "memory/managed", "memory/pitched",
-                                         "memory/pool_attributes", "memory/pools", "memory/shared_between_processes",
-                                         "memory/shared_with_others", "process/calls_in_callbacks",
-                                         "process/fork_and_end", "process/fork_before", "process/never_freed",
-                                         "process/thread_ends", "process/threads", "devices/loops", "devices/threads"),
+                                         "launches/host_functions", "launches/streams", "memory/arrays",
+                                         "memory/freed_while_standing", "memory/in_order", "memory/managed",
+                                         "memory/pitched", "memory/pool_attributes", "memory/pools",
+                                         "memory/shared_between_processes", "memory/shared_with_others",
+                                         "process/calls_in_callbacks", "process/fork_and_end", "process/fork_before",
+                                         "process/never_freed", "process/threads", "devices/loops", "devices/threads"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::ranges::replace(name, '/', '_');
@@ -86,15 +87,15 @@ TEST(UnmappableDevice, StrictRefusesIt) {
 
 // The program holds 40 MiB at most.
 TEST(UnmappableDevice, TheBudgetRefuses) {
-  const ProcessResult result = run({"memory/freed_at_once"}, "36MiB");
+  const ProcessResult result = run({"memory/asked_again"}, "36MiB");
   EXPECT_EQ(result.status, 2) << result.err;
   EXPECT_TRUE(says(result, "program: 2 from cuMemAlloc")) << result.err;
-  EXPECT_TRUE(says(result, "thermocline: out of memory: an allocation of 8.00 MiB was refused")) << result.err;
+  EXPECT_TRUE(says(result, "thermocline: out of memory: an allocation of 8.0 MiB was refused")) << result.err;
   EXPECT_TRUE(says(result, "the device has no virtual memory management")) << result.err;
   EXPECT_EQ(statistic(result, "oom_reports"), 1u);
   EXPECT_EQ(statistic(result, "budget_bytes"), 36 * kMiB);
   EXPECT_EQ(statistic(result, "peak_device_bytes"), 32 * kMiB);
-  expect_same(plain({"memory/freed_at_once"}), run({"memory/freed_at_once"}, "40MiB"));
+  expect_same(plain({"memory/asked_again"}), run({"memory/asked_again"}, "40MiB"));
 }
 
 // Of pools and of external memory, too: it is the driver's, and counts.
@@ -165,11 +166,11 @@ TEST(UnmappableDevice, AWaitThatTheDriverRefusesIsNotTakenForOne) {
   EXPECT_EQ(statistic(with, "creates"), 10u);
 }
 
-// 16 MiB in small blocks are cached, and the same again is asked for in another size. The device has 24 MiB, 6 of which
-// the code of the kernel takes, and 6 more when it is loaded again.
+// 16 MiB in small blocks are cached, and the same again is asked for in another size. The device has 24 MiB, 12 of which
+// the code of a kernel takes in the end.
 TEST(UnmappableDevice, WhatIsCachedGoesForWhatIsAskedForNext) {
   const std::vector<std::string> small = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=25165824",
-                                          "THERMOCLINE_SIMULATE_LAZY_LOADING=6291456"};
+                                          "THERMOCLINE_SIMULATE_LAZY_LOADING=12582912"};
   const ProcessResult without = plain({"memory/asked_differently"}, small);
   for (const std::uint64_t order : orders()) {
     // For lack of device memory, and under the budget.
@@ -187,8 +188,7 @@ TEST(UnmappableDevice, WhatIsCachedGoesForWhatIsAskedForNext) {
 // The driver is out of memory once, at each of these calls, while something is cached.
 TEST(UnmappableDevice, WhatIsCachedGoesForWhateverTheDriverNeeds) {
   const ProcessResult without = plain({"memory/asked_differently"});
-  for (const char* call :
-       {"cuMemAlloc call 5", "cuMemAllocAsync call 1", "cuMemAllocManaged call 1", "cuModuleLoadData call 2"}) {
+  for (const char* call : {"cuMemAlloc call 5", "cuMemAllocAsync call 1", "cuMemAllocManaged call 1"}) {
     const std::string plan = std::string("THERMOCLINE_SIMULATE_FAULTS=fail ") + call + " OUT_OF_MEMORY";
     const ProcessResult result = run({"memory/asked_differently"}, "", 0, {plan});
     EXPECT_TRUE(says(result, "simulated device: fault: ")) << plan << result.err;
