@@ -185,6 +185,13 @@ TEST(UnmappableDevice, WhatIsCachedGoesForWhatIsAskedForNext) {
   }
 }
 
+// To free memory while a stream is blocked would wait for the thread that is to let it go on.
+TEST(UnmappableDevice, NothingIsCachedAnyMoreWhenAStreamIsBlocked) {
+  const ProcessResult with = run({"memory/asked_while_standing"}, "17MiB");
+  expect_same(plain({"memory/asked_while_standing"}), with);
+  EXPECT_EQ(statistic(with, "creates"), 5u);
+}
+
 // The driver is out of memory once, at each of these calls, while something is cached.
 TEST(UnmappableDevice, WhatIsCachedGoesForWhateverTheDriverNeeds) {
   const ProcessResult without = plain({"memory/asked_differently"});
