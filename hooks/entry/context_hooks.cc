@@ -139,13 +139,13 @@ CUresult destroy_green(CUgreenCtx green, Call call) {
     const CUresult result = release(*device, call);
     if (result != CUDA_SUCCESS) return result;
     end_captures_in(context);
+    forget_context(green);
     {
       const Inside inside;
       end_proxy_streams_in(context, true);
     }
     const MutexLock lock(green_contexts().mutex);
     green_contexts().devices.erase(green);
-    forget_context(green);
     return result;
   });
 }
