@@ -138,9 +138,10 @@ CUresult allocate(DeviceHeap& of, CUdeviceptr* out, Bytes bytes, CachingHeap::Bl
   return result;
 }
 
-// Whether freed memory of the current context may be cached now, as far as that does not depend on the memory.
+// Whether freed memory of the current context may be cached now, as far as that does not depend on the memory, nor on
+// captures, of which the wait takes care.
 bool may_cache(DeviceHeap& of, CUcontext current) {
-  if (current == nullptr || any_stream_may_block() || any_capture() || !sees_operations()) return false;
+  if (current == nullptr || any_stream_may_block() || !sees_operations()) return false;
   {
     const MutexLock lock(of.mutex);
     if (of.home != current) return false;
