@@ -138,8 +138,8 @@ CUresult destroy_green(CUgreenCtx green, Call call) {
     retire_streams_of(context);
     const CUresult result = release(*device, call);
     if (result != CUDA_SUCCESS) return result;
-    end_captures_in(context);
     forget_context(green);
+    end_captures_in(context);
     {
       const Inside inside;
       end_proxy_streams_in(context, true);
