@@ -63,12 +63,12 @@ DeviceHeap* caching_heap_with(DeviceAddress at) {
 
 EngineStatistics statistics_of(DeviceHeap& of) {
   CachingHeap::Statistics from;
+  EngineStatistics to;
   {
     const MutexLock lock(of.mutex);
     from = of.heap.statistics();
+    to.budget_bytes = of.heap.budget();
   }
-  EngineStatistics to;
-  to.budget_bytes = of.heap.budget();
   to.live_bytes = from.live_bytes;
   to.peak_live_bytes = from.peak_live_bytes;
   to.device_bytes = from.device_bytes;
