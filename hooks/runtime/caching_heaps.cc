@@ -114,9 +114,9 @@ void forget_context(const void* context) {
 }
 
 bool is_only_context(const void* context) {
-  const MutexLock lock(contexts().mutex);
-  const std::set<const void*>& known = contexts().known;
-  return !are_incomplete.load() && known.size() == 1 && *known.begin() == context;
+  Contexts& all = contexts();
+  const MutexLock lock(all.mutex);
+  return !are_incomplete.load() && all.known.size() == 1 && *all.known.begin() == context;
 }
 
 void end_blocks_in(CUcontext context) {
