@@ -8,10 +8,10 @@ constexpr Assumption kTable[] = {
     {"virtual_memory", "the device supports virtual memory management: address reservations, handles and mappings",
      "CUDA driver API, cuDeviceGetAttribute: CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED. Missing on "
      "vGPU profiles (dmlc/xgboost#12217) and WSL (NVIDIA/cuda-python#1127)",
-     "supports it", "virtual_memory=off", "no engine can be created", "", "",
+     "supports it", "virtual_memory=off", "no engine can be created: nothing can be evicted", "", "",
      "the attribute answers it: read when an engine is created, and by doctor --gpu",
-     "logged once; the program runs as without the library, without a budget and without statistics; with strict = "
-     "true allocations fail"},
+     "said once and counted (unmappable_devices); buffers are the driver's own allocations, which are cached when they "
+     "are freed, and the budget refuses more of them; with strict = true allocations fail"},
     {"remap", "a handle keeps its contents while it is not mapped",
      "cuda.h 13.0, cuMemRelease: freed when all mappings are unmapped and all references are released", "keeps them",
      "remap=forgets", "wrong bytes",

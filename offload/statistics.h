@@ -77,6 +77,7 @@ struct EngineStatistics {
   // Counted by the hooks, which fill them in (hooks/diagnostics/fallbacks.h).
   std::uint64_t unknown_launches = 0, captured_operations = 0, other_contexts = 0, unknown_functions = 0;
   std::uint64_t untracked_uploads = 0, unseen_collectives = 0, refused_shares = 0, missing_mechanisms = 0;
+  std::uint64_t unmappable_devices = 0;
 
   // The peak may include some buffers that threads had just freed (at most ThreadCache::kSlots per thread).
   std::uint64_t live_buffers = 0, peak_live_buffers = 0;

@@ -175,6 +175,8 @@ constexpr std::array kTable = {
     restored_bytes_for<F::kRequested>("restored_bytes_requested", "Copied in because the program asked for it."),
     calls<&S::missing_mechanisms>("missing_mechanisms",
                                   "Mechanisms of the driver that failed their probe at the start and are not used."),
+    calls<&S::unmappable_devices>("unmappable_devices",
+                                  "Devices without virtual memory management, where nothing is evicted."),
 };
 static_assert(kEvictReasons == 5 && kFetchReasons == 5, "Each reason has its two rows.");
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");

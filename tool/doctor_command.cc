@@ -98,7 +98,8 @@ void Examination::device(const DriverLibrary& library, int ordinal) {
                                   {"compute_capability", summary.compute_capability},
                                   {"virtual_memory", summary.has_virtual_memory},
                                   {"host_mapping", summary.can_map_host}});
-  const std::string offload = summary.has_virtual_memory ? "" : " (without it nothing can be offloaded)";
+  const std::string offload =
+      summary.has_virtual_memory ? "" : " (without it nothing is evicted: memory is cached, and the budget refuses)";
   lines_.emplace_back("device " + std::to_string(ordinal),
                       summary.name + ", " + human_bytes(summary.total_memory) +
                           ", virtual memory management: " + yes_no(summary.has_virtual_memory) + offload +

@@ -9,6 +9,7 @@
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/refusals.h"
+#include "hooks/submit/heap_memory.h"
 #include "hooks/submit/submit.h"
 #include "include/thermocline/thermocline.h"
 #include "telemetry/statistic_names.h"
@@ -180,6 +181,8 @@ THERMOCLINE_EXPORT thermocline_result thermocline_tag(const char* tag) {
 
 THERMOCLINE_EXPORT thermocline_result thermocline_trim() {
   using namespace thermocline;
+  empty_caches();
+  if (any_caching_heap() && engines_now() == nullptr) return THERMOCLINE_OK;
   return with_each([](Engine& engine) { return static_cast<CUresult>(engine.trim().code()); });
 }
 

@@ -60,7 +60,9 @@ void capture_ended() {
   if (captures.fetch_sub(1) == 1) tell_engines(false);
 }
 
-CUresult synchronize_unless_recorded(const ActiveEngine& active) {
+namespace {
+
+CUresult synchronize_unless_recorded(const ActiveEngine* active) {
   CapturesChange& change = captures_change();
   {
     const MutexLock lock(change.mutex);
@@ -69,9 +71,9 @@ CUresult synchronize_unless_recorded(const ActiveEngine& active) {
     change.newest = std::chrono::steady_clock::now();
   }
   // Other threads may submit work during the wait.
-  const UseSet before = active.engine->submitted_all();
+  const UseSet before = active == nullptr ? UseSet() : active->engine->submitted_all();
   const CUresult result = real<Function::cuCtxSynchronize>();
-  if (result == CUDA_SUCCESS) active.engine->synchronized(before);
+  if (result == CUDA_SUCCESS && active != nullptr) active->engine->synchronized(before);
   {
     const MutexLock lock(change.mutex);
     --change.waits;
@@ -79,6 +81,11 @@ CUresult synchronize_unless_recorded(const ActiveEngine& active) {
   change.ended.notify_all();
   return result;
 }
+
+}  // namespace
+
+CUresult synchronize_unless_recorded(const ActiveEngine& active) { return synchronize_unless_recorded(&active); }
+CUresult synchronize_unless_recorded() { return synchronize_unless_recorded(nullptr); }
 
 bool any_capture() { return captures.load(std::memory_order_acquire) > 0; }
 

@@ -15,6 +15,8 @@ bool any_capture();
 // because the wait would invalidate that capture (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED). To be called under `Inside`,
 // and not from within an engine.
 CUresult synchronize_unless_recorded(const ActiveEngine& active);
+// The same for a context without an engine.
+CUresult synchronize_unless_recorded();
 
 // While an object of this class lives, driver calls of this thread do not disturb any capture
 // (cuThreadExchangeStreamCaptureMode).

@@ -31,6 +31,7 @@ void add_fallbacks(EngineStatistics* statistics) {
   statistics->unseen_collectives = counted(Counter::kUnseenCollectives);
   statistics->refused_shares = counted(Counter::kRefusedShares);
   statistics->missing_mechanisms = counted(Counter::kMissingMechanisms);
+  statistics->unmappable_devices = counted(Counter::kUnmappableDevices);
 }
 
 std::string fallbacks_text(const EngineStatistics& statistics) {
@@ -47,6 +48,9 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
       {statistics.refused_shares, "requests to share memory with other processes, refused: set shareable = true"},
       {statistics.missing_mechanisms,
        "mechanisms of the driver that failed their probe and are not used: 'thermocline doctor --gpu' names them"},
+      {statistics.unmappable_devices,
+       "devices without virtual memory management, where memory is cached and held to the budget and nothing is "
+       "evicted"},
       {statistics.unfetched_targets,
        "buffers that stored addresses lead to, used at their copies on the host for lack of room"},
       {statistics.over_budget_operations, "operations let in beyond the budget, which were too large for it"},

@@ -80,6 +80,7 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
       {"refused_shares", counted(Counter::kRefusedShares)},
       {"bypassing_libraries", counted(Counter::kBypassingLibraries)},
       {"missing_mechanisms", counted(Counter::kMissingMechanisms)},
+      {"unmappable_devices", counted(Counter::kUnmappableDevices)},
   };
   add_reasons(statistics.movements, &fields);
   return fields;

@@ -14,6 +14,7 @@
 #include "hooks/capture/captures.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
+#include "hooks/runtime/caching_heaps.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/proxy_streams.h"
 #include "hooks/submit/retired_streams.h"
@@ -48,7 +49,9 @@ CUresult destroy(CUcontext context, Call call) {
   return guarded([&] {
     Runtime::get().end_context(context);
     const CUresult result = call();
-    if (result == CUDA_SUCCESS) end_captures_in(context);
+    if (result != CUDA_SUCCESS) return result;
+    end_captures_in(context);
+    forget_context(context);
     return result;
   });
 }
@@ -135,6 +138,7 @@ CUresult destroy_green(CUgreenCtx green, Call call) {
     retire_streams_of(context);
     const CUresult result = release(*device, call);
     if (result != CUDA_SUCCESS) return result;
+    forget_context(green);
     end_captures_in(context);
     {
       const Inside inside;
@@ -208,7 +212,10 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   const CUresult result = real<Function::cuDevicePrimaryCtxRetain>(pctx, dev);
   if (result != CUDA_SUCCESS) return result;
   seen->count.fetch_add(1);
-  if (pctx != nullptr) seen->newest.store(*pctx);
+  if (pctx != nullptr) {
+    seen->newest.store(*pctx);
+    note_context(*pctx);
+  }
   return result;
 }
 
@@ -240,6 +247,7 @@ CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUd
   const CUresult result = real<Function::cuGreenCtxCreate>(phCtx, desc, dev, flags);
   if (result != CUDA_SUCCESS || phCtx == nullptr) return result;
   seen->count.fetch_add(1);
+  note_context(*phCtx);
   return guarded([&] {
     const MutexLock lock(green_contexts().mutex);
     green_contexts().devices.insert_or_assign(*phCtx, dev);

@@ -24,6 +24,7 @@
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/refusals.h"
 #include "hooks/submit/allocation.h"
+#include "hooks/submit/heap_memory.h"
 #include "hooks/submit/late_frees.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/multi_device.h"
@@ -82,7 +83,12 @@ bool current_pool_is_plain(CUdevice device) {
 CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandle> stream,
                      Call otherwise) {
   const ActiveEngine* active = Runtime::get().in_current_context(current);
-  if (active == nullptr) return Runtime::get().refuses() ? CUDA_ERROR_UNKNOWN : otherwise();
+  if (active == nullptr) {
+    if (Runtime::get().refuses()) return CUDA_ERROR_UNKNOWN;
+    DeviceHeap* const heap = caching_heap_of_current_device();
+    if (heap == nullptr) return otherwise();
+    return stream.has_value() ? allocate_beside(*heap, out, bytes, otherwise) : allocate_buffer(*heap, out, bytes);
+  }
   return guarded_lightly([&] {
     const Inside inside;
     const CaptureTruce truce;
@@ -208,6 +214,10 @@ std::optional<CUdevice> device_of_plain_pool(CUmemoryPool pool) {
 }
 
 CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise) {
+  if (any_caching_heap() && !(stream.has_value() && is_recording(*stream))) {
+    const std::optional<CUresult> freed = free_in_heap(address, stream.has_value(), otherwise);
+    if (freed.has_value()) return *freed;
+  }
   const EngineSet* const engines = engines_now();
   if (engines == nullptr) return otherwise();
   const DeviceAddress at{address};

@@ -10,6 +10,7 @@
 #include "hooks/entry/idle_thread.h"
 #include "hooks/entry/pool_usage.h"
 #include "hooks/interpose/real_table.h"
+#include "hooks/runtime/caching_heaps.h"
 #include "hooks/runtime/engine_observer.h"
 #include "hooks/submit/peers.h"
 #include "hooks/submit/proxy_streams.h"
@@ -41,9 +42,19 @@ constexpr EngineObserver kRecorder{
     .forked = [] { Recorder::abandon(); },
 };
 
-constexpr EngineObserver kLiveStatistics{.engine_began = [](const ActiveEngine&, const Settings& settings) {
-  if (settings.publish) show_statistics();
-}};
+constexpr EngineObserver kLiveStatistics{
+    .engine_began =
+        [](const ActiveEngine&, const Settings& settings) {
+          if (settings.publish) show_statistics();
+        },
+    .caching_heap_began =
+        [](const Settings& settings) {
+          if (settings.publish) show_statistics();
+        },
+};
+
+constexpr EngineObserver kCachingHeaps{.context_ends = [](CUcontext context, bool) { end_blocks_in(context); },
+                                       .forked = [] { abandon_caching_heaps(); }};
 
 constexpr EngineObserver kIdleThread{
     .engine_began = [](const ActiveEngine&, const Settings& settings) { look_for_idleness(settings.idle_after); }};
@@ -70,8 +81,9 @@ constexpr EngineObserver kUnwaited{.engine_ended = [](const ActiveEngine& one) {
 
 constexpr EngineObserver kFallbacks{.fill_in = [](EngineStatistics* statistics) { add_fallbacks(statistics); }};
 
-constexpr std::array kObservers = {kCaptures,  kPeers,        kRecorder,     kLiveStatistics, kIdleThread, kMisuse,
-                                   kPoolUsage, kStreamQueues, kProxyStreams, kUnwaited,       kFallbacks};
+constexpr std::array kObservers = {kCaptures,     kPeers,    kRecorder,     kLiveStatistics,
+                                   kIdleThread,   kMisuse,   kPoolUsage,    kStreamQueues,
+                                   kProxyStreams, kUnwaited, kCachingHeaps, kFallbacks};
 
 }  // namespace
 

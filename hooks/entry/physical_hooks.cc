@@ -12,6 +12,7 @@
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/allocation.h"
 #include "hooks/submit/driver_room.h"
+#include "hooks/submit/heap_memory.h"
 #include "hooks/submit/submit.h"
 
 namespace thermocline {
@@ -103,11 +104,16 @@ CUresult follow(CUresult result, Change change) {
 
 CUresult allocate_external(CUdeviceptr* out, Bytes bytes, Call call) {
   const ActiveEngine* active = Runtime::get().in_current_context();
-  if (active == nullptr || out == nullptr || bytes == 0) return call();
+  if (out == nullptr || bytes == 0) return call();
+  if (active == nullptr) {
+    DeviceHeap* const heap = Inside::now() ? nullptr : caching_heap_of_current_device();
+    return heap == nullptr ? call() : allocate_beside(*heap, out, bytes, call);
+  }
   return take(*active, out, bytes, &Ledger::allocations, call);
 }
 
 CUresult free_external(CUdeviceptr address, Call call) {
+  if (const std::optional<CUresult> freed = free_in_heap(address, true, call); freed.has_value()) return *freed;
   return follow(call(), [&](Ledger& ledger) { return ledger.allocations.released(address); });
 }
 

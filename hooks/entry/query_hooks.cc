@@ -7,6 +7,7 @@
 #include "hooks/entry/advertise.h"
 #include "hooks/entry/pool_usage.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/submit/heap_memory.h"
 #include "hooks/submit/submit.h"
 #include "hooks/submit/sync_memops.h"
 
@@ -96,6 +97,21 @@ CUresult attribute(const Found& found, CUdeviceptr address, CUpointer_attribute 
   }
 }
 
+// Of a device whose memory is the driver's: no more is free there than the driver has, or has cached.
+CUresult memory_of_heap(DeviceHeap& heap, size_t* free, size_t* total) {
+  if (const CUresult lost = lost_context_error(); lost != CUDA_SUCCESS) return lost;
+  return guarded([&] {
+    std::size_t device_free = 0, device_total = 0;
+    const CUresult result = real<Function::cuMemGetInfo_v2>(&device_free, &device_total);
+    if (result != CUDA_SUCCESS) return result;
+    const EngineStatistics now = statistics_of(heap);
+    const MemoryTold told = told_memory(Runtime::get().advertise(), device_total, now);
+    if (free != nullptr) *free = std::min<Bytes>(told.free_bytes, device_free + now.free_mapped_bytes);
+    if (total != nullptr) *total = told.total_bytes;
+    return CUDA_SUCCESS;
+  });
+}
+
 }  // namespace
 }  // namespace thermocline
 
@@ -104,7 +120,11 @@ extern "C" {
 CUresult CUDAAPI cuMemGetInfo_v2(size_t* free, size_t* total) {
   using namespace thermocline;
   const ActiveEngine* active = Runtime::get().in_current_context();
-  if (active == nullptr) return real<Function::cuMemGetInfo_v2>(free, total);
+  if (active == nullptr) {
+    DeviceHeap* const heap = Inside::now() ? nullptr : caching_heap_of_current_device();
+    if (heap != nullptr) return memory_of_heap(*heap, free, total);
+    return real<Function::cuMemGetInfo_v2>(free, total);
+  }
   if (const CUresult lost = lost_context_error(); lost != CUDA_SUCCESS) return lost;
   return guarded([&] {
     const Inside inside;
@@ -153,7 +173,11 @@ CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute at
   using namespace thermocline;
   return guarded([&]() -> CUresult {
     const Found found = find(ptr);
-    if (found.owner == Owner::kDriver) return real<Function::cuPointerSetAttribute>(value, attribute, ptr);
+    if (found.owner == Owner::kDriver) {
+      // What is set stays with the driver's allocation.
+      keep_from_cache(ptr);
+      return real<Function::cuPointerSetAttribute>(value, attribute, ptr);
+    }
     if (found.owner == Owner::kNobody || value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
       return CUDA_ERROR_INVALID_VALUE;
     const bool on = *static_cast<const unsigned int*>(value) != 0;

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls for which the driver allocates device memory of its own. The library does not track what they create, but if
 // the device is out of memory, it makes room and repeats the call.
+#include "hooks/runtime/caching_heaps.h"
 #include "hooks/submit/driver_room.h"
 
 #define THERMOCLINE_HOOK_WITH_ROOM(name, parameters, arguments)                     \
   extern "C" CUresult CUDAAPI name parameters {                                     \
     using namespace thermocline; /* NOLINT: the scope of one function */            \
     return with_driver_room([&] { return heard(real<Function::name> arguments); }); \
+  }
+#define THERMOCLINE_HOOK_OF_A_CONTEXT(name, parameters, arguments)                                   \
+  extern "C" CUresult CUDAAPI name parameters {                                                      \
+    using namespace thermocline; /* NOLINT: the scope of one function */                             \
+    const CUresult result = with_driver_room([&] { return heard(real<Function::name> arguments); }); \
+    if (result == CUDA_SUCCESS && pctx != nullptr) note_context(*pctx);                              \
+    return result;                                                                                   \
   }
 
 // Code, and the variables that belong to it. With lazy loading it is loaded at its first use.
@@ -81,14 +89,14 @@ THERMOCLINE_HOOK_WITH_ROOM(cuMipmappedArrayCreate,
 
 // Stacks, heaps and queues.
 THERMOCLINE_HOOK_WITH_ROOM(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
-THERMOCLINE_HOOK_WITH_ROOM(cuCtxCreate_v2, (CUcontext * pctx, unsigned int flags, CUdevice dev), (pctx, flags, dev))
-THERMOCLINE_HOOK_WITH_ROOM(cuCtxCreate_v3,
-                           (CUcontext * pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags,
-                            CUdevice dev),
-                           (pctx, paramsArray, numParams, flags, dev))
-THERMOCLINE_HOOK_WITH_ROOM(cuCtxCreate_v4,
-                           (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev),
-                           (pctx, ctxCreateParams, flags, dev))
+THERMOCLINE_HOOK_OF_A_CONTEXT(cuCtxCreate_v2, (CUcontext * pctx, unsigned int flags, CUdevice dev), (pctx, flags, dev))
+THERMOCLINE_HOOK_OF_A_CONTEXT(cuCtxCreate_v3,
+                              (CUcontext * pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags,
+                               CUdevice dev),
+                              (pctx, paramsArray, numParams, flags, dev))
+THERMOCLINE_HOOK_OF_A_CONTEXT(cuCtxCreate_v4,
+                              (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev),
+                              (pctx, ctxCreateParams, flags, dev))
 THERMOCLINE_HOOK_WITH_ROOM(cuStreamCreate, (CUstream * phStream, unsigned int Flags), (phStream, Flags))
 THERMOCLINE_HOOK_WITH_ROOM(cuStreamCreateWithPriority, (CUstream * phStream, unsigned int flags, int priority),
                            (phStream, flags, priority))

@@ -5,6 +5,7 @@
 #include "hooks/operands/escaped.h"
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/submit/heap_memory.h"
 #include "hooks/submit/submit.h"
 
 namespace thermocline {
@@ -36,7 +37,10 @@ void say_refused(CUresult answer) {
 CUresult share(CUdeviceptr address, const char* reason, Call call) {
   const DeviceAddress there{address};
   const ActiveEngine* active = owner_now(there);
-  if (active == nullptr) return call();
+  if (active == nullptr) {
+    keep_from_cache(address);
+    return call();
+  }
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   return guarded([&] {
     const CurrentContext context(*active);

@@ -17,6 +17,8 @@ struct EngineObserver {
   void (*engine_begins)(Engine& engine, CUdevice device) = nullptr;
   // The engine has been published. Under the runtime's lock.
   void (*engine_began)(const ActiveEngine& one, const Settings& settings) = nullptr;
+  // A device that can have no engine has got a heap (caching_heaps.h). Under the runtime's lock.
+  void (*caching_heap_began)(const Settings& settings) = nullptr;
   // The engine is no longer published and is about to be destroyed. `without_driver`: the driver can not be asked about
   // anything in its context. Without a lock, unless the context no longer exists.
   void (*engine_ends)(const ActiveEngine& one, bool without_driver) = nullptr;

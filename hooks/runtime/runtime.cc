@@ -30,6 +30,7 @@
 #include "hooks/interpose/real_table.h"
 #include "hooks/interpose/symbols.h"
 #include "hooks/operands/layouts.h"
+#include "hooks/runtime/caching_heaps.h"
 #include "hooks/runtime/engine_observer.h"
 #include "hooks/runtime/mapping_waits.h"
 #include "hooks/runtime/mechanisms.h"
@@ -121,6 +122,9 @@ class Runtime::State {
   std::vector<const ActiveEngine*> ending;
 
   bool is_ending(CUcontext context) const;
+  bool leaves_alone(CUdevice device) const {
+    return static_cast<std::size_t>(device) < EngineSet::kMost && (left_alone.load() >> device & 1) != 0;
+  }
   // Visits engines that are published, and those that are ending. The lock must be held.
   template <class Visit>
   void for_each_unfinished(Visit visit) const {
@@ -140,6 +144,7 @@ class Runtime::State {
   static const char* missing_capability(const EngineOptions& options, const DeviceFacts& facts);
   static void limit_to_what_is_seen(EngineOptions* options);
   bool is_usable(const Driver& driver, DeviceFacts* facts);
+  void begin_without_mapping(const DeviceFacts& facts);
   std::unique_ptr<Engine> make_engine(DeviceFacts* facts);
   void stand_aside(const char* why, std::optional<CUdevice> device = std::nullopt);
   const ActiveEngine* publish(Engine* engine, CUcontext context, CUdevice device);
@@ -158,7 +163,8 @@ Runtime::State& Runtime::state() {
                      // CUDA does not survive a fork, and the thread that held the engine's lock does not exist in the
                      // child. A library that has not begun in the parent may begin in the child.
                      State& child = state();
-                     if (child.mode.load() != Mode::kDormant) child.mode.store(Mode::kPassThrough);
+                     const bool has_begun = child.mode.load() != Mode::kDormant || any_caching_heap();
+                     if (has_begun) child.mode.store(Mode::kPassThrough);
                      child.engines.store(nullptr);
                      child.ending.clear();
                      child.has_run.store(false);
@@ -258,14 +264,29 @@ void Runtime::State::limit_to_what_is_seen(EngineOptions* options) {
   options->policy = kNoPolicy;
 }
 
-// Of the device of the current context. False: the library stands aside.
+// Buffers are the driver's own allocations there.
+void Runtime::State::begin_without_mapping(const DeviceFacts& facts) {
+  count(Counter::kUnmappableDevices);
+  if (settings.strict || static_cast<std::size_t>(facts.device) >= EngineSet::kMost) {
+    stand_aside("the device has no virtual memory management", facts.device);
+    return;
+  }
+  left_alone.fetch_or(std::uint64_t{1} << facts.device);
+  largest_device_bytes.store(std::max(largest_device_bytes.load(), facts.total_memory));
+  begin_caching_heap(facts, settings);
+}
+
+// Of the device of the current context. False: there can be no engine.
 bool Runtime::State::is_usable(const Driver& driver, DeviceFacts* facts) {
   const char* lacks = nullptr;
   if (!driver.facts(facts).ok()) {
     stand_aside("the device does not say what it can do", device_of_current_context());
     return false;
   }
-  if (!facts->has_virtual_memory) lacks = "the device has no virtual memory management";
+  if (!facts->has_virtual_memory) {
+    begin_without_mapping(*facts);
+    return false;
+  }
   // A stream may be blocked that no engine knows of, and an engine maps at its beginning.
   if (mapping_was_found_to_wait()) {
     lacks = "the driver waits for streams when it maps memory or unmaps it, and the program may have blocked some";
@@ -358,8 +379,8 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
     }
     // No machine has that many devices.
     if (!device.has_value() || static_cast<std::size_t>(*device) >= EngineSet::kMost) return nullptr;
-    if ((all.left_alone.load() >> *device & 1) != 0) return nullptr;
   }
+  if (device.has_value() && all.leaves_alone(*device)) return nullptr;
   const Inside inside;
   try {
     all.has_run.store(true);
@@ -526,6 +547,7 @@ bool Runtime::State::sum_up(EngineStatistics* out, Read read) {
     of_device = merge(of_device, *of_engine);
   });
   if (!are_all) return false;
+  for_each_caching_heap([&](DeviceHeap& of) { by_device[of.device] = statistics_of(of); });
   bool is_first = true;
   *out = {};
   for (const auto& [device, of_device] : by_device) {
@@ -583,6 +605,7 @@ bool Runtime::reset_peaks() {
   const MutexLock lock(all.mutex);
   for (auto& [device, of_device] : all.finished) forget_peaks(&of_device);
   all.for_each_unfinished([](const ActiveEngine& one) { one.engine->reset_peaks(); });
+  reset_peaks_of_caching_heaps();
   return true;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of the preloaded library. It is dormant until the program first asks for device memory in a context. After
-// that there is one engine per device, in the first context that allocates there, until that context ends. If an engine
-// can not be created, calls are passed through to the driver.
+// that there is one engine per device, in the first context that allocates there, until that context ends. A device
+// without virtual memory management has a heap instead (caching_heaps.h). If an engine can not be created for another
+// reason, calls are passed through to the driver.
 //
 // Failures are logged once on stderr and make the library stand aside: for all devices if they concern the first one,
 // otherwise for that device (promise 4). A broken invariant is the exception: then it is unknown where the program's
@@ -131,6 +132,7 @@ enum class Counter {
   kRefusedShares,       // memory of the engines that the driver does not share with other processes
   kUntrackedUploads,    // copies of graphs whose source could not be read, or beyond the limit
   kMissingMechanisms,   // mechanisms of the driver that were probed when an engine began, and failed
+  kUnmappableDevices,   // devices without virtual memory management, which have no engine (caching_heaps.h)
   kCount
 };
 void count(Counter counter) noexcept;

@@ -6,6 +6,7 @@
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/each_engine.h"
+#include "hooks/submit/heap_memory.h"
 
 namespace thermocline {
 namespace {
@@ -43,9 +44,9 @@ bool DriverRoom::grow_on(const ActiveEngine& active) {
   return true;
 }
 
-// Unused pages of the engine may be all that is missing.
+// Unused pages of the engine, or what is cached, may be all that is missing.
 bool DriverRoom::grow() {
-  bool grew = false;
+  bool grew = empty_caches();
   const bool is_first = !began_;
   began_ = true;
   for_each_engine([&](const EngineSet&, const ActiveEngine& active) {

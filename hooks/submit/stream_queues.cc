@@ -15,6 +15,7 @@
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/mapping_waits.h"
+#include "hooks/submit/heap_memory.h"
 #include "hooks/submit/submit.h"
 
 namespace thermocline {
@@ -168,7 +169,8 @@ void forget(bool is_gone, CUcontext context, StreamHandle stream) {
 }  // namespace
 
 void streams_may_block() {
-  may_block.store(true, std::memory_order_relaxed);
+  // From here on nothing more is cached. To free what is cached could wait for the stream that is about to be blocked.
+  if (!may_block.exchange(true)) empty_caches();
   queues_are_counted.store(true, std::memory_order_relaxed);
   // What is recorded blocks nothing before its graph is launched; and a probe may invalidate captures.
   if (!any_capture()) find_whether_mapping_waits();

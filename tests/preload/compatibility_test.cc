@@ -51,7 +51,7 @@ std::string lists_of_programs() {
   std::string all;
   for (const char* name :
        {"advertise_test.cc", "api_paths_test.cc", "copies_in_parts_test.cc", "nccl_test.cc", "device_graphs_test.cc",
-        "devices_test.cc", "lookup_test.cc", "sharing_test.cc", "waiting_test.cc"}) {
+        "devices_test.cc", "lookup_test.cc", "sharing_test.cc", "unmappable_test.cc", "waiting_test.cc"}) {
     all += read_file(kRepository / "tests/preload" / name);
   }
   return all;
