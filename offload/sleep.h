@@ -25,7 +25,7 @@ struct SleepRequest {
 struct SleepReport {
   Bytes device_bytes_before = 0;
   Bytes device_bytes = 0;
-  Bytes pinned_bytes = 0;    // pinned buffers: graphs, memory shared with others, thermocline_pin
+  Bytes pinned_bytes = 0;    // shared with others, graphs launched by the device, thermocline_pin
   Bytes external_bytes = 0;  // the program's own mappings
   Bytes in_use_bytes = 0;    // used by work in flight, or since the sleep began
   Bytes no_host_bytes = 0;   // there was no host memory for its contents
@@ -33,7 +33,7 @@ struct SleepReport {
   Bytes asleep_bytes = 0;    // asleep afterwards, whoever put it to sleep
   Bytes copied_bytes = 0;    // over the link, for this request
   std::uint64_t since = 0;   // SleepRequest; of one engine
-  bool is_busy = false;      // work in flight is all that keeps some of in_use_bytes
+  bool is_busy = false;      // work in flight is all that keeps something
 
   SleepReport& operator+=(const SleepReport& more) {
     device_bytes_before += more.device_bytes_before;

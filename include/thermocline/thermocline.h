@@ -132,7 +132,7 @@ thermocline_result thermocline_prefetch(uint64_t device_address);
 typedef struct thermocline_sleep_report {
   size_t size;                                /* sizeof(thermocline_sleep_report) of the caller */
   uint64_t device_bytes_before, device_bytes; /* device memory taken before and afterwards */
-  uint64_t pinned_bytes;                      /* pinned buffers: graphs, shared memory, thermocline_pin */
+  uint64_t pinned_bytes;                      /* shared with others, graphs of the device, thermocline_pin */
   uint64_t external_bytes;                    /* memory that the program maps itself */
   uint64_t in_use_bytes;                      /* used by work in flight, or since the call began */
   uint64_t no_host_bytes;                     /* there was no host memory for its contents */

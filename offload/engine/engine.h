@@ -240,6 +240,7 @@ class Engine {
   Status ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask);
 
   Status wait_for_deferred(std::unique_lock<Mutex>& lock);
+  bool wait_for_pages(std::unique_lock<Mutex>& lock);
   bool wait_for_uses(std::unique_lock<Mutex>& lock, const UseSet& uses);
 
   mutable Mutex mutex_;

@@ -64,6 +64,17 @@ bool Engine::wait_for_uses(std::unique_lock<Mutex>& lock, const UseSet& uses) {
   return wait_for_deferred(lock).ok();
 }
 
+// For pages to which addresses lead that work in flight may use. False: there are none, or no more to be waited for.
+bool Engine::wait_for_pages(std::unique_lock<Mutex>& lock) {
+  StreamClock& clock = state_->clock;
+  {
+    const StreamClock::Deferring waits(clock, state_->options.waits_without_lock);
+    const Status status = state_->heap.trim(0, Wait::kYes);
+    if (status.ok() || !state_->options.waits_without_lock || !clock.has_deferred()) return false;
+  }
+  return wait_for_deferred(lock).ok();
+}
+
 Residency::Step Engine::State::sleep_more(std::uint64_t since) {
   reclaim();
   if (!detained.empty()) release_detained();
@@ -101,7 +112,7 @@ Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
       lock.lock();
     } else if (step.goes_on) {
       if (step.in_flight.has_value() && !wait_for_uses(lock, of(*step.in_flight))) break;
-    } else if (step.busy == nullptr || !request.waits || !wait_for_uses(lock, uses_of(*step.busy))) {
+    } else if (!request.waits || !(step.busy != nullptr ? wait_for_uses(lock, uses_of(*step.busy)) : wait_for_pages(lock))) {
       break;
     }
   }
@@ -109,7 +120,7 @@ Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
   report->device_bytes_before = before;
   report->copied_bytes = state.migration.statistics().evicted_bytes - copied;
   report->since = since;
-  report->is_busy = step.busy != nullptr;
+  report->is_busy = step.busy != nullptr || (report->other_bytes > 0 && step.status.ok());
   // Because a stream is blocked: what it uses is in use.
   return step.status == Status::not_ready() ? Status() : step.status;
 }
@@ -131,7 +142,7 @@ Status Engine::wake(const SleepRequest& request, SleepReport* report) {
     }
     if (step.no_room && step.goes_on) {
       if (!wait_for_deferred(lock).ok()) break;
-    } else if (step.in_flight.has_value() && !wait_for_uses(lock, of(step.goes_on ? *step.in_flight : *step.newest))) {
+    } else if (step.in_flight.has_value() && !wait_for_uses(lock, of(step.goes_on ? *step.in_flight : step.newest.value_or(*step.in_flight)))) {
       break;
     }
   }

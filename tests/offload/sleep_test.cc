@@ -29,7 +29,10 @@ class SleepTest : public EngineTest {
   void use_all() {
     for (const DeviceAddress one : all_) ASSERT_TRUE(operate({{one, kBuffer}}).ok());
   }
-  void synchronize() { ASSERT_TRUE(device_->driver().synchronize_context().ok()); }
+  void synchronize() {
+    ASSERT_TRUE(device_->driver().synchronize_context().ok());
+    engine_->synchronized_all();
+  }
   SleepReport sleep(const SleepRequest& request = {.waits = true}) {
     SleepReport report;
     EXPECT_TRUE(engine_->sleep(request, &report).ok());
@@ -281,7 +284,15 @@ class SleepWay : public testing::TestWithParam<Way> {
                                 .waits_without_lock = way.waits_without_lock};
     EXPECT_TRUE(Engine::create(device->driver(), options, &engine).ok());
     std::array<DeviceAddress, 10> all;
-    for (DeviceAddress& one : all) EXPECT_TRUE(engine->allocate(kBuffer, std::nullopt, &one).ok());
+    for (DeviceAddress& one : all) {
+      EXPECT_TRUE(engine->allocate(kBuffer, std::nullopt, &one).ok());
+      const MemoryAccess access{one, kBuffer, Access::kWrite};
+      Operation operation = engine->begin(kStream, {&access, 1}, {.kind = 100});
+      EXPECT_TRUE(operation.status().ok());
+      const SimulatedOperand operand{one.value, kBuffer, SIMULATED_OPERAND_WRITE};
+      EXPECT_EQ(device->control().launch_operator(nullptr, "fill", 0, 0, 5, &operand, 1), 0);
+      operation.commit();
+    }
     unsigned operations = 0;
     for (unsigned round = 0; round < 8; ++round) {
       for (std::size_t i = 0; i + 1 < all.size(); ++i) {
@@ -299,7 +310,9 @@ class SleepWay : public testing::TestWithParam<Way> {
         EXPECT_TRUE(engine->sleep({.waits = true}, &report).ok());
         EXPECT_EQ(report.device_bytes, 0u) << operations;
         engine->validate();
-        if (operations % 2 == 0) EXPECT_TRUE(engine->wake({}, &report).ok());
+        if (operations % 2 == 0) {
+          EXPECT_TRUE(engine->wake({}, &report).ok());
+        }
         engine->validate();
       }
     }
