@@ -21,7 +21,8 @@ struct SleepRequest {
   const std::atomic<bool>* stop = nullptr;
 };
 
-// What an engine has done, and what of the device it holds afterwards: device_bytes is the sum of the five below it.
+// What an engine has done, and what of the device it holds afterwards. Of a sleep device_bytes is the sum of the five
+// below it; of a wake these are 0.
 struct SleepReport {
   Bytes device_bytes_before = 0;
   Bytes device_bytes = 0;

@@ -23,6 +23,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kBeginWithin{2000};
+constexpr std::size_t kMostOfProgram = 40;  // characters
 // CUresults that an order may end with.
 constexpr int kNotActive = 3, kNotReady = 600, kNotSupported = 801;
 
@@ -110,7 +111,9 @@ std::string what_stays(const SleepReport& report) {
 
 std::string line_of(const Flags& flags, const Served& served) {
   const SleepReport& report = served.answer.report;
-  std::string text = "process " + std::to_string(served.pid) + " (" + served.answer.program + "): ";
+  std::string program = served.answer.program;
+  if (program.size() > kMostOfProgram) program = program.substr(0, kMostOfProgram) + "...";
+  std::string text = "process " + std::to_string(served.pid) + " (" + program + "): ";
   if (flags.kind == OrderKind::kWake) {
     text += human_bytes(report.copied_bytes) + " came back";
     if (report.asleep_bytes > 0) text += ", " + human_bytes(report.asleep_bytes) + " still asleep: no room for it";
@@ -137,11 +140,13 @@ ordered_json as_json(const Flags& flags, const Served& served) {
   json["outcome"] = served.is_whole ? done : partly;
   json["device_bytes_before"] = report.device_bytes_before;
   json["device_bytes"] = report.device_bytes;
-  json["pinned_bytes"] = report.pinned_bytes;
-  json["external_bytes"] = report.external_bytes;
-  json["in_use_bytes"] = report.in_use_bytes;
-  json["no_host_bytes"] = report.no_host_bytes;
-  json["other_bytes"] = report.other_bytes;
+  if (flags.kind == OrderKind::kSleep) {
+    json["pinned_bytes"] = report.pinned_bytes;
+    json["external_bytes"] = report.external_bytes;
+    json["in_use_bytes"] = report.in_use_bytes;
+    json["no_host_bytes"] = report.no_host_bytes;
+    json["other_bytes"] = report.other_bytes;
+  }
   json["asleep_bytes"] = report.asleep_bytes;
   json["copied_bytes"] = report.copied_bytes;
   return json;

@@ -128,7 +128,8 @@ thermocline_result thermocline_prefetch(uint64_t device_address);
  * pinned host memory. Addresses stay valid, and what is used comes back when it is used; nothing has to be woken.
  * `thermocline sleep PID` does the same from outside. docs/sleep.md */
 
-/* What one call did, summed over the devices. device_bytes is the sum of the five fields below it. */
+/* What one call did, summed over the devices. After a sleep device_bytes is the sum of the five fields below it, which
+ * say why it stays; after a wake these are 0. */
 typedef struct thermocline_sleep_report {
   size_t size;                                /* sizeof(thermocline_sleep_report) of the caller */
   uint64_t device_bytes_before, device_bytes; /* device memory taken before and afterwards */

@@ -112,7 +112,8 @@ Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
       lock.lock();
     } else if (step.goes_on) {
       if (step.in_flight.has_value() && !wait_for_uses(lock, of(*step.in_flight))) break;
-    } else if (!request.waits || !(step.busy != nullptr ? wait_for_uses(lock, uses_of(*step.busy)) : wait_for_pages(lock))) {
+    } else if (!request.waits ||
+               !(step.busy != nullptr ? wait_for_uses(lock, uses_of(*step.busy)) : wait_for_pages(lock))) {
       break;
     }
   }
@@ -142,14 +143,16 @@ Status Engine::wake(const SleepRequest& request, SleepReport* report) {
     }
     if (step.no_room && step.goes_on) {
       if (!wait_for_deferred(lock).ok()) break;
-    } else if (step.in_flight.has_value() && !wait_for_uses(lock, of(step.goes_on ? *step.in_flight : step.newest.value_or(*step.in_flight)))) {
+    } else if (step.in_flight.has_value() &&
+               !wait_for_uses(lock, of(step.goes_on ? *step.in_flight : step.newest.value_or(*step.in_flight)))) {
       break;
     }
   }
   state.note_peaks();
-  *report = state.report_of_sleep(state.operation, false);
-  report->device_bytes_before = before;
-  report->copied_bytes = state.migration.statistics().restored_bytes - copied;
+  *report = {.device_bytes_before = before,
+             .device_bytes = state.heap.created_bytes() + state.external_bytes,
+             .asleep_bytes = state.residency.asleep_bytes(),
+             .copied_bytes = state.migration.statistics().restored_bytes - copied};
   return {};
 }
 
