@@ -7,8 +7,9 @@
 // that the driver takes to create the pages again. On the simulated device pinned host memory costs no time.
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "driver/check.h"
 #include "driver/page_size.h"

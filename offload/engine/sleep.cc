@@ -143,9 +143,13 @@ Status Engine::wake(const SleepRequest& request, SleepReport* report) {
     }
     if (step.no_room && step.goes_on) {
       if (!wait_for_deferred(lock).ok()) break;
-    } else if (step.in_flight.has_value() &&
-               !wait_for_uses(lock, of(step.goes_on ? *step.in_flight : step.newest.value_or(*step.in_flight)))) {
-      break;
+    } else if (step.in_flight.has_value()) {
+      const Use use = step.goes_on ? *step.in_flight : step.newest.value_or(*step.in_flight);
+      if (!wait_for_uses(lock, of(use))) break;
+    } else {
+      // Others may want it.
+      lock.unlock();
+      lock.lock();
     }
   }
   state.note_peaks();

@@ -162,7 +162,8 @@ Residency::Step Residency::wake_more() {
     step.no_room = true;
     break;
   }
-  step.in_flight = migration_.oldest_returning();
+  // Until enough is on its way, the host makes pages for more.
+  if (!step.goes_on || migration_.returning() >= kMostReturning) step.in_flight = migration_.oldest_returning();
   step.newest = migration_.newest_returning();
   return step;
 }
