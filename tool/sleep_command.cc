@@ -120,7 +120,7 @@ std::string line_of(const Flags& flags, const Served& served) {
     return text;
   }
   const Bytes given = report.device_bytes_before - std::min(report.device_bytes_before, report.device_bytes);
-  text += human_bytes(given) + " given back, " + human_bytes(report.copied_bytes) + " of it copied to the host";
+  text += human_bytes(given) + " given back, " + human_bytes(report.copied_bytes) + " copied to the host";
   if (report.device_bytes > 0) text += "; " + human_bytes(report.device_bytes) + " stay" + what_stays(report);
   return text;
 }
