@@ -22,10 +22,11 @@ enum class EvictReason : std::uint8_t {
   kPlanned,       // according to the plan of the iteration, or to make room for a planned fetch
   kLimitLowered,  // external memory, the driver's needs, or the end of a soft limit leave less for the engine
   kRequested,     // the program requested its eviction, or a prefetch that takes its room
+  kSleep,         // the program was put to sleep (sleep.h)
 };
-inline constexpr std::size_t kEvictReasons = 5;
-inline constexpr std::array<const char*, kEvictReasons> kEvictReasonNames = {"pressure", "write_behind", "planned",
-                                                                             "limit_lowered", "requested"};
+inline constexpr std::size_t kEvictReasons = 6;
+inline constexpr std::array<const char*, kEvictReasons> kEvictReasonNames = {"pressure",      "write_behind", "planned",
+                                                                             "limit_lowered", "requested",    "sleep"};
 
 enum class FetchReason : std::uint8_t {
   kAccessed,   // an operation was waiting for it
@@ -33,10 +34,11 @@ enum class FetchReason : std::uint8_t {
   kPredicted,  // it was evicted last, and the program is accessing such memory again
   kPlanned,    // according to the plan of the iteration
   kRequested,  // the program requested a prefetch
+  kWake,       // the program was woken
 };
-inline constexpr std::size_t kFetchReasons = 5;
-inline constexpr std::array<const char*, kFetchReasons> kFetchReasonNames = {"accessed", "pinned", "predicted",
-                                                                             "planned", "requested"};
+inline constexpr std::size_t kFetchReasons = 6;
+inline constexpr std::array<const char*, kFetchReasons> kFetchReasonNames = {"accessed", "pinned",    "predicted",
+                                                                             "planned",  "requested", "wake"};
 
 constexpr const char* name_of(EvictReason reason) { return kEvictReasonNames[static_cast<std::size_t>(reason)]; }
 constexpr const char* name_of(FetchReason reason) { return kFetchReasonNames[static_cast<std::size_t>(reason)]; }

@@ -85,6 +85,7 @@ struct EngineStatistics {
   Bytes largest_allocation_bytes = 0;
   Bytes block_bytes = 0;                         // whole pages of live buffers, resident or not
   Bytes nonresident_bytes = 0;                   // of these: not on the device
+  Bytes asleep_bytes = 0;                        // of these: left when the program was put to sleep
   Bytes created_bytes = 0, destroyed_bytes = 0;  // pages; their difference plus external_bytes is device_bytes
   Bytes free_mapped_bytes = 0;                   // pages that belong to no live buffer
   Bytes slab_bytes = 0, slab_live_bytes = 0;     // pages that small buffers share, and live bytes in them

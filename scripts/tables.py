@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable
 
-PAGES = ["README.md", "docs/offload.md", "docs/measurements.md", "docs/recompute.md", "docs/tune.md"]
+PAGES = ["README.md", "docs/offload.md", "docs/measurements.md", "docs/recompute.md", "docs/sleep.md", "docs/tune.md"]
 RESULTS = pathlib.Path("bench/results")
 TABLE = re.compile(r"(?P<begin><!-- table: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end of table -->)", re.DOTALL)
 
@@ -133,6 +133,16 @@ def tune() -> str:
     )
 
 
+def sleep() -> str:
+    def cells(row: dict) -> list[str]:
+        out = f"{row['sleep_ms']:.0f} ms, {row['sleep_over_link']:.2f}"
+        back = f"{row['wake_ms']:.0f} ms, {row['wake_over_link']:.2f}"
+        return [f"`{row['device']}`", row["shape"], f"{row['bytes'] / 2**30:.1f} GiB", out, back, fixed(row["wake_over_bound"], 2)]
+
+    head = ["device", "what", "bytes", "sleep, over bytes / link", "wake, over bytes / link", "wake, over the larger of link and page creation"]
+    return table(head, [cells(row) for row in results("sleep")["rows"]])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "policies-over-bound": policies_over_bound,
     "learned-over-bound": learned_over_bound,
@@ -140,6 +150,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "holdout-over-bound": holdout_over_bound,
     "trusting-maps": trusting_maps,
     "recompute": recompute,
+    "sleep": sleep,
     "tune": tune,
 }
 

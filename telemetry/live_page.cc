@@ -19,6 +19,7 @@
 #include <optional>
 
 #include "driver/printable.h"
+#include "telemetry/live_order.h"
 #include "telemetry/live_page_files.h"
 #include "telemetry/process_facts.h"
 #include "telemetry/statistic_names.h"
@@ -96,6 +97,7 @@ std::unique_ptr<LivePageWriter> LivePageWriter::create(const std::string& folder
   page->rank = rank.rank + 1;
   page->local_rank = rank.local + 1;
   page->world_size = rank.size + 1;
+  page->takes_orders = 1;
   store_text(page->version, version);
   store_text(page->program, program_of_process());
   std::atomic_ref(page->magic).store(LivePage::kMagic, std::memory_order_release);
@@ -116,18 +118,48 @@ void LivePageWriter::wait() {
   heard_ = page_->requests.load(std::memory_order_acquire);
 }
 
+void LivePageWriter::begin_writing() {
+  page_->sequence.store(page_->sequence.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void LivePageWriter::end_writing() {
+  page_->sequence.store(page_->sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  wake(page_->sequence);
+}
+
+// The order of stores matters: a reader must see each one after the store before it.
 void LivePageWriter::write(const EngineStatistics& statistics) {
-  const std::uint32_t before = page_->sequence.load(std::memory_order_relaxed);
-  page_->sequence.store(before + 1, std::memory_order_relaxed);
-  // The order of these stores matters: a reader must see each one after the store before it.
+  begin_writing();
   page_->answered.store(heard_, std::memory_order_release);
   page_->written_ns.store(static_cast<std::uint64_t>(now().count()), std::memory_order_release);
   const std::span<const Statistic> table = statistics_table();
   for (std::size_t i = 0; i < table.size(); ++i) {
     page_->values[i].store(table[i].read(statistics), std::memory_order_release);
   }
-  page_->sequence.store(before + 2, std::memory_order_release);
-  wake(page_->sequence);
+  end_writing();
+}
+
+std::uint32_t LivePageWriter::next_order() const {
+  const std::uint32_t order = page_->order.load(std::memory_order_acquire);
+  return order == begun_.load() ? 0 : order;
+}
+
+void LivePageWriter::begin_order(std::uint32_t order) {
+  begun_.store(order);
+  begin_writing();
+  page_->order_begun.store(order, std::memory_order_release);
+  end_writing();
+}
+
+void LivePageWriter::end_order(std::uint32_t order, int status, const SleepReport& report) {
+  begin_writing();
+  page_->order_ended.store(order, std::memory_order_release);
+  page_->order_status.store(status, std::memory_order_release);
+  const auto numbers = order_numbers(report);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    page_->order_numbers[i].store(numbers[i], std::memory_order_release);
+  }
+  end_writing();
 }
 
 }  // namespace thermocline

@@ -11,6 +11,8 @@
 // reused, and its PID namespace, because processes that share /dev/shm may be in different ones. A page of another
 // namespace is never considered left over.
 //
+// The same page takes orders (telemetry/live_order.h), from those who may write to it: the process's own user, and root.
+//
 // Any user can put a file there. A reader trusts pages of its own user; root trusts each user's pages about that user's
 // own processes. A page may change, or be truncated, at any moment, and text on it is made printable before it is shown
 // (telemetry/live_page_files.h).
@@ -26,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "offload/sleep.h"
 #include "offload/statistics.h"
 
 namespace thermocline {
@@ -37,6 +40,7 @@ struct LivePage {
   static constexpr std::uint64_t kMagic = 0x454E494C434D5254;  // "TRMCLINE"
   static constexpr std::uint32_t kLayout = 1;
   static constexpr std::size_t kMostRows = 256;
+  static constexpr std::size_t kOrderNumbers = 9;
 
   // Written once; the magic number last of all.
   std::uint64_t magic;
@@ -58,6 +62,14 @@ struct LivePage {
 
   // Written once, as the first fields; each is the number plus one, or 0 if there is none.
   std::int32_t rank, local_rank, world_size;
+
+  // Orders (telemetry/live_order.h). Readers write `order`; the process writes the rest, under the sequence lock.
+  std::uint32_t takes_orders;              // 1: it does; written once
+  std::atomic<std::uint32_t> order;        // a number, and in the lowest 8 bits an OrderKind; 0: none
+  std::atomic<std::uint32_t> order_begun;  // the latest one that was begun ...
+  std::atomic<std::uint32_t> order_ended;  // ... and that has ended, of which the rest says how
+  std::atomic<std::int32_t> order_status;  // a CUresult
+  std::array<std::atomic<std::uint64_t>, kOrderNumbers> order_numbers;
 };
 static_assert(sizeof(LivePage) <= 4096 && std::atomic<std::uint64_t>::is_always_lock_free, "One page, shared.");
 
@@ -80,6 +92,10 @@ class LivePageWriter {
   // Blocks until there is a request that came after the last copy was begun.
   void wait();
   void write(const EngineStatistics& statistics);
+  // The latest order, if it has not been begun; 0: there is none. May run on another thread than the rest.
+  std::uint32_t next_order() const;
+  void begin_order(std::uint32_t order);
+  void end_order(std::uint32_t order, int status, const SleepReport& report);
   // Removes the page's name, as the destructor does; readers that have it open can continue.
   void remove();
 
@@ -88,7 +104,11 @@ class LivePageWriter {
   const std::string path_;
   const int pid_;
   LivePage* const page_;
-  std::uint32_t heard_ = 0;  // value of `requests` seen by wait
+  void begin_writing();
+  void end_writing();
+
+  std::uint32_t heard_ = 0;               // value of `requests` seen by wait
+  std::atomic<std::uint32_t> begun_ = 0;  // the latest order
 };
 
 enum class LiveRead : std::uint8_t {

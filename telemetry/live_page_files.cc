@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -47,6 +48,19 @@ bool may_be_believed(uid_t owner, const LivePage& page) {
   if (owner == geteuid()) return true;
   if (geteuid() != 0) return false;
   return page.pid_namespace != own_pid_namespace() || runs_as(page.pid, owner) || !beginning_of(page.pid).has_value();
+}
+
+LiveRead open_or_remove(const std::string& path, int pid, OpenPage* page) {
+  const LiveRead found = page->open(path, pid);
+  if (found != LiveRead::kAnswered || !page->is_left_over()) return found;
+  unlink(path.c_str());
+  return LiveRead::kNone;
+}
+
+// Orders two reads. A fence instruction would do, but the thread sanitizer does not support fences.
+void keep_order() {
+  static std::atomic<std::uint32_t> passed{0};
+  passed.fetch_add(1, std::memory_order_seq_cst);
 }
 
 }  // namespace
@@ -136,10 +150,54 @@ bool OpenPage::ask() {
                  kAddOne) >= 0;
 }
 
+bool OpenPage::lock() { return flock(file_, LOCK_EX | LOCK_NB) == 0; }
+
+bool OpenPage::write_order(std::uint32_t order) {
+  struct stat facts {};
+  if (fstat(file_, &facts) != 0 || facts.st_size < static_cast<off_t>(sizeof(LivePage))) return false;
+  return pwrite(file_, &order, sizeof order, offsetof(LivePage, order)) == static_cast<ssize_t>(sizeof order);
+}
+
 void OpenPage::wait_while(std::uint32_t sequence, std::chrono::nanoseconds at_most) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(at_most);
   const timespec time{seconds.count(), (at_most - seconds).count()};
   syscall(SYS_futex, &mapped_->sequence, FUTEX_WAIT, sequence, &time, nullptr, 0);
+}
+
+LiveRead find_live_page(const std::string& folder, int pid, OpenPage* out) {
+  LiveRead found = LiveRead::kNone;
+  for (const LivePageName& entry : live_page_names(folder)) {
+    if (entry.pid != pid) continue;
+    OpenPage page;
+    const LiveRead result = open_or_remove(folder + "/" + entry.name, pid, &page);
+    if (result == LiveRead::kAnswered) {
+      const bool is_near = page.is_of_own_namespace();
+      if (is_near || found != LiveRead::kAnswered) *out = std::move(page);
+      if (is_near) return result;
+    }
+    if (found == LiveRead::kNone || result == LiveRead::kAnswered) found = result;
+  }
+  return found;
+}
+
+std::vector<int> live_processes(const std::string& folder) {
+  std::vector<int> found;
+  for (const LivePageName& entry : live_page_names(folder)) {
+    OpenPage page;
+    const bool lives = open_or_remove(folder + "/" + entry.name, entry.pid, &page) == LiveRead::kAnswered;
+    if (lives && (found.empty() || found.back() != entry.pid)) found.push_back(entry.pid);
+  }
+  return found;
+}
+
+CopiedPage copy_whole_page(OpenPage& open, std::uint32_t* sequence) {
+  std::uint32_t after = 0;
+  if (!open.read_sequence(sequence)) return CopiedPage::kGone;
+  keep_order();
+  if (!open.read_again()) return CopiedPage::kGone;
+  keep_order();
+  if (!open.read_sequence(&after)) return CopiedPage::kGone;
+  return *sequence % 2 != 0 || after != *sequence ? CopiedPage::kTorn : CopiedPage::kWhole;
 }
 
 void remove_former_live_pages(const std::string& folder, int pid) {

@@ -49,6 +49,10 @@ class OpenPage {
 
   // Counts a request and wakes the process. False: the file has been truncated.
   bool ask();
+  // For one who gives orders at a time. False: somebody else does.
+  bool lock();
+  // False: the file has been truncated.
+  bool write_order(std::uint32_t order);
   void wait_while(std::uint32_t sequence, std::chrono::nanoseconds at_most);
 
  private:
@@ -59,6 +63,14 @@ class OpenPage {
   std::unique_ptr<LivePage> copy_;
   uid_t owner_ = 0;
 };
+
+// The page of that process; removes it if the process has ended. Prefers a page of this PID namespace to one of another
+// namespace that shares the folder.
+LiveRead find_live_page(const std::string& folder, int pid, OpenPage* out);
+
+enum class CopiedPage : std::uint8_t { kWhole, kTorn, kGone };
+// Reads one whole copy; kTorn if it is being written, or was written while this read.
+CopiedPage copy_whole_page(OpenPage& open, std::uint32_t* sequence);
 
 // Removes pages left by earlier processes with this number, or by this process before it executed another program.
 void remove_former_live_pages(const std::string& folder, int pid);

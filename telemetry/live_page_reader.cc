@@ -23,30 +23,6 @@ nanoseconds now() {
   return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
 }
 
-LiveRead open_or_remove(const std::string& path, int pid, OpenPage* page) {
-  const LiveRead found = page->open(path, pid);
-  if (found != LiveRead::kAnswered || !page->is_left_over()) return found;
-  unlink(path.c_str());
-  return LiveRead::kNone;
-}
-
-// Prefers a page of this PID namespace to one of another namespace that shares the folder.
-LiveRead find_page(const std::string& folder, int pid, OpenPage* out) {
-  LiveRead found = LiveRead::kNone;
-  for (const LivePageName& entry : live_page_names(folder)) {
-    if (entry.pid != pid) continue;
-    OpenPage page;
-    const LiveRead result = open_or_remove(folder + "/" + entry.name, pid, &page);
-    if (result == LiveRead::kAnswered) {
-      const bool is_near = page.is_of_own_namespace();
-      if (is_near || found != LiveRead::kAnswered) *out = std::move(page);
-      if (is_near) return result;
-    }
-    if (found == LiveRead::kNone || result == LiveRead::kAnswered) found = result;
-  }
-  return found;
-}
-
 // A damaged page may contain any number; values below 1 mean that there is none.
 int one_less(std::int32_t number) { return number > 0 ? number - 1 : -1; }
 
@@ -56,23 +32,8 @@ std::string text_of(const std::array<char, kSize>& text) {
   return printable({text.data(), strnlen(text.data(), kSize)});
 }
 
-enum class Copied : std::uint8_t { kWhole, kTorn, kGone };
-
-// Orders two reads. A fence instruction would do, but the thread sanitizer does not support fences.
-void keep_order() {
-  static std::atomic<std::uint32_t> passed{0};
-  passed.fetch_add(1, std::memory_order_seq_cst);
-}
-
-// Reads one whole copy; kTorn if a copy is being written, or was written while this read.
-Copied copy_out(OpenPage& open, std::uint32_t* sequence, std::uint32_t* answered, LiveStatistics* out) {
-  std::uint32_t after = 0;
-  if (!open.read_sequence(sequence)) return Copied::kGone;
-  keep_order();
-  if (!open.read_again()) return Copied::kGone;
-  keep_order();
-  if (!open.read_sequence(&after)) return Copied::kGone;
-  if (*sequence % 2 != 0 || after != *sequence) return Copied::kTorn;
+CopiedPage copy_out(OpenPage& open, std::uint32_t* sequence, std::uint32_t* answered, LiveStatistics* out) {
+  if (const CopiedPage copied = copy_whole_page(open, sequence); copied != CopiedPage::kWhole) return copied;
   const LivePage& page = open.copy();
   *answered = page.answered.load();
   // A page can not have been written in the future, whatever it claims.
@@ -81,7 +42,7 @@ Copied copy_out(OpenPage& open, std::uint32_t* sequence, std::uint32_t* answered
   out->values.clear();
   const std::size_t rows = std::min<std::size_t>({page.rows, statistics_table().size(), LivePage::kMostRows});
   for (std::size_t i = 0; i < rows; ++i) out->values.push_back(page.values[i].load());
-  return Copied::kWhole;
+  return CopiedPage::kWhole;
 }
 
 void describe(const OpenPage& open, int pid, LiveStatistics* out) {
@@ -97,7 +58,7 @@ void describe(const OpenPage& open, int pid, LiveStatistics* out) {
 
 LiveRead read_live_page(const std::string& folder, int pid, std::chrono::milliseconds patience, LiveStatistics* out) {
   OpenPage page;
-  const LiveRead found = find_page(folder, pid, &page);
+  const LiveRead found = find_live_page(folder, pid, &page);
   if (found != LiveRead::kAnswered) return found;
   describe(page, pid, out);
   // Requests that others made meanwhile count too: the answer to a later request also answers this one.
@@ -108,9 +69,9 @@ LiveRead read_live_page(const std::string& folder, int pid, std::chrono::millise
   for (;;) {
     std::uint32_t sequence = 0, answered = 0;
     LiveStatistics copy = *out;
-    const Copied copied = copy_out(page, &sequence, &answered, &copy);
-    if (copied == Copied::kGone) return LiveRead::kUnknown;
-    if (copied == Copied::kWhole) {
+    const CopiedPage copied = copy_out(page, &sequence, &answered, &copy);
+    if (copied == CopiedPage::kGone) return LiveRead::kUnknown;
+    if (copied == CopiedPage::kWhole) {
       *out = std::move(copy);
       has_copy = true;
       // Compared as a difference, because the counter wraps around.
@@ -122,16 +83,6 @@ LiveRead read_live_page(const std::string& folder, int pid, std::chrono::millise
   }
   if (!has_copy) out->values.clear();
   return LiveRead::kSilent;
-}
-
-std::vector<int> live_processes(const std::string& folder) {
-  std::vector<int> found;
-  for (const LivePageName& entry : live_page_names(folder)) {
-    OpenPage page;
-    const bool lives = open_or_remove(folder + "/" + entry.name, entry.pid, &page) == LiveRead::kAnswered;
-    if (lives && (found.empty() || found.back() != entry.pid)) found.push_back(entry.pid);
-  }
-  return found;
 }
 
 }  // namespace thermocline

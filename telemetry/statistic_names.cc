@@ -177,8 +177,14 @@ constexpr std::array kTable = {
                                   "Mechanisms of the driver that failed their probe at the start and are not used."),
     calls<&S::unmappable_devices>("unmappable_devices",
                                   "Devices without virtual memory management, where nothing is evicted."),
+    bytes<&S::asleep_bytes>("asleep_bytes",
+                            "Pages that left when the program was put to sleep, and have not come back."),
+    evictions_for<E::kSleep>("evictions_sleep", "Evictions because the program was put to sleep."),
+    evicted_bytes_for<E::kSleep>("evicted_bytes_sleep", "Copied out because the program was put to sleep."),
+    restores_for<F::kWake>("restores_wake", "Fetches because the program was woken."),
+    restored_bytes_for<F::kWake>("restored_bytes_wake", "Copied in because the program was woken."),
 };
-static_assert(kEvictReasons == 5 && kFetchReasons == 5, "Each reason has its two rows.");
+static_assert(kEvictReasons == 6 && kFetchReasons == 6, "Each reason has its two rows.");
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");
 
 // PyTorch counts requested and allocated bytes separately. The library counts requested bytes only, so both have

@@ -34,7 +34,9 @@ void add_config(CLI::App& app, CommandLine* line);
 void add_doctor(CLI::App& app, CommandLine* line);
 void add_devices(CLI::App& app, CommandLine* line);
 void add_manual(CLI::App& app, CommandLine* line);
+void add_sleep(CLI::App& app, CommandLine* line);
 void add_stats(CLI::App& app, CommandLine* line);
 void add_tune(CLI::App& app, CommandLine* line);
+void add_wake(CLI::App& app, CommandLine* line);
 
 }  // namespace thermocline

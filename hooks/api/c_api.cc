@@ -6,6 +6,7 @@
 
 #include "hooks/capture/capture_state.h"
 #include "hooks/diagnostics/recorder.h"
+#include "hooks/entry/sleep_orders.h"
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/refusals.h"
@@ -91,6 +92,27 @@ thermocline_statistics public_statistics(const EngineStatistics& from) {
       .largest_allocation_bytes = from.largest_allocation_bytes,
       .pinned_bytes = from.pinned_bytes,
   };
+}
+
+thermocline_result sleep_or_wake(OrderKind kind, thermocline_sleep_report* out) {
+  if (out != nullptr && out->size < sizeof(thermocline_sleep_report::size)) return THERMOCLINE_INVALID_VALUE;
+  if (engines_now() == nullptr) return THERMOCLINE_NOT_ACTIVE;
+  SleepReport report;
+  const int result = carry_out_sleep_order(kind, {.waits = true}, &report);
+  if (out == nullptr || result != CUDA_SUCCESS) return result;
+  const thermocline_sleep_report all{.size = out->size,
+                                     .device_bytes_before = report.device_bytes_before,
+                                     .device_bytes = report.device_bytes,
+                                     .pinned_bytes = report.pinned_bytes,
+                                     .external_bytes = report.external_bytes,
+                                     .in_use_bytes = report.in_use_bytes,
+                                     .no_host_bytes = report.no_host_bytes,
+                                     .other_bytes = report.other_bytes,
+                                     .asleep_bytes = report.asleep_bytes,
+                                     .copied_bytes = report.copied_bytes};
+  // As for statistics.
+  std::memcpy(out, &all, std::min(out->size, sizeof all));
+  return THERMOCLINE_OK;
 }
 
 }  // namespace
@@ -198,6 +220,14 @@ THERMOCLINE_EXPORT thermocline_result thermocline_prefetch(uint64_t device_addre
   return with_owner(device_address, [device_address](Engine& engine) {
     return static_cast<CUresult>(engine.prefetch(DeviceAddress{device_address}).code());
   });
+}
+
+THERMOCLINE_EXPORT thermocline_result thermocline_sleep(thermocline_sleep_report* out) {
+  return thermocline::sleep_or_wake(thermocline::OrderKind::kSleep, out);
+}
+
+THERMOCLINE_EXPORT thermocline_result thermocline_wake(thermocline_sleep_report* out) {
+  return thermocline::sleep_or_wake(thermocline::OrderKind::kWake, out);
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_validate() {

@@ -7,9 +7,14 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "config/rank.h"
+#include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/runtime.h"
+#include "offload/planning/background.h"
 #include "telemetry/live_page.h"
 
 namespace thermocline {
@@ -18,12 +23,58 @@ namespace {
 // Never destroyed: the thread uses it until the process ends.
 std::atomic<LivePageWriter*> shown{nullptr};
 
+std::atomic<int (*)(OrderKind, SleepReport*)> carry_out{nullptr};
+std::atomic<bool> carrying_out{false};
+
+// Never destroyed, as the page. Two threads write to it.
+Mutex& writing() {
+  struct Writing {
+    Mutex mutex{"live page", lock_level::kLeaf};
+  };
+  return process_lifetime<Writing>().mutex;
+}
+
+void obey(LivePageWriter& page, std::uint32_t order) {
+  {
+    const MutexLock lock(writing());
+    page.begin_order(order);
+  }
+  SleepReport report;
+  const auto work = carry_out.load();
+  const OrderKind kind = kind_of(order);
+  const int status = work == nullptr || kind == OrderKind::kNone ? CUDA_ERROR_NOT_SUPPORTED : work(kind, &report);
+  const MutexLock lock(writing());
+  page.end_order(order, status, report);
+}
+
+// An order that comes while the last one ends is found by one of the two: by whoever looks after the flag is down.
+void obey_all(LivePageWriter& page) {
+  do {
+    for (std::uint32_t order = page.next_order(); order != 0; order = page.next_order()) obey(page, order);
+    carrying_out.store(false);
+  } while (page.next_order() != 0 && !carrying_out.exchange(true));
+}
+
+void hear_orders(LivePageWriter& page) {
+  if (page.next_order() == 0 || carrying_out.exchange(true)) return;
+  std::thread thread = try_in_background([&page] { obey_all(page); });
+  if (!thread.joinable()) {
+    carrying_out.store(false);
+    return;
+  }
+  pthread_setname_np(thread.native_handle(), "thermocline-sleep");
+  thread.detach();
+}
+
 void* answer(void*) {
   LivePageWriter& page = *shown.load();
   for (;;) {
     page.wait();
+    hear_orders(page);
     EngineStatistics statistics;
-    if (Runtime::get().statistics(&statistics)) page.write(statistics);
+    if (!Runtime::get().statistics(&statistics)) continue;
+    const MutexLock lock(writing());
+    page.write(statistics);
   }
 }
 
@@ -48,6 +99,8 @@ bool start_thread() {
 }
 
 }  // namespace
+
+void carry_out_orders_with(int (*how)(OrderKind kind, SleepReport* report)) { carry_out.store(how); }
 
 void show_statistics() {
   static std::atomic<bool> tried{false};

@@ -9,6 +9,7 @@
 #include "hooks/diagnostics/recorder.h"
 #include "hooks/entry/idle_thread.h"
 #include "hooks/entry/pool_usage.h"
+#include "hooks/entry/sleep_orders.h"
 #include "hooks/interpose/real_table.h"
 #include "hooks/runtime/caching_heaps.h"
 #include "hooks/runtime/engine_observer.h"
@@ -45,7 +46,9 @@ constexpr EngineObserver kRecorder{
 constexpr EngineObserver kLiveStatistics{
     .engine_began =
         [](const ActiveEngine&, const Settings& settings) {
-          if (settings.publish) show_statistics();
+          if (!settings.publish) return;
+          take_sleep_orders();
+          show_statistics();
         },
     .caching_heap_began =
         [](const Settings& settings) {

@@ -54,7 +54,7 @@ constexpr Number kCounts[] = {&S::allocated_bytes,
 constexpr Number kHeld[] = {&S::live_bytes,      &S::live_buffers,      &S::device_bytes,      &S::external_bytes,
                             &S::block_bytes,     &S::nonresident_bytes, &S::free_mapped_bytes, &S::slab_bytes,
                             &S::slab_live_bytes, &S::pinned_bytes,      &S::pinned_buffers,    &S::host_bytes,
-                            &S::host_live_bytes, &S::references};
+                            &S::host_live_bytes, &S::references,        &S::asleep_bytes};
 // The same, and not added up over engines.
 constexpr Number kHeldByOne[] = {&S::available_bytes, &S::host_shared_bytes, &S::host_claimed_bytes,
                                  &S::predicted_step_ns};

@@ -122,6 +122,34 @@ thermocline_result thermocline_evict(uint64_t device_address);
  * no room yet; try again later. */
 thermocline_result thermocline_prefetch(uint64_t device_address);
 
+/* Sleep
+ *
+ * A program that does nothing for a while gives its device memory to others: every buffer that may leave does, to
+ * pinned host memory. Addresses stay valid, and what is used comes back when it is used; nothing has to be woken.
+ * `thermocline sleep PID` does the same from outside. docs/sleep.md */
+
+/* What one call did, summed over the devices. After a sleep device_bytes is the sum of the five fields below it, which
+ * say why it stays; after a wake these are 0. */
+typedef struct thermocline_sleep_report {
+  size_t size;                                /* sizeof(thermocline_sleep_report) of the caller */
+  uint64_t device_bytes_before, device_bytes; /* device memory taken before and afterwards */
+  uint64_t pinned_bytes;                      /* shared with others, graphs of the device, thermocline_pin */
+  uint64_t external_bytes;                    /* memory that the program maps itself */
+  uint64_t in_use_bytes;                      /* used by work in flight, or since the call began */
+  uint64_t no_host_bytes;                     /* there was no host memory for its contents */
+  uint64_t other_bytes;                       /* not taken back by the driver */
+  uint64_t asleep_bytes;                      /* asleep afterwards */
+  uint64_t copied_bytes;                      /* copied by this call */
+} thermocline_sleep_report;
+
+/* Evicts everything that may leave the device and returns the memory to the driver, after the work submitted so far has
+ * completed. OK if something stays: the report says what. `out` may be NULL. NOT_READY: a stream captures a graph.
+ * NOT_SUPPORTED: nothing is ever evicted here (policy none, or the library sees no operations). */
+thermocline_result thermocline_sleep(thermocline_sleep_report* out);
+
+/* Brings back what is asleep, least recently used first, as far as there is free memory for it, and waits for it. */
+thermocline_result thermocline_wake(thermocline_sleep_report* out);
+
 /* Recomputes the library's bookkeeping from first principles, for tests and bug reports. A violated invariant is
  * printed on stderr, and the result is CUDA_ERROR_UNKNOWN (999); memory of the library can not be used afterwards. */
 thermocline_result thermocline_validate(void);

@@ -37,6 +37,7 @@ EngineStatistics Engine::State::collect() const {
   // What is parked is on the device, or has gone: then it is away, and nobody's.
   const Bytes on_device = std::min(residency.resident_bytes(), held_block_bytes);
   all.nonresident_bytes = std::min(held_block_bytes - on_device, all.block_bytes);
+  all.asleep_bytes = residency.asleep_bytes();
   all.free_mapped_bytes = h.free_mapped_bytes;
   all.slab_bytes = h.slab_bytes;
   all.slab_live_bytes = h.slab_live_bytes;

@@ -42,6 +42,7 @@
 #include "offload/lock_levels.h"
 #include "offload/operation_info.h"
 #include "offload/options.h"
+#include "offload/sleep.h"
 #include "offload/statistics.h"
 
 namespace thermocline {
@@ -203,6 +204,13 @@ class Engine {
   // while it frees pinned memory it waits for without the lock.
   void look_for_idleness(std::uint64_t now_ns);
 
+  // Sleep (offload/sleep.h): gives all device memory back that may leave. not_supported: as for evict. What the program
+  // accesses meanwhile stays. What is asleep comes back as anything that was evicted does, when it is accessed.
+  Status sleep(const SleepRequest& request, SleepReport* report);
+  // Brings back what is asleep, oldest access first, into free memory only, and waits for it. What finds no room stays
+  // asleep (SleepReport::asleep_bytes).
+  Status wake(const SleepRequest& request, SleepReport* report);
+
   // cuMemGetInfo's view: the budget, and what of it is not taken by live buffers (0 when more is live than fits).
   void memory_info(Bytes* free, Bytes* total) const;
   // True at this moment, whatever threads do without the lock; asking changes nothing.
@@ -234,6 +242,10 @@ class Engine {
   // Asks again behind each wait that was deferred.
   template <class Ask>
   Status ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask);
+
+  Status wait_for_deferred(std::unique_lock<Mutex>& lock);
+  bool wait_for_pages(std::unique_lock<Mutex>& lock);
+  bool wait_for_uses(std::unique_lock<Mutex>& lock, const UseSet& uses);
 
   mutable Mutex mutex_;
   std::unique_ptr<State> state_;

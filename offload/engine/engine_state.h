@@ -94,6 +94,9 @@ class Engine::State {
   // By the program: neither parked nor detained.
   bool is_held(const Buffer& buffer) const { return !ThreadCache::is_parked(buffer) && !detained.contains(&buffer); }
 
+  // What is asked for by sleep and wake (sleep.cc).
+  Residency::Step sleep_more(std::uint64_t since);
+  SleepReport report_of_sleep(std::uint64_t since, bool no_host);
   // Another number after each allocation, free and move.
   std::uint64_t activity() const;
   // As far as nobody can be using them. True: what is left is what an idle program keeps.

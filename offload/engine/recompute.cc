@@ -15,6 +15,7 @@ void Residency::discard(BlockState& state) {
   state.dropped = true;
   for (EvictionUnit& part : state.parts()) {
     set_prefetched(part, false);
+    set_asleep(part, false);
     set_hollow(part, false);
     drop_host_copy(part);
     part.defined = false;

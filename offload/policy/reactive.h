@@ -30,7 +30,7 @@ class ReactivePolicy final : public EvictionPolicy {
   void missed() override;
   void submitted(StreamIndex stream) override {
     // Before anything has had to leave everything may fit: then nothing is copied.
-    if (residency_.statistics().evictions != 0 || residency_.any_nonresident()) move_ahead(stream);
+    if (residency_.has_evicted_for_room() || residency_.any_nonresident()) move_ahead(stream);
   }
   PolicyStatistics statistics() const override { return {.prefetches = prefetches_, .write_behinds = write_behinds_}; }
 

@@ -66,6 +66,7 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   bool defined = false;     // accessed since its block was handed out: its contents must survive
   bool hollow = false;      // whatever its pages hold, its contents are its host copy
   bool prefetched = false;  // brought back for a use to come, and not accessed since
+  bool asleep = false;      // away since its program was put to sleep (sleep.cc)
   // Why it was chosen to leave, until it has left, is fetched or accessed.
   std::optional<EvictReason> leaves_for;
   std::uint64_t digest = 0;  // of `host` when that began

@@ -137,6 +137,7 @@ void Residency::leave_device(EvictionUnit& part) {
   set_prefetched(part, false);
   resident_bytes_ -= part.bytes();
   place(part, Place::kEvicted);
+  set_asleep(part, part.defined && makes_room_for_ == EvictReason::kSleep);
   count_eviction(part);
   if (net_.on() && !trusting_) net_.cover(part);
 }

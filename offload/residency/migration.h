@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "allocator/host_pool.h"
 #include "allocator/stream_clock.h"
@@ -54,6 +55,10 @@ class Migration {
   // Copies submitted and not known to have passed, per direction; polls.
   std::size_t leaving();
   std::size_t returning();
+  // Of these the one that was submitted first.
+  std::optional<Use> oldest_leaving() { return leaving() == 0 ? std::nullopt : std::optional(leaving_.front()); }
+  std::optional<Use> oldest_returning() { return returning() == 0 ? std::nullopt : std::optional(returning_.front()); }
+  std::optional<Use> newest_returning() { return returning() == 0 ? std::nullopt : std::optional(returning_.back()); }
 
   // What the link has been seen to carry; an assumption until enough has been copied.
   Link link() { return meter_.link(); }

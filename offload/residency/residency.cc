@@ -12,19 +12,6 @@
 #include "offload/residency/part_size.h"
 
 namespace thermocline {
-namespace {
-// What is begun under a full host fallback ends where it is: come_to_rest() gives up the copies out, so that an
-// operation that began again behind a wait for one of them would find it gone, and begin the same copy for ever.
-struct InOneGo {
-  InOneGo(const Net& net, StreamClock& clock) {
-    if (!net.full()) return;
-    none.emplace(clock, false);
-    in_place.emplace();
-  }
-  std::optional<StreamClock::Deferring> none;
-  std::optional<WaitsInPlace> in_place;
-};
-}  // namespace
 
 void Residency::adopt(const Buffer& buffer) {
   Block& block = buffer.block();
@@ -65,6 +52,7 @@ void Residency::forget(Block& block) {
   BlockState& state = state_of(block);
   for (EvictionUnit& part : state.parts()) {
     set_prefetched(part, false);
+    set_asleep(part, false);
     drop_host_copy(part);
     if (part.mapped()) resident_bytes_ -= part.bytes();
     place(part, Place::kUnmapped);
@@ -82,6 +70,7 @@ void Residency::succeed(const Buffer& buffer) {
   for (EvictionUnit& part : state.parts()) {
     state.wait_for.join(part.uses);
     set_prefetched(part, false);
+    set_asleep(part, false);
     part.defined = false;
     part.leaves_for.reset();
     set_hollow(part, false);
@@ -227,6 +216,7 @@ Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) 
     }
   }
   resident_bytes_ += part.bytes();
+  set_asleep(part, false);
   place(part, part.has_copy() ? Place::kClean : Place::kDirty);
   return {};
 }

@@ -26,9 +26,11 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "allocator/heap.h"
 #include "allocator/stream_clock.h"
+#include "driver/locks.h"
 #include "offload/movement.h"
 #include "offload/page_assignment/live_range_log.h"
 #include "offload/residency/block_state.h"
@@ -112,6 +114,29 @@ class Residency {
   // else that is false, too.
   bool prefetch(BlockState& state, bool may_wait, FetchReason reason);
 
+  // Sleep (sleep.cc), each in steps: the caller opens the lock, waits for `in_flight`, and goes on while `goes_on`.
+  struct Step {
+    bool goes_on = false;          // something was begun, or is on its way
+    std::optional<Use> in_flight;  // the copy that began first
+    std::optional<Use> newest;     // of waking: the copy that began last
+    EvictionUnit* busy = nullptr;  // in use by work in flight; valid until the lock is opened
+    bool no_host = false;          // there was no host memory for something
+    bool no_room = false;          // of waking: there are no free pages for something
+    Status status;                 // of the driver, where it refused something
+  };
+  // Takes what can leave now, and begins to copy out more; nothing that an operation after `since` accessed.
+  Step sleep_more(std::uint64_t since);
+  // The same in one go, under a full host fallback: nothing runs meanwhile.
+  Status sleep_at_rest();
+  // Begins to bring back what is asleep, into free pages only.
+  Step wake_more();
+  // What has stayed of what is on the device, and why; `no_host`: as the last step said.
+  struct Staying {
+    Bytes pinned = 0, in_use = 0, no_host = 0;
+  };
+  Staying staying(std::uint64_t since, bool no_host);
+  Bytes asleep_bytes() const { return asleep_bytes_; }
+
   // Nothing leaves any more, although it might have.
   bool has_stopped() const {
     return options_.evict_no_more != nullptr && options_.evict_no_more->load(std::memory_order_relaxed);
@@ -131,6 +156,10 @@ class Residency {
   void watch(LiveRangeLog* log);
 
   bool any_nonresident() const { return !away_.empty(); }
+  // Sleep shows nothing of how much memory the program needs.
+  bool has_evicted_for_room() const {
+    return statistics_.evictions != statistics_.by_reason.of(EvictReason::kSleep).units;
+  }
   EvictionUnit* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }
   Bytes resident_bytes() const { return resident_bytes_; }  // pages behind parts of live blocks that have all theirs
   Bytes clean_bytes() const { return clean_bytes_; }        // of these, with a host copy leaving or current
@@ -152,6 +181,13 @@ class Residency {
   enum class Victims : std::uint8_t { kPlanned, kOthers, kPrefetched };
   static Victims victims_of(const EvictionUnit& part);
   bool may_leave(const EvictionUnit& part) const;
+  static bool is_pinned(const EvictionUnit& part) { return part.whole->pins > 0 || part.pins > 0; }
+  bool may_sleep(const EvictionUnit& part, std::uint64_t since) const;
+  void set_asleep(EvictionUnit& part, bool asleep);
+  void drop_for_sleep(std::uint64_t since, Step* step);
+  void unmap_partial();
+  void copy_for_sleep(std::uint64_t since, Step* step);
+  std::vector<EvictionUnit*> next_to_wake();
   // The operation being prepared wants it.
   bool is_held(const EvictionUnit& part) const { return part.whole->held == preparation_ && part.whole->wants(part); }
   void set_prefetched(EvictionUnit& part, bool prefetched);
@@ -171,6 +207,17 @@ class Residency {
   Status copy_in(EvictionUnit& part);
   void count_eviction(EvictionUnit& part);
   MovedUnit moved_unit(const EvictionUnit& part, Bytes bytes) const;
+  // What is begun under a full host fallback ends where it is: come_to_rest() gives up the copies out, so that an
+  // operation that began again behind a wait for one of them would find it gone, and begin the same copy for ever.
+  struct InOneGo {
+    InOneGo(const Net& net, StreamClock& clock) {
+      if (!net.full()) return;
+      none.emplace(clock, false);
+      in_place.emplace();
+    }
+    std::optional<StreamClock::Deferring> none;
+    std::optional<WaitsInPlace> in_place;
+  };
   // With a full host fallback: nothing runs that could access what is about to change its place, and no copy is older
   // than that.
   Status come_to_rest();
@@ -234,6 +281,7 @@ class Residency {
   Bytes resident_bytes_ = 0;
   Bytes clean_bytes_ = 0;
   Bytes prefetched_bytes_ = 0;
+  Bytes asleep_bytes_ = 0;
   std::uint64_t preparation_ = 0;  // blocks with held == preparation_ belong to the operation being prepared
   VictimOrder* victim_order_ = nullptr;
   LiveRangeLog* log_ = nullptr;

@@ -8,7 +8,7 @@
 namespace thermocline {
 
 void Residency::validate() const {
-  Bytes resident = 0, clean = 0, prefetched = 0;
+  Bytes resident = 0, clean = 0, prefetched = 0, asleep = 0;
   std::size_t placed = 0;
   for (const BlockState& state : states_) {
     if (state.block == nullptr) {
@@ -44,6 +44,9 @@ void Residency::validate() const {
       }
       if (part.place == Place::kClean) clean += part.bytes();
       if (part.prefetched) prefetched += part.bytes();
+      if (part.asleep) asleep += part.bytes();
+      THERMOCLINE_CHECK(!part.asleep || (part.defined && part.place == Place::kEvicted),
+                        "what is asleep is away, and has contents");
       THERMOCLINE_CHECK(!part.leaves_for || part.place == Place::kClean,
                         "what is to leave is on the device, and copied");
       THERMOCLINE_CHECK(part.mapped() || !part.prefetched, "what has been brought back is on the device");
@@ -55,6 +58,7 @@ void Residency::validate() const {
   THERMOCLINE_CHECK(digests_.validate() == compared_.size(), "each comparison will be counted");
   THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");
   THERMOCLINE_CHECK(prefetched == prefetched_bytes_, "what has been brought back and not been used is counted");
+  THERMOCLINE_CHECK(asleep == asleep_bytes_, "what is asleep is counted");
   THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind parts with a host copy");
   MovementCount out, in;
   for (const MovementCount& one : statistics_.by_reason.evictions) out += one;

@@ -110,6 +110,27 @@ TEST(RandomPrograms, AgreeWithTheModelOnSeveralHostThreads) {
   }
 }
 
+TEST(RandomPrograms, AgreeWithTheModelWhenTheySleep) {
+  for (std::uint64_t order = 0; order < 6; ++order) {
+    const std::uint64_t threads = order % 3 == 2 ? 3 : 1;
+    const ProcessResult result = run_programs({.budget = threads == 1 ? "48MiB" : "140MiB",
+                                               .policy = order % 2 == 0 ? "learned" : "reactive",
+                                               .safety = order == 4 ? "trusting" : "strict",
+                                               .host_fallback = order == 3   ? "full"
+                                                                : order == 1 ? "off"
+                                                                             : "auto",
+                                               .order = order,
+                                               .programs = std::max(threads, scaled_seeds(8)),
+                                               .first = 970000 + 1000 * order,
+                                               .threads = threads,
+                                               .repeat = order == 0 ? 4u : 1u,
+                                               .live = threads * (72 << 20),
+                                               .sleeps = true});
+    if (HasFailure()) return;
+    EXPECT_GT(statistic(result, "evictions_sleep"), 0u) << result.err;
+  }
+}
+
 TEST(RandomPrograms, AgreeWithTheModelWhenAccessesAreNotSeenUnderAFullHostFallback) {
   for (std::uint64_t order = 0; order < 3; ++order) {
     const ProcessResult result = run_programs({.budget = "48MiB",

@@ -5,7 +5,8 @@
 // adversarial orders; every run must agree with the model.
 //
 // Usage: random_program [--programs N] [--first SEED] [--operations N] [--threads N] [--repeat N] [--live BYTES]
-//                       [--held BYTES] [--largest BYTES] [--unseen 0|1] [--simulated-ms N]
+//                       [--held BYTES] [--largest BYTES] [--unseen 0|1] [--sleeps 0|1]
+//                       [--simulated-ms N]
 // --repeat runs every program several times, as training repeats its step; --simulated-ms continues with the next seeds
 //  until the simulated device's clock has reached that time. Exit status 0: every program agreed; 1: a difference, with
 //  its seed; 2: wrong usage or a driver error.
@@ -37,6 +38,7 @@ constexpr Flag kFlags[] = {{"--programs", &Options::programs},
                            {"--held", &Options::held},
                            {"--largest", &Options::largest},
                            {"--unseen", &Options::unseen},
+                           {"--sleeps", &Options::sleeps},
                            {"--simulated-ms", &Options::simulated_ms}};
 
 bool parse(int argc, char** argv, Options* options) {

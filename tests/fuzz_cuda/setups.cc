@@ -25,6 +25,7 @@ std::vector<std::string> Setup::arguments(const std::string& program) const {
   add("--held", held / threads);
   add("--largest", largest);
   if (unseen) add("--unseen", 1);
+  if (sleeps) add("--sleeps", 1);
   if (simulated_ms != 0) add("--simulated-ms", simulated_ms);
   return list;
 }
@@ -63,7 +64,7 @@ std::string Setup::name() const {
          (order == 0 ? "order of time" : "adversarial order") + (eager ? ", early copies" : "") +
          (repeat > 1 ? ", repeated" : "") + (threads > 1 ? ", " + std::to_string(threads) + " threads" : "") +
          (unseen ? ", with unseen api_paths" : "") + (devices > 1 ? ", " + std::to_string(devices) + " devices" : "") +
-         (digests ? ", digests" : "") + (driver.empty() ? "" : ", driver " + driver);
+         (digests ? ", digests" : "") + (sleeps ? ", sleeps" : "") + (driver.empty() ? "" : ", driver " + driver);
 }
 
 namespace {
@@ -129,6 +130,7 @@ Setup setup_of(std::uint64_t seed) {
   if (random.one_in(4)) setup.devices = 2;
   if (random.one_in(2)) setup.use_driver(kDrivers[random.below(std::size(kDrivers))]);
   setup.digests = !setup.unseen && random.one_in(2);
+  setup.sleeps = setup.driver.empty() && random.one_in(3);
   return setup;
 }
 

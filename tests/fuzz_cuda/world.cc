@@ -216,10 +216,10 @@ void World::fail(const char* what, std::uint64_t found, std::uint64_t expected) 
   std::fprintf(stderr,
                "random_program: seed %llu, operation %llu: %s: %016llx, expected %016llx\n"
                "  repeat: random_program --programs 1 --first %llu --operations %llu --repeat %llu --live %llu --held "
-               "%llu --largest %llu --unseen %llu\n",
+               "%llu --largest %llu --unseen %llu --sleeps %llu\n",
                number(seed_), number(step_), what, number(found), number(expected), number(seed_),
                number(options.operations), number(options.repeat), number(options.live), number(options.held),
-               number(options.largest), number(options.unseen));
+               number(options.largest), number(options.unseen), number(options.sleeps));
   std::fflush(stderr);
   std::_Exit(1);
 }

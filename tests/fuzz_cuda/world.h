@@ -32,6 +32,7 @@ struct Options {
   std::uint64_t held = 16 * kMiB;    // limit for the buffers that graphs may name
   std::uint64_t largest = 8 * kMiB;  // size limit of a buffer
   std::uint64_t unseen = 0;          // 1: the library is not told which kernels write tables
+  std::uint64_t sleeps = 0;          // 1: the program sleeps and wakes now and then
   std::uint64_t simulated_ms = 0;    // in place of `programs`: until the device's clock shows this many milliseconds
 };
 

@@ -12,13 +12,14 @@ namespace {
 
 constexpr Bytes kPage = kDefaultPageBytes;
 
-constexpr std::array<const char*, kKinds> kNames = {
-    "allocate", "free",  "operate",   "unknown", "abandon",  "download", "upload",      "pin",          "trim",
-    "external", "steal", "give back", "wait",    "wait all", "query",    "open stream", "close stream", "drop"};
+constexpr std::array<const char*, kKinds> kNames = {"allocate",    "free",         "operate", "unknown",  "abandon",
+                                                    "download",    "upload",       "pin",     "trim",     "external",
+                                                    "steal",       "give back",    "wait",    "wait all", "query",
+                                                    "open stream", "close stream", "drop",    "sleep",    "wake"};
 
 // In parts per 1,000, if no kind is left out.
-constexpr std::array<std::uint32_t, kKinds> kWeights = {170, 120, 430, 3,  6, 40, 40, 3, 4,
-                                                        6,   3,   12,  20, 4, 30, 6,  5, 0};
+constexpr std::array<std::uint32_t, kKinds> kWeights = {170, 120, 430, 3, 6,  40, 40, 3, 4, 6,
+                                                        3,   12,  20,  4, 30, 6,  5,  0, 3, 4};
 constexpr std::uint32_t kDropWeight = 150;
 
 class Maker {
@@ -148,7 +149,10 @@ class Maker {
         return {.kind = kind, .bytes = random_.between(1, 1 + program_.setup.budget / kPage / 4) * kPage};
       case Kind::kTrim:
       case Kind::kGiveBack:
+      case Kind::kWake:
         return {.kind = kind};
+      case Kind::kSleep:
+        return {.kind = kind, .names_stream = random_.one_in(2)};
       case Kind::kOpenStream:
         return open_stream();
       case Kind::kCloseStream:

@@ -37,8 +37,10 @@ enum class Kind : std::uint8_t {
   kOpenStream,
   kCloseStream,
   kDrop,  // recomputable contents are dropped
+  kSleep,
+  kWake,
 };
-inline constexpr std::size_t kKinds = 18;
+inline constexpr std::size_t kKinds = 20;
 const char* name_of(Kind kind);
 
 // How the engine is told of an operand.
@@ -61,8 +63,9 @@ struct Operand {
 struct Step {
   Kind kind = Kind::kOperate;
   std::uint32_t stream = 0;
-  bool names_stream = false;  // for allocations and frees; for waits: the engine is told what had been submitted before
-  bool completes = false;     // for operations: the host waits for it before it commits
+  bool names_stream =
+      false;  // for allocations and frees; for waits: the engine is told what had been submitted before; for sleep: work in flight is waited for
+  bool completes = false;  // for operations: the host waits for it before it commits
   Bytes bytes = 0;
   std::uint32_t staging = 0;
   std::uint64_t token = 0;  // identifies the kind of work to the engine

@@ -94,6 +94,9 @@ class EngineRunner final : public Runner, private Relauncher {
       case Kind::kTrim:
         if (Status status = engine_->trim(); !status.ok() && !may_fail_) need(status, "trimming");
         return true;
+      case Kind::kSleep:
+      case Kind::kWake:
+        return sleep_or_wake(step);
       case Kind::kPin:
         return pin(step);
       case Kind::kDrop: {
@@ -107,6 +110,21 @@ class EngineRunner final : public Runner, private Relauncher {
       default:
         return give_back();
     }
+  }
+
+  bool sleep_or_wake(const Step& step) {
+    SleepReport report;
+    const bool sleeps = step.kind == Kind::kSleep;
+    const SleepRequest request{.waits = step.names_stream};
+    const Status status = sleeps ? engine_->sleep(request, &report) : engine_->wake(request, &report);
+    if (!status.ok() && !may_fail_ && setup_.policy != kNoPolicy) need(status, "sleeping or waking");
+    if (!status.ok()) return true;
+    const Bytes told = report.pinned_bytes + report.external_bytes + report.in_use_bytes + report.no_host_bytes;
+    if (sleeps && report.device_bytes != told + report.other_bytes) fail("a report of sleep does not add up");
+    if (sleeps && step.names_stream && !may_fail_ && report.in_use_bytes + report.other_bytes > 0)
+      fail("after a sleep that waited " + std::to_string(report.in_use_bytes + report.other_bytes) + " bytes stay");
+    if (sleeps && setup_.host_limit == 0 && !may_fail_ && report.no_host_bytes > 0) fail("host memory ran out");
+    return true;
   }
 
   const RelaunchInfo* describe_uses() {

@@ -89,6 +89,17 @@ class UnderTheLibrary(unittest.TestCase):
         self.assertEqual(refused.exception.code, 1)
         self.device.free(address)
 
+    def test_sleep_and_wake(self) -> None:
+        code, address = self.device.allocate(64 << 20)
+        self.assertEqual(code, 0)
+        self.assertEqual(self.device.driver.cuMemsetD8_v2(ctypes.c_uint64(address), 7, ctypes.c_size_t(64 << 20)), 0)
+        report = thermocline.sleep()
+        self.assertEqual(report["device_bytes"], report["pinned_bytes"])
+        self.assertEqual(report["asleep_bytes"], 64 << 20)
+        self.assertEqual(thermocline.statistics()["device_bytes"], report["device_bytes"])
+        self.assertEqual(thermocline.wake()["device_bytes"], report["device_bytes"] + (64 << 20))
+        self.device.free(address)
+
     def test_steps_and_trimming(self) -> None:
         thermocline.step()
         thermocline.trim()
@@ -111,7 +122,14 @@ class WithoutTheLibrary(unittest.TestCase):
         self.assertFalse(thermocline.sees_operations())
         with self.assertRaisesRegex(thermocline.NotFoundError, "not at /no/such/file: install the wheel"):
             thermocline.load("/no/such/file")
-        for function in (thermocline.version, thermocline.statistics, thermocline.step, thermocline.trim):
+        for function in (
+            thermocline.version,
+            thermocline.statistics,
+            thermocline.step,
+            thermocline.trim,
+            thermocline.sleep,
+            thermocline.wake,
+        ):
             with self.assertRaisesRegex(thermocline.NotLoadedError, "thermocline run -- python"):
                 function()
 

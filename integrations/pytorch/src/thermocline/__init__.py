@@ -21,10 +21,12 @@ from ._library import (
     reset_peaks,
     sees_operations,
     evict,
+    sleep,
     statistics,
     step,
     trim,
     version,
+    wake,
 )
 
 __all__ = [
@@ -41,8 +43,10 @@ __all__ = [
     "reset_peaks",
     "sees_operations",
     "evict",
+    "sleep",
     "statistics",
     "step",
     "trim",
     "version",
+    "wake",
 ]

@@ -180,6 +180,40 @@ def trim() -> None:
     _call("thermocline_trim")
 
 
+class _SleepReport(ctypes.Structure):
+    """thermocline_sleep_report."""
+
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("device_bytes_before", ctypes.c_uint64),
+        ("device_bytes", ctypes.c_uint64),
+        ("pinned_bytes", ctypes.c_uint64),
+        ("external_bytes", ctypes.c_uint64),
+        ("in_use_bytes", ctypes.c_uint64),
+        ("no_host_bytes", ctypes.c_uint64),
+        ("other_bytes", ctypes.c_uint64),
+        ("asleep_bytes", ctypes.c_uint64),
+        ("copied_bytes", ctypes.c_uint64),
+    ]
+
+
+def _sleep_or_wake(name: str) -> dict[str, int]:
+    report = _SleepReport(size=ctypes.sizeof(_SleepReport))
+    _call(name, ctypes.byref(report))
+    return {field: getattr(report, field) for field, _ in report._fields_[1:]}
+
+
+def sleep() -> dict[str, int]:
+    """Gives the device memory to others while the program does nothing: whatever may leave the device does, after the
+    work submitted so far. Each use brings back what it needs. The numbers say what stays, and why."""
+    return _sleep_or_wake("thermocline_sleep")
+
+
+def wake() -> dict[str, int]:
+    """Brings back what is asleep, as far as there is free memory, and waits for it."""
+    return _sleep_or_wake("thermocline_wake")
+
+
 def pin(device_address: int) -> None:
     """Brings the buffer at the address to the device and keeps it there until it is freed: for memory that is used
     in ways that the library can not see, such as from another process."""

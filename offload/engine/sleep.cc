@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sleep and wake (offload/sleep.h). The lock is open while copies are on their way: the program may go on meanwhile.
+#include <algorithm>
+#include <optional>
+
+#include "driver/undisturbed.h"
+#include "offload/engine/engine_state.h"
+
+namespace thermocline {
+namespace {
+
+bool is_stopped(const SleepRequest& request) { return request.stop != nullptr && request.stop->load(); }
+
+UseSet of(Use use) {
+  UseSet uses;
+  uses.add(use);
+  return uses;
+}
+
+UseSet uses_of(const EvictionUnit& part) {
+  UseSet uses = part.whole->block->uses;
+  uses.join(part.uses);
+  return uses;
+}
+
+// Attempts to make way for pinned memory that make none.
+constexpr int kMostInVain = 2;
+
+}  // namespace
+
+SleepReport Engine::State::report_of_sleep(std::uint64_t since, bool no_host) {
+  const Residency::Staying staying = residency.staying(since, no_host);
+  SleepReport report;
+  report.device_bytes = heap.created_bytes() + external_bytes;
+  report.pinned_bytes = staying.pinned;
+  report.external_bytes = external_bytes;
+  report.in_use_bytes = staying.in_use;
+  report.no_host_bytes = staying.no_host;
+  const Bytes told = staying.pinned + staying.in_use + staying.no_host;
+  report.other_bytes = heap.created_bytes() - std::min(heap.created_bytes(), told);
+  report.asleep_bytes = residency.asleep_bytes();
+  return report;
+}
+
+// Opens the lock and waits for what could not be waited for under it.
+Status Engine::wait_for_deferred(std::unique_lock<Mutex>& lock) {
+  StreamClock& clock = state_->clock;
+  const EventHandle event = clock.lend_deferred();
+  lock.unlock();
+  const Status status = state_->foundation->driver.synchronize(event);
+  lock.lock();
+  clock.give_back(event);
+  return status;
+}
+
+// False: it can not be waited for, because a stream is blocked.
+bool Engine::wait_for_uses(std::unique_lock<Mutex>& lock, const UseSet& uses) {
+  StreamClock& clock = state_->clock;
+  {
+    const StreamClock::Deferring waits(clock, state_->options.waits_without_lock);
+    const Status status = clock.synchronize(uses);
+    if (status.ok() || !state_->options.waits_without_lock || !clock.has_deferred()) return status.ok();
+  }
+  return wait_for_deferred(lock).ok();
+}
+
+// For pages to which addresses lead that work in flight may use. False: there are none, or no more to be waited for.
+bool Engine::wait_for_pages(std::unique_lock<Mutex>& lock) {
+  StreamClock& clock = state_->clock;
+  {
+    const StreamClock::Deferring waits(clock, state_->options.waits_without_lock);
+    const Status status = state_->heap.trim(0, Wait::kYes);
+    if (status.ok() || !state_->options.waits_without_lock || !clock.has_deferred()) return false;
+  }
+  return wait_for_deferred(lock).ok();
+}
+
+Residency::Step Engine::State::sleep_more(std::uint64_t since) {
+  reclaim();
+  if (!detained.empty()) release_detained();
+  note_peaks();
+  const StreamClock::Deferring waits(clock, options.waits_without_lock);
+  host.forget_refusals();
+  Residency::Step step;
+  if (net.full()) {
+    step.status = residency.sleep_at_rest();
+    step.no_host = true;
+  } else {
+    step = residency.sleep_more(since);
+  }
+  // Pages stay to which addresses lead that work in flight may use.
+  static_cast<void>(heap.trim(0));
+  return step;
+}
+
+Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
+  const Undisturbed undisturbed;
+  std::unique_lock lock(mutex_);
+  State& state = *state_;
+  if (!state.options.policy->evicts() || state.residency.has_stopped()) return Status::not_supported();
+  const std::uint64_t since = request.since != 0 ? request.since : state.operation;
+  const Bytes before = state.heap.created_bytes() + state.external_bytes;
+  const Bytes copied = state.migration.statistics().evicted_bytes;
+  Residency::Step step;
+  for (int in_vain = 0;;) {
+    step = state.sleep_more(since);
+    if (!step.status.ok() || is_stopped(request)) break;
+    // The driver may wait for all of the device before it frees pinned memory.
+    if (state.host.wants_trim() && !state.clock.any_blocked() && in_vain < kMostInVain) {
+      lock.unlock();
+      in_vain = state.host.make_way() ? 0 : in_vain + 1;
+      lock.lock();
+    } else if (step.goes_on) {
+      if (step.in_flight.has_value() && !wait_for_uses(lock, of(*step.in_flight))) break;
+    } else if (!request.waits ||
+               !(step.busy != nullptr ? wait_for_uses(lock, uses_of(*step.busy)) : wait_for_pages(lock))) {
+      break;
+    }
+  }
+  *report = state.report_of_sleep(since, step.no_host);
+  report->device_bytes_before = before;
+  report->copied_bytes = state.migration.statistics().evicted_bytes - copied;
+  report->since = since;
+  report->is_busy = step.busy != nullptr || (report->other_bytes > 0 && step.status.ok());
+  // Because a stream is blocked: what it uses is in use.
+  return step.status == Status::not_ready() ? Status() : step.status;
+}
+
+Status Engine::wake(const SleepRequest& request, SleepReport* report) {
+  const Undisturbed undisturbed;
+  std::unique_lock lock(mutex_);
+  State& state = *state_;
+  StreamClock& clock = state.clock;
+  const Bytes before = state.heap.created_bytes() + state.external_bytes;
+  const Bytes copied = state.migration.statistics().restored_bytes;
+  Residency::Step step;
+  step.goes_on = true;
+  while (step.goes_on && !is_stopped(request)) {
+    {
+      const StreamClock::Deferring waits(clock, state.options.waits_without_lock);
+      step = state.residency.wake_more();
+      step.goes_on |= step.no_room && state.options.waits_without_lock && clock.has_deferred();
+    }
+    if (step.no_room && step.goes_on) {
+      if (!wait_for_deferred(lock).ok()) break;
+    } else if (step.in_flight.has_value()) {
+      const Use use = step.goes_on ? *step.in_flight : step.newest.value_or(*step.in_flight);
+      if (!wait_for_uses(lock, of(use))) break;
+    } else {
+      // Others may want it.
+      lock.unlock();
+      lock.lock();
+    }
+  }
+  state.note_peaks();
+  *report = {.device_bytes_before = before,
+             .device_bytes = state.heap.created_bytes() + state.external_bytes,
+             .asleep_bytes = state.residency.asleep_bytes(),
+             .copied_bytes = state.migration.statistics().restored_bytes - copied};
+  return {};
+}
+
+}  // namespace thermocline

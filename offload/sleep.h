@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sleep: a program gives its device memory back while it does nothing, and gets it back when it goes on or is told to
+// wake (Engine::sleep, Engine::wake; docs/sleep.md). No policy is involved: what leaves for sleep is everything that
+// may leave.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "driver/units.h"
+
+namespace thermocline {
+
+struct SleepRequest {
+  // Also for the program's work in flight, which is never waited for where a stream is blocked. False: what is in use
+  // stays, and the caller may ask again.
+  bool waits = false;
+  // An earlier request that goes on (SleepReport::since): what has been accessed after that stays. 0: a new one.
+  std::uint64_t since = 0;
+  // Set by another thread: what has been begun is finished, and no more is. Null: nobody does.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// What an engine has done, and what of the device it holds afterwards. Of a sleep device_bytes is the sum of the five
+// below it; of a wake these are 0.
+struct SleepReport {
+  Bytes device_bytes_before = 0;
+  Bytes device_bytes = 0;
+  Bytes pinned_bytes = 0;    // shared with others, graphs launched by the device, thermocline_pin
+  Bytes external_bytes = 0;  // the program's own mappings
+  Bytes in_use_bytes = 0;    // used by work in flight, or since the sleep began
+  Bytes no_host_bytes = 0;   // there was no host memory for its contents
+  Bytes other_bytes = 0;     // pages that the driver did not take back
+  Bytes asleep_bytes = 0;    // asleep afterwards, whoever put it to sleep
+  Bytes copied_bytes = 0;    // over the link, for this request
+  std::uint64_t since = 0;   // SleepRequest; of one engine
+  bool is_busy = false;      // work in flight is all that keeps something
+
+  SleepReport& operator+=(const SleepReport& more) {
+    device_bytes_before += more.device_bytes_before;
+    device_bytes += more.device_bytes;
+    pinned_bytes += more.pinned_bytes;
+    external_bytes += more.external_bytes;
+    in_use_bytes += more.in_use_bytes;
+    no_host_bytes += more.no_host_bytes;
+    other_bytes += more.other_bytes;
+    asleep_bytes += more.asleep_bytes;
+    copied_bytes += more.copied_bytes;
+    is_busy |= more.is_busy;
+    return *this;
+  }
+};
+
+}  // namespace thermocline

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Orders to a process over its page: carried out once, or taken back.
+#include "telemetry/live_order.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <thread>
+
+namespace thermocline {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Whoever does what it should is waited for that long.
+constexpr auto kPatience = 60'000ms;
+
+class LiveOrderTest : public testing::Test {
+ protected:
+  LiveOrderTest() : folder_(std::filesystem::temp_directory_path() / ("live_order_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+    writer_ = LivePageWriter::create(folder_, "1.2.3");
+  }
+  ~LiveOrderTest() override {
+    writer_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  std::filesystem::path page() const { return folder_ / ("thermocline." + std::to_string(getpid())); }
+  OrderOutcome give(OrderKind kind, std::chrono::milliseconds begin_within = kPatience,
+                    std::chrono::milliseconds patience = kPatience) {
+    return give_order(folder_, getpid(), kind, begin_within, patience, &answer_);
+  }
+  // Carries out one order, as a process does.
+  std::thread carry_out(int status, const SleepReport& report, OrderKind* heard, bool ends = true) {
+    return std::thread([=, this] {
+      std::uint32_t order = 0;
+      while (order == 0) {
+        writer_->wait();
+        order = writer_->next_order();
+      }
+      *heard = kind_of(order);
+      writer_->begin_order(order);
+      EXPECT_EQ(writer_->next_order(), 0u) << "it has been begun";
+      if (ends) writer_->end_order(order, status, report);
+    });
+  }
+
+  std::filesystem::path folder_;
+  std::unique_ptr<LivePageWriter> writer_;
+  OrderAnswer answer_;
+};
+
+TEST_F(LiveOrderTest, ComesWithItsAnswer) {
+  const SleepReport report{.device_bytes_before = 1,
+                           .device_bytes = 2,
+                           .pinned_bytes = 3,
+                           .external_bytes = 4,
+                           .in_use_bytes = 5,
+                           .no_host_bytes = 6,
+                           .other_bytes = 7,
+                           .asleep_bytes = 8,
+                           .copied_bytes = 9};
+  for (const OrderKind kind : {OrderKind::kSleep, OrderKind::kWake, OrderKind::kSleep}) {
+    OrderKind heard = OrderKind::kNone;
+    std::thread process = carry_out(kind == OrderKind::kSleep ? 0 : 801, report, &heard);
+    EXPECT_EQ(give(kind), OrderOutcome::kEnded);
+    process.join();
+    EXPECT_EQ(heard, kind);
+    EXPECT_EQ(answer_.status, kind == OrderKind::kSleep ? 0 : 801);
+    EXPECT_EQ(order_numbers(answer_.report), order_numbers(report));
+    EXPECT_NE(answer_.program.find("live_order"), std::string::npos) << answer_.program;
+  }
+}
+
+TEST_F(LiveOrderTest, IsTakenBackIfItWasNotBegunInTime) {
+  EXPECT_EQ(give(OrderKind::kSleep, 20ms), OrderOutcome::kSilent);
+  EXPECT_EQ(writer_->next_order(), 0u);
+}
+
+TEST_F(LiveOrderTest, GoesOnIfItWasBegun) {
+  OrderKind heard = OrderKind::kNone;
+  std::thread process = carry_out(0, {}, &heard, false);
+  EXPECT_EQ(give(OrderKind::kWake, kPatience, 2000ms), OrderOutcome::kUnfinished);
+  process.join();
+}
+
+TEST_F(LiveOrderTest, OneAtATimeIsGiven) {
+  const int file = open(page().c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(file, LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(give(OrderKind::kSleep, 20ms, 20ms), OrderOutcome::kBusy);
+  EXPECT_EQ(writer_->next_order(), 0u);
+  close(file);
+  EXPECT_EQ(give(OrderKind::kSleep, 20ms), OrderOutcome::kSilent);
+}
+
+TEST_F(LiveOrderTest, AnOlderLibraryTakesNone) {
+  const int file = open(page().c_str(), O_RDWR | O_CLOEXEC);
+  const std::uint32_t no = 0;
+  ASSERT_EQ(pwrite(file, &no, sizeof no, offsetof(LivePage, takes_orders)), static_cast<ssize_t>(sizeof no));
+  close(file);
+  EXPECT_EQ(give(OrderKind::kSleep, 20ms), OrderOutcome::kOlder);
+}
+
+TEST_F(LiveOrderTest, NobodyIsThere) {
+  writer_.reset();
+  EXPECT_EQ(give(OrderKind::kSleep), OrderOutcome::kNone);
+  EXPECT_EQ(give_order(folder_ / "none", 1, OrderKind::kSleep, 20ms, 20ms, &answer_), OrderOutcome::kNone);
+}
+
+TEST_F(LiveOrderTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
+  writer_.reset();
+  int to_child[2];
+  ASSERT_EQ(pipe(to_child), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto writer = LivePageWriter::create(folder_, "1");
+    const char ready = 1;
+    if (writer == nullptr || write(to_child[1], &ready, 1) != 1) _exit(1);
+    writer->wait();
+    writer->begin_order(writer->next_order());
+    _exit(0);  // without an answer, and without removing its page
+  }
+  char ready = 0;
+  ASSERT_EQ(read(to_child[0], &ready, 1), 1);
+  EXPECT_EQ(give_order(folder_, child, OrderKind::kSleep, kPatience, kPatience, &answer_), OrderOutcome::kNone);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  close(to_child[0]);
+  close(to_child[1]);
+}
+
+TEST_F(LiveOrderTest, APageThatIsTruncatedMeanwhileEndsNobody) {
+  std::thread truncates([this] {
+    writer_->wait();
+    std::filesystem::resize_file(page(), 0);
+  });
+  const OrderOutcome outcome = give(OrderKind::kSleep, kPatience, kPatience);
+  EXPECT_TRUE(outcome == OrderOutcome::kUnknown || outcome == OrderOutcome::kSilent);
+  truncates.join();
+  std::filesystem::resize_file(page(), sizeof(LivePage));
+}
+
+}  // namespace
+}  // namespace thermocline
