@@ -17,6 +17,7 @@
 #include "hooks/interpose/bypass.h"
 #include "hooks/interpose/log.h"
 #include "hooks/interpose/symbols.h"
+#include "hooks/runtime/counters.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/runtime/statistics.h"
 #include "offload/engine/audit.h"

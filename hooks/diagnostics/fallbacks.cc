@@ -7,6 +7,7 @@
 #include "driver/locks.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
+#include "hooks/runtime/counters.h"
 #include "hooks/runtime/runtime.h"
 
 namespace thermocline {

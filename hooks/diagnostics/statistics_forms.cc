@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/size.h"
+#include "hooks/runtime/counters.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/runtime/statistics.h"
 

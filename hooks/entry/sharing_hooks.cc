@@ -4,6 +4,7 @@
 #include "hooks/capture/capture_state.h"
 #include "hooks/operands/escaped.h"
 #include "hooks/runtime/backoff.h"
+#include "hooks/runtime/counters.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/heap_memory.h"
 #include "hooks/submit/submit.h"

@@ -11,6 +11,7 @@
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/pointers/uploads.h"
+#include "hooks/runtime/counters.h"
 
 namespace thermocline {
 namespace {

@@ -17,6 +17,7 @@
 
 #include "hooks/capture/capture_state.h"
 #include "hooks/capture/captures.h"
+#include "hooks/runtime/counters.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/submit.h"
 

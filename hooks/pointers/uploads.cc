@@ -8,6 +8,7 @@
 #include "hooks/operands/tensor_maps.h"
 #include "hooks/pointers/word_scan.h"
 #include "hooks/pointers/write_combined.h"
+#include "hooks/runtime/counters.h"
 
 namespace thermocline {
 namespace {

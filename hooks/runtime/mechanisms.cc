@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "hooks/interpose/log.h"
-#include "hooks/runtime/runtime.h"
+#include "hooks/interpose/real_table.h"
+#include "hooks/interpose/symbols.h"
+#include "hooks/runtime/counters.h"
 
 namespace thermocline {
 
@@ -26,6 +28,20 @@ void do_without(Mechanism mechanism) {
   for (const MechanismText& text : mechanism_texts()) {
     if (text.mechanism == mechanism) log_and_count(text);
   }
+}
+
+// Without the layout of its parameters, a launch may access everything, and then everything would have to fit. A driver
+// may export a function that it does not have: then a look-up does not find it.
+bool driver_tells_parameters() {
+  constexpr int kFirst = 12040;  // cuFuncGetParamInfo
+  if (real_address(Function::cuFuncGetParamInfo) == nullptr) return false;
+  void* found = nullptr;
+  const CUresult asked = real<Function::cuGetProcAddress_v2>("cuFuncGetParamInfo", &found, kFirst,
+                                                             cuuint64_t{CU_GET_PROC_ADDRESS_DEFAULT}, nullptr);
+  if (asked != CUDA_ERROR_NOT_SUPPORTED && (asked != CUDA_SUCCESS || found == nullptr)) return false;
+  const auto version_of = reinterpret_cast<CUresult (*)(int*)>(real_symbol("cuDriverGetVersion"));
+  int version = 0;
+  return version_of == nullptr || version_of(&version) != CUDA_SUCCESS || version >= kFirst;
 }
 
 bool do_without(const Findings& findings, EngineOptions* options, const char** why) {

@@ -14,4 +14,7 @@ void do_without(Mechanism mechanism);
 // Returns false if no engine can work without what failed; `why`, a string literal, says what it is.
 bool do_without(const Findings& findings, EngineOptions* options, const char** why);
 
+// Whether the driver has cuFuncGetParamInfo (12.4).
+bool driver_tells_parameters();
+
 }  // namespace thermocline

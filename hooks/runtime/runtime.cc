@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -31,6 +30,7 @@
 #include "hooks/interpose/symbols.h"
 #include "hooks/operands/layouts.h"
 #include "hooks/runtime/caching_heaps.h"
+#include "hooks/runtime/counters.h"
 #include "hooks/runtime/engine_observer.h"
 #include "hooks/runtime/mapping_waits.h"
 #include "hooks/runtime/mechanisms.h"
@@ -49,26 +49,10 @@ enum class Mode {
   kBroken,       // see runtime.h
 };
 
-std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Counter::kCount)> counters{};
-
 std::optional<CUdevice> device_of_current_context() {
   CUdevice device = 0;
   if (real<Function::cuCtxGetDevice>(&device) != CUDA_SUCCESS || device < 0) return std::nullopt;
   return device;
-}
-
-// Without the layout of its parameters, a launch may access everything, and then everything would have to fit. A driver
-// may export a function that it does not have: then a look-up does not find it.
-bool driver_tells_parameters() {
-  constexpr int kFirst = 12040;  // cuFuncGetParamInfo
-  if (real_address(Function::cuFuncGetParamInfo) == nullptr) return false;
-  void* found = nullptr;
-  const CUresult asked = real<Function::cuGetProcAddress_v2>("cuFuncGetParamInfo", &found, kFirst,
-                                                             cuuint64_t{CU_GET_PROC_ADDRESS_DEFAULT}, nullptr);
-  if (asked != CUDA_ERROR_NOT_SUPPORTED && (asked != CUDA_SUCCESS || found == nullptr)) return false;
-  const auto version_of = reinterpret_cast<CUresult (*)(int*)>(real_symbol("cuDriverGetVersion"));
-  int version = 0;
-  return version_of == nullptr || version_of(&version) != CUDA_SUCCESS || version >= kFirst;
 }
 
 // 0, which means all of the device, if the driver does not report what is free.
@@ -607,14 +591,6 @@ bool Runtime::reset_peaks() {
   all.for_each_unfinished([](const ActiveEngine& one) { one.engine->reset_peaks(); });
   reset_peaks_of_caching_heaps();
   return true;
-}
-
-void count(Counter counter) noexcept {
-  counters[static_cast<std::size_t>(counter)].fetch_add(1, std::memory_order_relaxed);
-}
-
-std::uint64_t counted(Counter counter) noexcept {
-  return counters[static_cast<std::size_t>(counter)].load(std::memory_order_relaxed);
 }
 
 }  // namespace thermocline

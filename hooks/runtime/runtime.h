@@ -121,21 +121,4 @@ class HeldEngines {
 // opened late and privately (dlopen), it does not see operations, and the engine evicts nothing.
 bool sees_operations();
 
-// Counters of the hooks, beside the engine's. Relaxed atomics: only for information.
-enum class Counter {
-  kUnknownLaunches,     // parameters could not be read: everything counted as accessed
-  kCapturedOperations,  // captured into graphs
-  kOtherContexts,       // allocations in contexts without an engine, passed to the driver
-  kUnknownFunctions,    // driver functions newer than the table: the program's calls are not seen
-  kUnseenCollectives,   // kernels of NCCL whose call was not seen (linked statically), or ends in the background
-  kBypassingLibraries,  // libraries whose driver calls bypass the hooks; counted at the end
-  kRefusedShares,       // memory of the engines that the driver does not share with other processes
-  kUntrackedUploads,    // copies of graphs whose source could not be read, or beyond the limit
-  kMissingMechanisms,   // mechanisms of the driver that were probed when an engine began, and failed
-  kUnmappableDevices,   // devices without virtual memory management, which have no engine (caching_heaps.h)
-  kCount
-};
-void count(Counter counter) noexcept;
-std::uint64_t counted(Counter counter) noexcept;
-
 }  // namespace thermocline

@@ -20,6 +20,7 @@
 #include "hooks/operands/values.h"
 #include "hooks/pointers/uploads.h"
 #include "hooks/runtime/backoff.h"
+#include "hooks/runtime/counters.h"
 #include "hooks/runtime/refusals.h"
 #include "hooks/submit/holding.h"
 #include "hooks/submit/late_frees.h"

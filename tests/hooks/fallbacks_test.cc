@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "hooks/interpose/symbols.h"
+#include "hooks/runtime/counters.h"
 #include "hooks/runtime/runtime.h"
 
 namespace thermocline {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hooks/pointers/uploads.h"
+#include "hooks/runtime/counters.h"
 
 namespace thermocline {
 namespace {
