@@ -44,7 +44,7 @@ class LiveOrderTest : public testing::Test {
         order = writer_->next_order();
       }
       *heard = kind_of(order);
-      writer_->begin_order(order);
+      EXPECT_TRUE(writer_->begin_order(order));
       EXPECT_EQ(writer_->next_order(), 0u) << "it has been begun";
       if (ends) writer_->end_order(order, status, report);
     });
@@ -79,6 +79,18 @@ TEST_F(LiveOrderTest, ComesWithItsAnswer) {
 
 TEST_F(LiveOrderTest, IsTakenBackIfItWasNotBegunInTime) {
   EXPECT_EQ(give(OrderKind::kSleep, 20ms), OrderOutcome::kSilent);
+  EXPECT_EQ(writer_->next_order(), 0u);
+}
+
+// The process has read it, and comes to begin it when it has been taken back.
+TEST_F(LiveOrderTest, IsNotBegunOnceItWasTakenBack) {
+  const int file = open(page().c_str(), O_RDWR | O_CLOEXEC);
+  const std::uint32_t given = 0x101, none = 0;
+  ASSERT_EQ(pwrite(file, &given, sizeof given, offsetof(LivePage, order)), static_cast<ssize_t>(sizeof given));
+  EXPECT_EQ(writer_->next_order(), given);
+  ASSERT_EQ(pwrite(file, &none, sizeof none, offsetof(LivePage, order)), static_cast<ssize_t>(sizeof none));
+  close(file);
+  EXPECT_FALSE(writer_->begin_order(given));
   EXPECT_EQ(writer_->next_order(), 0u);
 }
 
@@ -122,7 +134,7 @@ TEST_F(LiveOrderTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
     const char ready = 1;
     if (writer == nullptr || write(to_child[1], &ready, 1) != 1) _exit(1);
     writer->wait();
-    writer->begin_order(writer->next_order());
+    static_cast<void>(writer->begin_order(writer->next_order()));
     _exit(0);  // without an answer, and without removing its page
   }
   char ready = 0;
