@@ -124,7 +124,10 @@ TEST_F(LiveOrderTest, NobodyIsThere) {
   EXPECT_EQ(give_order(folder_ / "none", 1, OrderKind::kSleep, 20ms, 20ms, &answer_), OrderOutcome::kNone);
 }
 
-TEST_F(LiveOrderTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
+// One ends behind what it has written, one in the midst of it.
+class LiveOrderEndTest : public LiveOrderTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(LiveOrderEndTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
   writer_.reset();
   int to_child[2];
   ASSERT_EQ(pipe(to_child), 0);
@@ -135,6 +138,9 @@ TEST_F(LiveOrderTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
     if (writer == nullptr || write(to_child[1], &ready, 1) != 1) _exit(1);
     writer->wait();
     static_cast<void>(writer->begin_order(writer->next_order()));
+    const std::uint32_t odd = 7;
+    const int file = open((folder_ / ("thermocline." + std::to_string(getpid()))).c_str(), O_RDWR | O_CLOEXEC);
+    if (GetParam() && pwrite(file, &odd, sizeof odd, offsetof(LivePage, sequence)) != sizeof odd) _exit(1);
     _exit(0);  // without an answer, and without removing its page
   }
   char ready = 0;
@@ -145,6 +151,8 @@ TEST_F(LiveOrderTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
   close(to_child[0]);
   close(to_child[1]);
 }
+
+INSTANTIATE_TEST_SUITE_P(Writing, LiveOrderEndTest, testing::Bool());
 
 TEST_F(LiveOrderTest, APageThatIsTruncatedMeanwhileEndsNobody) {
   std::thread truncates([this] {
