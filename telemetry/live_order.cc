@@ -61,8 +61,9 @@ OrderOutcome wait_for_end(OpenPage& page, std::uint32_t order, Clock::time_point
         return OrderOutcome::kEnded;
       }
       has_begun = page.copy().order_begun.load() == order;
-      if (page.is_left_over()) return OrderOutcome::kNone;
     }
+    // It may have ended while it wrote.
+    if (page.is_left_over()) return OrderOutcome::kNone;
     const Clock::time_point now = Clock::now();
     if (now >= until || (!has_begun && copied == CopiedPage::kWhole && now >= begin_until)) {
       if (has_begun) return OrderOutcome::kUnfinished;

@@ -144,11 +144,13 @@ std::uint32_t LivePageWriter::next_order() const {
   return order == begun_.load() ? 0 : order;
 }
 
-void LivePageWriter::begin_order(std::uint32_t order) {
+// Whoever takes an order back does so first, and then looks whether it has been begun: one of the two sees the other.
+bool LivePageWriter::begin_order(std::uint32_t order) {
   begun_.store(order);
   begin_writing();
-  page_->order_begun.store(order, std::memory_order_release);
+  page_->order_begun.store(order);
   end_writing();
+  return page_->order.load() == order;
 }
 
 void LivePageWriter::end_order(std::uint32_t order, int status, const SleepReport& report) {

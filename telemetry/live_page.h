@@ -94,7 +94,8 @@ class LivePageWriter {
   void write(const EngineStatistics& statistics);
   // The latest order, if it has not been begun; 0: there is none. May run on another thread than the rest.
   std::uint32_t next_order() const;
-  void begin_order(std::uint32_t order);
+  // False: it has been taken back, and is not to be carried out.
+  bool begin_order(std::uint32_t order);
   void end_order(std::uint32_t order, int status, const SleepReport& report);
   // Removes the page's name, as the destructor does; readers that have it open can continue.
   void remove();

@@ -37,7 +37,7 @@ Mutex& writing() {
 void obey(LivePageWriter& page, std::uint32_t order) {
   {
     const MutexLock lock(writing());
-    page.begin_order(order);
+    if (!page.begin_order(order)) return;
   }
   SleepReport report;
   const auto work = carry_out.load();

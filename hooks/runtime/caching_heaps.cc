@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <new>
 #include <set>
 
@@ -61,14 +62,11 @@ DeviceHeap* caching_heap_with(DeviceAddress at) {
   return found;
 }
 
-EngineStatistics statistics_of(DeviceHeap& of) {
-  CachingHeap::Statistics from;
+namespace {
+
+EngineStatistics as_statistics(const CachingHeap::Statistics& from, Bytes budget) {
   EngineStatistics to;
-  {
-    const MutexLock lock(of.mutex);
-    from = of.heap.statistics();
-    to.budget_bytes = of.heap.budget();
-  }
+  to.budget_bytes = budget;
   to.live_bytes = from.live_bytes;
   to.peak_live_bytes = from.peak_live_bytes;
   to.device_bytes = from.device_bytes;
@@ -90,6 +88,19 @@ EngineStatistics statistics_of(DeviceHeap& of) {
   to.available_bytes = to.budget_bytes - from.block_bytes - from.external_bytes;
   to.size_classes = from.size_classes;
   return to;
+}
+
+}  // namespace
+
+EngineStatistics statistics_of(DeviceHeap& of) {
+  const MutexLock lock(of.mutex);
+  return as_statistics(of.heap.statistics(), of.heap.budget());
+}
+
+std::optional<EngineStatistics> try_statistics_of(DeviceHeap& of) THERMOCLINE_NOT_ANALYSED {
+  const std::unique_lock lock(of.mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return std::nullopt;
+  return as_statistics(of.heap.statistics(), of.heap.budget());
 }
 
 void reset_peaks_of_caching_heaps() {

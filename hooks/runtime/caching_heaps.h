@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <optional>
 
 #include "allocator/caching_heap.h"
 #include "config/settings.h"
@@ -39,6 +40,8 @@ template <class Visit>
 void for_each_caching_heap(Visit visit);
 
 EngineStatistics statistics_of(DeviceHeap& of);
+// The same without waiting; nothing where a thread holds the lock.
+std::optional<EngineStatistics> try_statistics_of(DeviceHeap& of);
 void reset_peaks_of_caching_heaps();
 
 // Contexts of the process, of any device, as they are seen. Work of another context may use a block that is freed, and

@@ -118,9 +118,9 @@ class Runtime::State {
     for (const ActiveEngine* one : ending) visit(*one);
   }
 
-  // False: `read` had nothing of some engine. The lock must be held.
-  template <class Read>
-  bool sum_up(EngineStatistics* out, Read read);
+  // False: `read` had nothing of some engine, or `read_heap` of some heap. The lock must be held.
+  template <class Read, class ReadHeap>
+  bool sum_up(EngineStatistics* out, Read read, ReadHeap read_heap);
 
   void load();
   bool may_use(const LoadedSettings& loaded);
@@ -519,8 +519,8 @@ void Runtime::abandon_context(CUcontext context) {
   notify(&EngineObserver::context_ended, context, true);
 }
 
-template <class Read>
-bool Runtime::State::sum_up(EngineStatistics* out, Read read) {
+template <class Read, class ReadHeap>
+bool Runtime::State::sum_up(EngineStatistics* out, Read read, ReadHeap read_heap) {
   std::map<CUdevice, EngineStatistics> by_device = finished;
   bool are_all = true;
   for_each_unfinished([&](const ActiveEngine& one) {
@@ -530,8 +530,12 @@ bool Runtime::State::sum_up(EngineStatistics* out, Read read) {
     EngineStatistics& of_device = by_device[one.device];
     of_device = merge(of_device, *of_engine);
   });
+  for_each_caching_heap([&](DeviceHeap& of) {
+    const std::optional<EngineStatistics> of_heap = read_heap(of);
+    are_all = are_all && of_heap.has_value();
+    if (of_heap.has_value()) by_device[of.device] = *of_heap;
+  });
   if (!are_all) return false;
-  for_each_caching_heap([&](DeviceHeap& of) { by_device[of.device] = statistics_of(of); });
   bool is_first = true;
   *out = {};
   for (const auto& [device, of_device] : by_device) {
@@ -546,14 +550,17 @@ bool Runtime::statistics(EngineStatistics* out) const {
   if (Inside::now()) return false;
   State& all = state();
   const MutexLock lock(all.mutex);
-  return all.sum_up(out, [](const Engine& engine) { return std::optional(engine.statistics()); });
+  return all.sum_up(
+      out, [](const Engine& engine) { return std::optional(engine.statistics()); },
+      [](DeviceHeap& heap) { return std::optional(statistics_of(heap)); });
 }
 
 bool Runtime::try_statistics(EngineStatistics* out) const {
   if (Inside::now()) return false;
   State& all = state();
   const std::unique_lock lock(all.mutex, std::try_to_lock);
-  return lock.owns_lock() && all.sum_up(out, [](const Engine& engine) { return engine.try_statistics(); });
+  return lock.owns_lock() && all.sum_up(
+                                 out, [](const Engine& engine) { return engine.try_statistics(); }, &try_statistics_of);
 }
 
 bool Runtime::wants_audit() const noexcept { return state().wants_audit.load(); }

@@ -31,7 +31,7 @@ Bytes unit_bytes_from(CUdeviceptr at) {
   return owner == nullptr ? 0 : owner->engine->unit_bytes_from(DeviceAddress{at});
 }
 
-// Without a lock. Something this small lies in two units at most, at either end.
+// Without a lock. Something this small lies in three units at most, at either end.
 bool surely_fits(Bytes span_of_either_end) {
   const HeldEngines engines;
   if (engines.none()) return true;

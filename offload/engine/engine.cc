@@ -136,8 +136,9 @@ bool Engine::fits(std::span<const MemoryAccess> accesses) {
 }
 
 bool Engine::fits_anywhere(std::uint64_t ranges) const noexcept {
-  // Each may lie in two units.
-  return ranges * 2 * kPartBytes <= state_->room.load(std::memory_order_relaxed);
+  // A block's units are nearly equal, and longer than half of the longest: where a range lies in three, each is shorter
+  // than the range.
+  return ranges * 3 * kPartBytes <= state_->room.load(std::memory_order_relaxed);
 }
 
 Bytes Engine::unit_bytes_from(DeviceAddress at) const {

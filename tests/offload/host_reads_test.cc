@@ -135,6 +135,25 @@ TEST_P(HostReadsTest, ACopyThatStandsKeepsItsOwnHostCopyAlone) {
   EXPECT_EQ(held - engine_->statistics().host_live_bytes, kPartBytes) << "the second unit's";
 }
 
+// The blocks have three units each, of which a range that is no longer than the longest unit meets all.
+class FitsAnywhereTest : public EngineTest {};
+
+TEST_F(FitsAnywhereTest, IsTrueOfRangesThatMeetThreeUnits) {
+  for (const Bytes parts : {4, 5, 6}) {
+    start({.budget_bytes = parts * kPartBytes, .policy = kLruPolicy});
+    MemoryAccess ranges[2];
+    for (MemoryAccess& range : ranges) {
+      const DeviceAddress block = allocate(35 * kPage);
+      const Bytes unit = engine_->unit_bytes_from(block);
+      ASSERT_LT(unit, 12 * kPage);
+      range = {block + (unit - 256), kPartBytes, Access::kRead};
+    }
+    EXPECT_EQ(engine_->fits_anywhere(2), parts == 6);
+    EXPECT_TRUE(engine_->fits(ranges) || !engine_->fits_anywhere(2));
+    TearDown();
+  }
+}
+
 // Source and target are one unit each, and only one of them fits.
 class TwoThatDoNotFit : public EngineTest, public testing::WithParamInterface<Safety> {
  protected:

@@ -44,7 +44,7 @@ class LiveOrderTest : public testing::Test {
         order = writer_->next_order();
       }
       *heard = kind_of(order);
-      writer_->begin_order(order);
+      EXPECT_TRUE(writer_->begin_order(order));
       EXPECT_EQ(writer_->next_order(), 0u) << "it has been begun";
       if (ends) writer_->end_order(order, status, report);
     });
@@ -82,6 +82,18 @@ TEST_F(LiveOrderTest, IsTakenBackIfItWasNotBegunInTime) {
   EXPECT_EQ(writer_->next_order(), 0u);
 }
 
+// The process has read it, and comes to begin it when it has been taken back.
+TEST_F(LiveOrderTest, IsNotBegunOnceItWasTakenBack) {
+  const int file = open(page().c_str(), O_RDWR | O_CLOEXEC);
+  const std::uint32_t given = 0x101, none = 0;
+  ASSERT_EQ(pwrite(file, &given, sizeof given, offsetof(LivePage, order)), static_cast<ssize_t>(sizeof given));
+  EXPECT_EQ(writer_->next_order(), given);
+  ASSERT_EQ(pwrite(file, &none, sizeof none, offsetof(LivePage, order)), static_cast<ssize_t>(sizeof none));
+  close(file);
+  EXPECT_FALSE(writer_->begin_order(given));
+  EXPECT_EQ(writer_->next_order(), 0u);
+}
+
 TEST_F(LiveOrderTest, GoesOnIfItWasBegun) {
   OrderKind heard = OrderKind::kNone;
   std::thread process = carry_out(0, {}, &heard, false);
@@ -112,7 +124,10 @@ TEST_F(LiveOrderTest, NobodyIsThere) {
   EXPECT_EQ(give_order(folder_ / "none", 1, OrderKind::kSleep, 20ms, 20ms, &answer_), OrderOutcome::kNone);
 }
 
-TEST_F(LiveOrderTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
+// One ends behind what it has written, one in the midst of it.
+class LiveOrderEndTest : public LiveOrderTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(LiveOrderEndTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
   writer_.reset();
   int to_child[2];
   ASSERT_EQ(pipe(to_child), 0);
@@ -122,7 +137,10 @@ TEST_F(LiveOrderTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
     const char ready = 1;
     if (writer == nullptr || write(to_child[1], &ready, 1) != 1) _exit(1);
     writer->wait();
-    writer->begin_order(writer->next_order());
+    static_cast<void>(writer->begin_order(writer->next_order()));
+    const std::uint32_t odd = 7;
+    const int file = open((folder_ / ("thermocline." + std::to_string(getpid()))).c_str(), O_RDWR | O_CLOEXEC);
+    if (GetParam() && pwrite(file, &odd, sizeof odd, offsetof(LivePage, sequence)) != sizeof odd) _exit(1);
     _exit(0);  // without an answer, and without removing its page
   }
   char ready = 0;
@@ -133,6 +151,8 @@ TEST_F(LiveOrderTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
   close(to_child[0]);
   close(to_child[1]);
 }
+
+INSTANTIATE_TEST_SUITE_P(Writing, LiveOrderEndTest, testing::Bool());
 
 TEST_F(LiveOrderTest, APageThatIsTruncatedMeanwhileEndsNobody) {
   std::thread truncates([this] {
