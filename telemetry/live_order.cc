@@ -87,6 +87,8 @@ OrderOutcome give_order(const std::string& folder, int pid, OrderKind kind, mill
   const Clock::time_point begun = Clock::now();
   OpenPage page;
   if (const LiveRead found = find_live_page(folder, pid, &page); found != LiveRead::kAnswered) return as_outcome(found);
+  // Its number is another process's here.
+  if (!page.is_of_own_namespace()) return OrderOutcome::kNone;
   out->owner = page.owner();
   const auto& program = page.copy().program;
   out->program = printable({program.data(), strnlen(program.data(), program.size())});

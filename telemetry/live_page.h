@@ -134,5 +134,7 @@ LiveRead read_live_page(const std::string& folder, int pid, std::chrono::millise
 
 // Processes that have a page, in order of number. Removes pages of processes that have ended.
 std::vector<int> live_processes(const std::string& folder);
+// Of these, those of the caller's own user and process namespace: who may be given orders without being named.
+std::vector<int> live_processes_of_own_user(const std::string& folder);
 
 }  // namespace thermocline

@@ -190,6 +190,16 @@ std::vector<int> live_processes(const std::string& folder) {
   return found;
 }
 
+std::vector<int> live_processes_of_own_user(const std::string& folder) {
+  std::vector<int> found = live_processes(folder);
+  std::erase_if(found, [&folder](int pid) {
+    OpenPage page;
+    return find_live_page(folder, pid, &page) != LiveRead::kAnswered || page.owner() != geteuid() ||
+           !page.is_of_own_namespace();
+  });
+  return found;
+}
+
 CopiedPage copy_whole_page(OpenPage& open, std::uint32_t* sequence) {
   std::uint32_t after = 0;
   if (!open.read_sequence(sequence)) return CopiedPage::kGone;

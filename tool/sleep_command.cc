@@ -161,7 +161,7 @@ int serve_all(const Flags& flags) {
     say("--timeout takes seconds, up to 86400");
     return kWrongUsage;
   }
-  const std::vector<int> pids = flags.all ? live_processes(kLivePageFolder) : flags.pids;
+  const std::vector<int> pids = flags.all ? live_processes_of_own_user(kLivePageFolder) : flags.pids;
   if (pids.empty()) say("no process of yours runs under the library");
   int status = pids.empty() ? kFailed : kDone;
   ordered_json json = {{"schema", flags.kind == OrderKind::kSleep ? "thermocline-sleep/1" : "thermocline-wake/1"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/entry/sleep_orders.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <thread>
@@ -20,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 // How long work in flight is waited for, and captures. An order can be given again.
 constexpr std::chrono::seconds kPatience{10};
-constexpr std::chrono::milliseconds kBetweenLooks{1};
+constexpr std::chrono::milliseconds kShortestPause{1}, kLongestPause{50};
 
 // What an order has come to, over all its attempts.
 struct Course {
@@ -77,7 +78,7 @@ SleepReport sum_of(const Course& course) {
 int obey(OrderKind kind, SleepReport* report) {
   const Clock::time_point until = Clock::now() + kPatience;
   Course course;
-  for (;;) {
+  for (auto pause = kShortestPause;; pause = std::min(2 * pause, kLongestPause)) {
     CUresult result = CUDA_ERROR_DEINITIALIZED;
     {
       const OwnThreadTurn turn;
@@ -88,7 +89,7 @@ int obey(OrderKind kind, SleepReport* report) {
     *report = sum_of(course);
     const bool is_over = result == CUDA_ERROR_NOT_READY ? false : !report->is_busy || result != CUDA_SUCCESS;
     if (is_over || Clock::now() >= until) return result;
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(pause);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "hooks/submit/heap_memory.h"
 
 #include <chrono>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,11 @@ void give_back(DeviceHeap& of, const std::vector<Leaving>& blocks) {
   const Inside inside;
   const CaptureTruce truce;
   for (const Leaving& one : blocks) {
-    {
-      const CurrentContext context(reinterpret_cast<CUcontext>(one.block.context));
+    // A context that has ended took its memory along; what has the address now is somebody else's.
+    if (real<Function::cuCtxPushCurrent_v2>(reinterpret_cast<CUcontext>(one.block.context)) == CUDA_SUCCESS) {
       real<Function::cuMemFree_v2>(one.at.value);
+      CUcontext popped = nullptr;
+      real<Function::cuCtxPopCurrent_v2>(&popped);
     }
     {
       const MutexLock lock(of.mutex);
@@ -64,7 +67,13 @@ bool reserve(DeviceHeap& of, Bytes bytes) {
     CachingHeap::Reserved reserved{};
     {
       const MutexLock lock(of.mutex);
-      reserved = of.heap.reserve(bytes, &surplus);
+      try {
+        reserved = of.heap.reserve(bytes, &surplus);
+      } catch (const std::bad_alloc&) {
+        // What has been taken out of the cache so far must reach the driver.
+        if (surplus.empty()) throw;
+        reserved = CachingHeap::Reserved::kNotYet;
+      }
     }
     give_back(of, surplus);
     if (reserved == CachingHeap::Reserved::kYes) return true;
@@ -120,19 +129,33 @@ CUresult ask_driver(DeviceHeap& of, Call call) {
   }
 }
 
+// False: host memory is exhausted. The bytes are no longer reserved.
+bool note_allocated(DeviceHeap& of, CUdeviceptr at, const CachingHeap::Block& block) {
+  try {
+    const MutexLock lock(of.mutex);
+    of.heap.allocated(DeviceAddress{at}, block);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 CUresult allocate(DeviceHeap& of, CUdeviceptr* out, Bytes bytes, CachingHeap::Block block, Call call) {
   if (!reserve(of, bytes)) {
     report_refusal(of, bytes, false);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const CUresult result = ask_driver(of, call);
+  if (result == CUDA_SUCCESS) {
+    // What others allocate is the program's without being counted; it alone knows how that is freed.
+    if (note_allocated(of, *out, block) || block.is_external) return result;
+    const Inside inside;
+    real<Function::cuMemFree_v2>(*out);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   {
     const MutexLock lock(of.mutex);
-    if (result == CUDA_SUCCESS) {
-      of.heap.allocated(DeviceAddress{*out}, block);
-    } else {
-      of.heap.unreserve(bytes);
-    }
+    of.heap.unreserve(bytes);
   }
   if (result == CUDA_ERROR_OUT_OF_MEMORY) report_refusal(of, bytes, true);
   return result;
@@ -158,8 +181,12 @@ bool cache_after_wait(DeviceHeap& of, DeviceAddress at) {
   const MutexLock lock(of.mutex);
   // With the lock held, so that whoever blocks a stream first finds it in the cache.
   if (waited == CUDA_SUCCESS && !any_stream_may_block()) {
-    of.heap.cache(at);
-    return true;
+    try {
+      of.heap.cache(at);
+      return true;
+    } catch (const std::bad_alloc&) {
+      // Then the driver gets it.
+    }
   }
   of.heap.wait_failed(at);
   return false;

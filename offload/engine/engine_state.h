@@ -95,7 +95,8 @@ class Engine::State {
   bool is_held(const Buffer& buffer) const { return !ThreadCache::is_parked(buffer) && !detained.contains(&buffer); }
 
   // What is asked for by sleep and wake (sleep.cc).
-  Residency::Step sleep_more(std::uint64_t since);
+  Residency::Step sleep_more(std::uint64_t since, bool for_work);
+  bool sleeps_or_wakes = false;  // a sleep or a wake is under way; the lock may be open
   SleepReport report_of_sleep(std::uint64_t since, bool no_host);
   // Another number after each allocation, free and move.
   std::uint64_t activity() const;

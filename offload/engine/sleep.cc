@@ -23,6 +23,24 @@ UseSet uses_of(const EvictionUnit& part) {
   return uses;
 }
 
+// One sleep or wake at a time: beside each other they would take and give the same pages without end.
+class OneAtATime {
+ public:
+  explicit OneAtATime(bool* under_way) : under_way_(*under_way ? nullptr : under_way) {
+    if (under_way_ != nullptr) *under_way_ = true;
+  }
+  ~OneAtATime() {
+    if (under_way_ != nullptr) *under_way_ = false;
+  }
+  OneAtATime(const OneAtATime&) = delete;
+  OneAtATime& operator=(const OneAtATime&) = delete;
+
+  bool may_go_on() const { return under_way_ != nullptr; }
+
+ private:
+  bool* const under_way_;
+};
+
 // Attempts to make way for pinned memory that make none.
 constexpr int kMostInVain = 2;
 
@@ -75,18 +93,20 @@ bool Engine::wait_for_pages(std::unique_lock<Mutex>& lock) {
   return wait_for_deferred(lock).ok();
 }
 
-Residency::Step Engine::State::sleep_more(std::uint64_t since) {
+Residency::Step Engine::State::sleep_more(std::uint64_t since, bool for_work) {
   reclaim();
   if (!detained.empty()) release_detained();
   note_peaks();
   const StreamClock::Deferring waits(clock, options.waits_without_lock);
   host.forget_refusals();
   Residency::Step step;
-  if (net.full()) {
+  if (!net.full()) {
+    step = residency.sleep_more(since, for_work);
+  } else if (!for_work && !clock.passed(clock.newest())) {
+    step.is_busy = true;
+  } else {
     step.status = residency.sleep_at_rest();
     step.no_host = true;
-  } else {
-    step = residency.sleep_more(since);
   }
   // Pages stay to which addresses lead that work in flight may use.
   static_cast<void>(heap.trim(0));
@@ -98,12 +118,14 @@ Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
   std::unique_lock lock(mutex_);
   State& state = *state_;
   if (!state.options.policy->evicts() || state.residency.has_stopped()) return Status::not_supported();
+  const OneAtATime one(&state.sleeps_or_wakes);
+  if (!one.may_go_on()) return Status::not_ready();
   const std::uint64_t since = request.since != 0 ? request.since : state.operation;
   const Bytes before = state.heap.created_bytes() + state.external_bytes;
   const Bytes copied = state.migration.statistics().evicted_bytes;
   Residency::Step step;
   for (int in_vain = 0;;) {
-    step = state.sleep_more(since);
+    step = state.sleep_more(since, request.waits);
     if (!step.status.ok() || is_stopped(request)) break;
     // The driver may wait for all of the device before it frees pinned memory.
     if (state.host.wants_trim() && !state.clock.any_blocked() && in_vain < kMostInVain) {
@@ -121,7 +143,7 @@ Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
   report->device_bytes_before = before;
   report->copied_bytes = state.migration.statistics().evicted_bytes - copied;
   report->since = since;
-  report->is_busy = step.busy != nullptr || (report->other_bytes > 0 && step.status.ok());
+  report->is_busy = step.is_busy || (report->other_bytes > 0 && step.status.ok());
   // Because a stream is blocked: what it uses is in use.
   return step.status == Status::not_ready() ? Status() : step.status;
 }
@@ -130,6 +152,8 @@ Status Engine::wake(const SleepRequest& request, SleepReport* report) {
   const Undisturbed undisturbed;
   std::unique_lock lock(mutex_);
   State& state = *state_;
+  const OneAtATime one(&state.sleeps_or_wakes);
+  if (!one.may_go_on()) return Status::not_ready();
   StreamClock& clock = state.clock;
   const Bytes before = state.heap.created_bytes() + state.external_bytes;
   const Bytes copied = state.migration.statistics().restored_bytes;

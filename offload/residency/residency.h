@@ -120,12 +120,14 @@ class Residency {
     std::optional<Use> in_flight;  // the copy that began first
     std::optional<Use> newest;     // of waking: the copy that began last
     EvictionUnit* busy = nullptr;  // in use by work in flight; valid until the lock is opened
+    bool is_busy = false;          // work in flight keeps something, `busy` or all of it
     bool no_host = false;          // there was no host memory for something
     bool no_room = false;          // of waking: there are no free pages for something
     Status status;                 // of the driver, where it refused something
   };
-  // Takes what can leave now, and begins to copy out more; nothing that an operation after `since` accessed.
-  Step sleep_more(std::uint64_t since);
+  // Takes what can leave now, and begins to copy out more; nothing that an operation after `since` accessed. Unless it
+  // `waits`, it begins nothing behind a copy that something else began, which may come behind a kernel without an end.
+  Step sleep_more(std::uint64_t since, bool waits);
   // The same in one go, under a full host fallback: nothing runs meanwhile.
   Status sleep_at_rest();
   // Begins to bring back what is asleep, into free pages only.
@@ -184,6 +186,8 @@ class Residency {
   static bool is_pinned(const EvictionUnit& part) { return part.whole->pins > 0 || part.pins > 0; }
   bool may_sleep(const EvictionUnit& part, std::uint64_t since) const;
   void set_asleep(EvictionUnit& part, bool asleep);
+  // Whether a copy out is on its way that was not begun for sleep.
+  bool leaves_for_others();
   void drop_for_sleep(std::uint64_t since, Step* step);
   void unmap_partial();
   void copy_for_sleep(std::uint64_t since, Step* step);

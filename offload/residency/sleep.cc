@@ -30,13 +30,24 @@ bool Residency::may_sleep(const EvictionUnit& part, std::uint64_t since) const {
          !clock_.is_blocked(part.whole->block->uses) && !clock_.is_blocked(part.uses);
 }
 
-Residency::Step Residency::sleep_more(std::uint64_t since) {
+bool Residency::leaves_for_others() {
+  return migration_.leaving() > 0 && std::ranges::any_of(clean_, [this](EvictionUnit& part) {
+           return part.leaves_for != EvictReason::kSleep && !migration_.has_left(part);
+         });
+}
+
+Residency::Step Residency::sleep_more(std::uint64_t since, bool waits) {
+  Step step;
+  if (!waits && leaves_for_others()) {
+    step.is_busy = true;
+    return step;
+  }
   ++preparation_;
   makes_room_for_ = EvictReason::kSleep;
-  Step step;
   drop_for_sleep(since, &step);
   copy_for_sleep(since, &step);
   if (!step.goes_on) unmap_partial();
+  step.is_busy = step.busy != nullptr;
   step.in_flight = migration_.oldest_leaving();
   makes_room_for_ = EvictReason::kPressure;
   return step;
@@ -131,7 +142,9 @@ Residency::Staying Residency::staying(std::uint64_t since, bool no_host) {
 std::vector<EvictionUnit*> Residency::next_to_wake() {
   std::vector<EvictionUnit*> next;
   for (EvictionUnit& part : away_) {
-    if (part.asleep) next.push_back(&part);
+    // What a blocked stream uses would keep all others asleep.
+    const bool is_blocked = clock_.is_blocked(part.whole->block->uses) || clock_.is_blocked(part.uses);
+    if (part.asleep && !is_blocked) next.push_back(&part);
   }
   const auto is_before = [](const EvictionUnit* a, const EvictionUnit* b) {
     if (a->whole->operation != b->whole->operation) return a->whole->operation < b->whole->operation;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sleep and wake (offload/sleep.h), on the simulated device with tagged memory.
 #include <array>
+#include <atomic>
 #include <string>
+#include <thread>
 
 #include "tests/offload/engine_fixture.h"
 
@@ -172,6 +174,20 @@ TEST_F(SleepTest, WorkInFlightIsWaitedForIfAskedTo) {
   EXPECT_EQ(second.device_bytes, 0u);
 }
 
+// Nor for a copy that stands behind it; and what the program copies next does not come behind all of a sleep's copies.
+TEST_F(SleepTest, CopiesBehindWorkInFlightAreNotWaitedFor) {
+  begin();
+  ASSERT_TRUE(submit({{all_[2], kBuffer}}, Access::kUnknown, {.kind = 7, .nanoseconds = 1000}, 1e7).ok());
+  ASSERT_TRUE(engine_->evict(all_[2]).ok());
+  const SleepReport first = sleep({});
+  EXPECT_TRUE(first.is_busy);
+  EXPECT_EQ(first.copied_bytes, 0u);
+  EXPECT_TRUE(engine_->find(all_[2])->resident);
+  const SleepReport second = sleep();
+  EXPECT_FALSE(second.is_busy);
+  EXPECT_EQ(second.device_bytes, 0u);
+}
+
 // A program that goes on meanwhile keeps what it accesses.
 TEST_F(SleepTest, ARequestThatGoesOnLeavesWhatHasBeenAccessedSince) {
   begin();
@@ -236,6 +252,28 @@ TEST_F(SleepTest, StopsWhenItIsToldTo) {
   SleepReport report;
   EXPECT_TRUE(engine_->wake({.stop = &stop}, &report).ok());
   EXPECT_EQ(report.asleep_bytes, 12 * kBuffer);
+}
+
+TEST_F(SleepTest, OneIsUnderWayAtATime) {
+  begin();
+  sleep();
+  std::atomic<bool> ends{false};
+  std::thread other([&] {
+    while (!ends.load()) {
+      SleepReport report;
+      const Status status = engine_->wake({}, &report);
+      EXPECT_TRUE(status.ok() || status == Status::not_ready());
+    }
+  });
+  for (int round = 0; round < 50; ++round) {
+    SleepReport report;
+    const Status status = engine_->sleep({.waits = true}, &report);
+    EXPECT_TRUE(status.ok() || status == Status::not_ready());
+    EXPECT_LE(report.copied_bytes, 12 * kBuffer);
+  }
+  ends.store(true);
+  other.join();
+  engine_->validate();
 }
 
 TEST_F(SleepTest, WithoutAPolicyNothingSleeps) {
