@@ -8,6 +8,7 @@
 #include "hooks/interpose/real_table.h"
 #include "hooks/interpose/symbols.h"
 #include "hooks/runtime/counters.h"
+#include "hooks/runtime/runtime.h"
 
 namespace thermocline {
 
@@ -17,17 +18,6 @@ void log_and_count(const MechanismText& text) {
   count(Counter::kMissingMechanisms);
   log_line(LogLevel::kWarning, "the driver does not do what the library assumes: %s (%s); %s", text.what, text.name,
            text.without);
-}
-
-}  // namespace
-
-void do_without(Mechanism mechanism) {
-  static std::atomic<std::uint32_t> done{0};
-  const std::uint32_t bit = 1U << static_cast<unsigned>(mechanism);
-  if ((done.fetch_or(bit) & bit) != 0) return;
-  for (const MechanismText& text : mechanism_texts()) {
-    if (text.mechanism == mechanism) log_and_count(text);
-  }
 }
 
 // Without the layout of its parameters, a launch may access everything, and then everything would have to fit. A driver
@@ -44,6 +34,17 @@ bool driver_tells_parameters() {
   return version_of == nullptr || version_of(&version) != CUDA_SUCCESS || version >= kFirst;
 }
 
+}  // namespace
+
+void do_without(Mechanism mechanism) {
+  static std::atomic<std::uint32_t> done{0};
+  const std::uint32_t bit = 1U << static_cast<unsigned>(mechanism);
+  if ((done.fetch_or(bit) & bit) != 0) return;
+  for (const MechanismText& text : mechanism_texts()) {
+    if (text.mechanism == mechanism) log_and_count(text);
+  }
+}
+
 bool do_without(const Findings& findings, EngineOptions* options, const char** why) {
   *why = nullptr;
   for (const MechanismText& text : mechanism_texts()) {
@@ -54,6 +55,24 @@ bool do_without(const Findings& findings, EngineOptions* options, const char** w
   }
   if (findings.fails(Mechanism::kAlias)) options->may_alias = false;
   return *why == nullptr;
+}
+
+const char* missing_capability(const EngineOptions& options, const DeviceFacts& facts) {
+  if (counted(Counter::kUnknownFunctions) > 0) return "the program has asked for driver functions that are not known";
+  if (!sees_operations()) return "the program's operations are not seen";
+  if (any_variant_goes_unseen().load()) return "the driver has a variant of a function that is not known";
+  if (!driver_tells_parameters()) return "the driver does not tell what kernels are given";
+  const bool full = options.host_fallback == HostFallback::kFull;
+  return full && !facts.can_map_host ? "the device can not map memory of the host" : nullptr;
+}
+
+void limit_to_what_is_seen(EngineOptions* options) {
+  if (!sees_operations() || any_variant_goes_unseen().load()) options->policy = kNoPolicy;
+  options->evict_no_more = &any_variant_goes_unseen();
+  if (driver_tells_parameters()) return;
+  THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
+                       "the driver does not tell what kernels are given (CUDA 12.4 and later do); nothing is evicted");
+  options->policy = kNoPolicy;
 }
 
 }  // namespace thermocline

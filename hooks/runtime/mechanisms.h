@@ -14,7 +14,9 @@ void do_without(Mechanism mechanism);
 // Returns false if no engine can work without what failed; `why`, a string literal, says what it is.
 bool do_without(const Findings& findings, EngineOptions* options, const char** why);
 
-// Whether the driver has cuFuncGetParamInfo (12.4).
-bool driver_tells_parameters();
+// A capability that the library can do without but that `strict` requires; null: none is missing.
+const char* missing_capability(const EngineOptions& options, const DeviceFacts& facts);
+// What is not seen of the program's operations is not moved.
+void limit_to_what_is_seen(EngineOptions* options);
 
 }  // namespace thermocline

@@ -125,8 +125,6 @@ class Runtime::State {
   void load();
   bool may_use(const LoadedSettings& loaded);
   bool share_host_limit(EngineOptions* options);
-  static const char* missing_capability(const EngineOptions& options, const DeviceFacts& facts);
-  static void limit_to_what_is_seen(EngineOptions* options);
   bool is_usable(const Driver& driver, DeviceFacts* facts);
   void begin_without_mapping(const DeviceFacts& facts);
   std::unique_ptr<Engine> make_engine(DeviceFacts* facts);
@@ -226,26 +224,6 @@ bool Runtime::State::share_host_limit(EngineOptions* options) {
   log_line(LogLevel::kWarning, "host_limit_shared can not be kept: %s; the program runs without this limit",
            why.c_str());
   return true;
-}
-
-// A capability that the library can do without but that `strict` requires; null: none is missing.
-const char* Runtime::State::missing_capability(const EngineOptions& options, const DeviceFacts& facts) {
-  if (counted(Counter::kUnknownFunctions) > 0) return "the program has asked for driver functions that are not known";
-  if (!sees_operations()) return "the program's operations are not seen";
-  if (any_variant_goes_unseen().load()) return "the driver has a variant of a function that is not known";
-  if (!driver_tells_parameters()) return "the driver does not tell what kernels are given";
-  const bool full = options.host_fallback == HostFallback::kFull;
-  return full && !facts.can_map_host ? "the device can not map memory of the host" : nullptr;
-}
-
-// What is not seen of the program's operations is not moved.
-void Runtime::State::limit_to_what_is_seen(EngineOptions* options) {
-  if (!sees_operations() || any_variant_goes_unseen().load()) options->policy = kNoPolicy;
-  options->evict_no_more = &any_variant_goes_unseen();
-  if (driver_tells_parameters()) return;
-  THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
-                       "the driver does not tell what kernels are given (CUDA 12.4 and later do); nothing is evicted");
-  options->policy = kNoPolicy;
 }
 
 // Buffers are the driver's own allocations there.
