@@ -68,7 +68,7 @@ void measure(const std::string& library, const char* profile, const Shape& shape
   THERMOCLINE_CHECK(engine->wake({}, &report).ok() && report.asleep_bytes == 0, "All of it wakes.");
   const double wake_ms = ms_since(*device, begun);
   const double in_ms = static_cast<double>(report.copied_bytes) / facts.link_to_device.value * 1e3;
-  const double create_ms = static_cast<double>(report.device_bytes / kDefaultPageBytes) *
+  const double create_ms = static_cast<double>(report.device_bytes) / static_cast<double>(kDefaultPageBytes) *
                            static_cast<double>(facts.host.create_page.value) / 1e6;
   begun = device->control().now_ns();
   THERMOCLINE_CHECK(engine->sleep({.waits = true}, &report).ok() && report.device_bytes == 0, "All of it sleeps.");

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <limits>
 #include <memory>
 
 #include "config/size.h"
@@ -25,7 +26,7 @@ using nlohmann::ordered_json;
 constexpr std::chrono::milliseconds kBeginWithin{2000};
 constexpr std::size_t kMostOfProgram = 40;  // characters
 // CUresults that an order may end with.
-constexpr int kNotActive = 3, kNotReady = 600, kNotSupported = 801;
+constexpr int kNotActive = 3, kEnds = 4, kNotReady = 600, kNotSupported = 801;
 
 struct Flags {
   OrderKind kind = OrderKind::kNone;
@@ -48,7 +49,11 @@ std::string problem_of_status(int status) {
     case kNotReady:
       return "records a graph; try again";
     case kNotSupported:
-      return "never evicts: its policy is none, or the library does not see all it does";
+      return "never evicts: its policy is none, its device has no virtual memory management, or the library does not "
+             "see all "
+             "it does";
+    case kEnds:
+      return "is ending";
     default:
       return "could not: CUDA error " + std::to_string(status);
   }
@@ -180,7 +185,8 @@ void add(CLI::App& app, CommandLine* line, OrderKind kind, const char* name, con
   auto flags = std::make_shared<Flags>();
   flags->kind = kind;
   CLI::App* command = app.add_subcommand(name, description);
-  command->add_option("PID", flags->pids, "processes that run under the library")->check(CLI::PositiveNumber);
+  command->add_option("PID", flags->pids, "processes that run under the library")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   command->add_flag("--all", flags->all, "all of yours");
   command->add_option("--timeout", flags->timeout, "seconds to wait for each (default: 120)");
   command->add_flag("--json", flags->json, "one JSON object on stdout");

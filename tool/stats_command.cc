@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -172,7 +173,8 @@ int stats(const Flags& flags) {
 void add_stats(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("stats", "What processes that run under the library hold, now");
-  command->add_option("PID", flags->pids, "processes (default: all of yours)")->check(CLI::PositiveNumber);
+  command->add_option("PID", flags->pids, "processes (default: all of yours)")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   command->add_flag("--watch", flags->watch, "again and again, until Ctrl-C");
   command->add_option("--interval", flags->interval, "seconds between two looks (default: 1)");
   command->add_flag("--json", flags->json,

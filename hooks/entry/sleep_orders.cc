@@ -10,6 +10,7 @@
 #include "hooks/capture/capture_state.h"
 #include "hooks/diagnostics/live_statistics.h"
 #include "hooks/entry/own_threads.h"
+#include "hooks/runtime/caching_heaps.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/submit/submit.h"
@@ -57,7 +58,7 @@ CUresult attempt(OrderKind kind, const SleepRequest& request, Course& course) {
   return guarded([&] {
     // No engine ends during this.
     const HeldEngines engines(HeldEngines::Even::kOne);
-    if (engines.none()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (engines.none()) return any_caching_heap() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
     const Inside inside;
     const CaptureTruce truce;
     CUresult first = CUDA_SUCCESS;

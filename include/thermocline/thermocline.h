@@ -145,7 +145,8 @@ typedef struct thermocline_sleep_report {
 /* Evicts everything that may leave the device and returns the memory to the driver, after the work submitted so far has
  * completed. OK if something stays: the report says what. `out` may be NULL. NOT_READY: a stream captures a graph, or
  * another sleep or wake is under way.
- * NOT_SUPPORTED: nothing is ever evicted here (policy none, or the library sees no operations). */
+ * NOT_SUPPORTED: nothing is ever evicted here (policy none, a device without virtual memory management, or the
+ * library sees no operations). */
 thermocline_result thermocline_sleep(thermocline_sleep_report* out);
 
 /* Brings back what is asleep, least recently used first, as far as there is free memory for it, and waits for it. */

@@ -6,6 +6,19 @@
 #include "offload/residency/residency.h"
 
 namespace thermocline {
+namespace {
+
+void check_reasons(const ResidencyStatistics& counted, const MigrationStatistics& copied) {
+  MovementCount out, in;
+  for (const MovementCount& one : counted.by_reason.evictions) out += one;
+  for (const MovementCount& one : counted.by_reason.fetches) in += one;
+  THERMOCLINE_CHECK(out.units == counted.evictions && out.copied_bytes == copied.evicted_bytes,
+                    "every eviction and every copy out has one reason");
+  THERMOCLINE_CHECK(in.units == counted.restores && in.copied_bytes == copied.restored_bytes,
+                    "every fetch has one reason");
+}
+
+}  // namespace
 
 void Residency::validate() const {
   Bytes resident = 0, clean = 0, prefetched = 0, asleep = 0;
@@ -60,14 +73,7 @@ void Residency::validate() const {
   THERMOCLINE_CHECK(prefetched == prefetched_bytes_, "what has been brought back and not been used is counted");
   THERMOCLINE_CHECK(asleep == asleep_bytes_, "what is asleep is counted");
   THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind parts with a host copy");
-  MovementCount out, in;
-  for (const MovementCount& one : statistics_.by_reason.evictions) out += one;
-  for (const MovementCount& one : statistics_.by_reason.fetches) in += one;
-  const MigrationStatistics& copied = migration_.statistics();
-  THERMOCLINE_CHECK(out.units == statistics_.evictions && out.copied_bytes == copied.evicted_bytes,
-                    "every eviction and every copy out has one reason");
-  THERMOCLINE_CHECK(in.units == statistics_.restores && in.copied_bytes == copied.restored_bytes,
-                    "every fetch has one reason");
+  check_reasons(statistics_, migration_.statistics());
 }
 
 }  // namespace thermocline
