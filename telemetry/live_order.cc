@@ -83,7 +83,7 @@ std::array<std::uint64_t, LivePage::kOrderNumbers> order_numbers(const SleepRepo
 }
 
 OrderOutcome give_order(const std::string& folder, int pid, OrderKind kind, milliseconds begin_within,
-                        milliseconds patience, OrderAnswer* out) {
+                        milliseconds end_within, OrderAnswer* out) {
   const Clock::time_point begun = Clock::now();
   OpenPage page;
   if (const LiveRead found = find_live_page(folder, pid, &page); found != LiveRead::kAnswered) return as_outcome(found);
@@ -93,13 +93,13 @@ OrderOutcome give_order(const std::string& folder, int pid, OrderKind kind, mill
   const auto& program = page.copy().program;
   out->program = printable({program.data(), strnlen(program.data(), program.size())});
   if (page.copy().takes_orders != 1) return OrderOutcome::kOlder;
-  if (!lock_in_time(page, begun + patience)) return OrderOutcome::kBusy;
+  if (!lock_in_time(page, begun + end_within)) return OrderOutcome::kBusy;
   if (!page.read_again()) return OrderOutcome::kUnknown;
   // Unlike every order that may still stand there.
   const std::uint32_t last = std::max(page.copy().order.load(), page.copy().order_begun.load());
   const std::uint32_t order = (((last >> 8) + 1) << 8) | static_cast<std::uint32_t>(kind);
   if (!page.write_order(order) || !page.ask()) return OrderOutcome::kUnknown;
-  return wait_for_end(page, order, Clock::now() + begin_within, begun + patience, out);
+  return wait_for_end(page, order, Clock::now() + begin_within, begun + end_within, out);
 }
 
 }  // namespace thermocline

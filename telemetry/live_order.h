@@ -44,8 +44,8 @@ struct OrderAnswer {
   SleepReport report;
 };
 
-// `begin_within`: how long the process may take to begin; `patience`: to end.
+// `begin_within`: how long the process may take to begin; `end_within`: to end.
 OrderOutcome give_order(const std::string& folder, int pid, OrderKind kind, std::chrono::milliseconds begin_within,
-                        std::chrono::milliseconds patience, OrderAnswer* out);
+                        std::chrono::milliseconds end_within, OrderAnswer* out);
 
 }  // namespace thermocline

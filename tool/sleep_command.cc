@@ -85,9 +85,9 @@ std::string problem_of(int pid, OrderOutcome outcome, const OrderAnswer& answer)
 Served serve(const Flags& flags, int pid) {
   Served served;
   served.pid = pid;
-  const auto patience =
+  const auto end_within =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(flags.timeout));
-  const OrderOutcome outcome = give_order(kLivePageFolder, pid, flags.kind, kBeginWithin, patience, &served.answer);
+  const OrderOutcome outcome = give_order(kLivePageFolder, pid, flags.kind, kBeginWithin, end_within, &served.answer);
   served.problem = problem_of(pid, outcome, served.answer);
   if (outcome != OrderOutcome::kEnded && served.problem.empty()) {
     say("there is no process " + std::to_string(pid));

@@ -96,7 +96,6 @@ thermocline_statistics public_statistics(const EngineStatistics& from) {
 
 thermocline_result sleep_or_wake(OrderKind kind, thermocline_sleep_report* out) {
   if (out != nullptr && out->size < sizeof(thermocline_sleep_report::size)) return THERMOCLINE_INVALID_VALUE;
-  if (engines_now() == nullptr) return THERMOCLINE_NOT_ACTIVE;
   SleepReport report;
   const int result = carry_out_sleep_order(kind, {.waits = true}, &report);
   if (out == nullptr || result != CUDA_SUCCESS) return result;

@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // How long work in flight is waited for, and captures. An order can be given again.
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kLongestWait{10};
 constexpr std::chrono::milliseconds kShortestPause{1}, kLongestPause{50};
 
 // What an order has come to, over all its attempts.
@@ -77,7 +77,7 @@ SleepReport sum_of(const Course& course) {
 }
 
 int obey(OrderKind kind, SleepReport* report) {
-  const Clock::time_point until = Clock::now() + kPatience;
+  const Clock::time_point until = Clock::now() + kLongestWait;
   Course course;
   for (auto pause = kShortestPause;; pause = std::min(2 * pause, kLongestPause)) {
     CUresult result = CUDA_ERROR_DEINITIALIZED;

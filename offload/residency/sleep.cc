@@ -118,7 +118,7 @@ Status Residency::sleep_at_rest() {
   if (status.ok()) status = shrink_to(0);
   THERMOCLINE_CHECK(heap_.set_limit(limit).ok(), "a higher limit needs nothing of the driver");
   makes_room_for_ = EvictReason::kPressure;
-  if (Status settled = come_to_rest(); status.ok()) status = settled;
+  if (Status at_rest = come_to_rest(); status.ok()) status = at_rest;
   return status.is_out_of_memory() ? Status() : status;
 }
 

@@ -194,6 +194,14 @@ TEST(Sleep, AProcessThatNeverEvictsSaysSo) {
   EXPECT_TRUE(slept.told[0]["problem"].get<std::string>().starts_with("never evicts")) << slept.told[0];
 }
 
+TEST(Sleep, AProcessOnADeviceThatCanNotMapSaysSo) {
+  const Slept slept = run_sleeper("calls", {kSleep + " 2>/dev/null" + kInVain},
+                                  under("64MiB", {"THERMOCLINE_SIMULATE_DRIVER=virtual_memory=off"}));
+  ASSERT_EQ(slept.told.size(), 1u);
+  EXPECT_TRUE(slept.told[0]["problem"].get<std::string>().starts_with("never evicts")) << slept.told[0];
+  EXPECT_NE(slept.result.err.find("thermocline_sleep: 801\n"), std::string::npos) << slept.result.err;
+}
+
 TEST(Sleep, ADeadlineLeavesItToFinish) {
   const Slept slept = run_sleeper("rests", {kSleep + " --timeout 0.000001 2>/dev/null; true", kSleep}, under());
   ASSERT_EQ(slept.told.size(), 2u);

@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // Whoever does what it should is waited for that long.
-constexpr auto kPatience = 60'000ms;
+constexpr auto kLongEnough = 60'000ms;
 
 class LiveOrderTest : public testing::Test {
  protected:
@@ -31,9 +31,9 @@ class LiveOrderTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
   std::filesystem::path page() const { return folder_ / ("thermocline." + std::to_string(getpid())); }
-  OrderOutcome give(OrderKind kind, std::chrono::milliseconds begin_within = kPatience,
-                    std::chrono::milliseconds patience = kPatience) {
-    return give_order(folder_, getpid(), kind, begin_within, patience, &answer_);
+  OrderOutcome give(OrderKind kind, std::chrono::milliseconds begin_within = kLongEnough,
+                    std::chrono::milliseconds end_within = kLongEnough) {
+    return give_order(folder_, getpid(), kind, begin_within, end_within, &answer_);
   }
   // Carries out one order, as a process does.
   std::thread carry_out(int status, const SleepReport& report, OrderKind* heard, bool ends = true) {
@@ -97,7 +97,7 @@ TEST_F(LiveOrderTest, IsNotBegunOnceItWasTakenBack) {
 TEST_F(LiveOrderTest, GoesOnIfItWasBegun) {
   OrderKind heard = OrderKind::kNone;
   std::thread process = carry_out(0, {}, &heard, false);
-  EXPECT_EQ(give(OrderKind::kWake, kPatience, 2000ms), OrderOutcome::kUnfinished);
+  EXPECT_EQ(give(OrderKind::kWake, kLongEnough, 2000ms), OrderOutcome::kUnfinished);
   process.join();
 }
 
@@ -145,7 +145,7 @@ TEST_P(LiveOrderEndTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
   }
   char ready = 0;
   ASSERT_EQ(read(to_child[0], &ready, 1), 1);
-  EXPECT_EQ(give_order(folder_, child, OrderKind::kSleep, kPatience, kPatience, &answer_), OrderOutcome::kNone);
+  EXPECT_EQ(give_order(folder_, child, OrderKind::kSleep, kLongEnough, kLongEnough, &answer_), OrderOutcome::kNone);
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   close(to_child[0]);
@@ -159,7 +159,7 @@ TEST_F(LiveOrderTest, APageThatIsTruncatedMeanwhileEndsNobody) {
     writer_->wait();
     std::filesystem::resize_file(page(), 0);
   });
-  const OrderOutcome outcome = give(OrderKind::kSleep, kPatience, kPatience);
+  const OrderOutcome outcome = give(OrderKind::kSleep, kLongEnough, kLongEnough);
   EXPECT_TRUE(outcome == OrderOutcome::kUnknown || outcome == OrderOutcome::kSilent);
   truncates.join();
   std::filesystem::resize_file(page(), sizeof(LivePage));

@@ -3,10 +3,12 @@
  * its own number as $SLEEPER, and meanwhile it: rests | works on its buffers in another thread | has a graph that names
  * two of them | has mapped memory itself | has a stream that is blocked, behind a use of one of them | captures a graph
  * until the first command has ended | has a child after the first command. "ends": it ends behind them without another
- * use. Afterwards it uses all buffers and prints what they hold.
+ * use. "calls": it then calls thermocline_sleep and prints the result on stderr. Afterwards it uses all buffers and prints what they hold.
  */
+#define _GNU_SOURCE
 #include "tests/preload/programs/waiting.h"
 
+#include <dlfcn.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -135,6 +137,10 @@ int main(int count, char** arguments) {
   } else {
     if (strcmp(what, "maps") == 0) map_memory();
     run_all(count - 2, arguments + 2, strcmp(what, "forks") == 0);
+  }
+  if (strcmp(what, "calls") == 0) {
+    int (*sleep_now)(void*) = (int (*)(void*))dlsym(RTLD_DEFAULT, "thermocline_sleep");
+    if (sleep_now != NULL) fprintf(stderr, "thermocline_sleep: %d\n", sleep_now(NULL));
   }
   if (strcmp(what, "ends") == 0) return 0;
   mix_all(NULL);
