@@ -34,7 +34,9 @@ if(NOT cuda_found VERSION_GREATER_EQUAL cuda_wanted OR NOT EXISTS "${THERMOCLINE
 endif()
 message(STATUS "CUDA headers ${cuda_found}: ${THERMOCLINE_CUDA_INCLUDE_DIR}")
 add_library(cuda_headers INTERFACE)
-target_include_directories(cuda_headers SYSTEM INTERFACE "${THERMOCLINE_CUDA_INCLUDE_DIR}")
+# /usr/local/cuda is a link: which name is found depends on the PATH, and a compiler cache takes two names for two compilations.
+file(REAL_PATH "${THERMOCLINE_CUDA_INCLUDE_DIR}" cuda_include_folder)
+target_include_directories(cuda_headers SYSTEM INTERFACE "${cuda_include_folder}")
 
 find_program(THERMOCLINE_NVCC nvcc HINTS "${CUDAToolkit_BIN_DIR}" "${cuda_private}/bin" /usr/local/cuda/bin
   DOC "nvcc of CUDA ${cuda_wanted} or newer, for the examples")

@@ -53,11 +53,11 @@ set(thermocline_common_headers <algorithm> <array> <atomic> <cstdint> <cstring> 
   <string> <string_view> <unordered_map> <utility> <vector>)
 
 # Compiled once, whoever compiles it: clones, worktrees and continuous integration share what ccache holds, since paths below the source
-# folder count from there.
+# folder count from there. The language of messages is not part of an object.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(ccache_launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros "${CCACHE_PROGRAM}")
+    CCACHE_SLOPPINESS=pch_defines,time_macros,locale "${CCACHE_PROGRAM}")
   set(CMAKE_C_COMPILER_LAUNCHER "${ccache_launcher}")
   set(CMAKE_CXX_COMPILER_LAUNCHER "${ccache_launcher}")
 endif()
