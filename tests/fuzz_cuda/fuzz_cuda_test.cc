@@ -111,6 +111,8 @@ TEST(RandomPrograms, AgreeWithTheModelOnSeveralHostThreads) {
 }
 
 TEST(RandomPrograms, AgreeWithTheModelWhenTheySleep) {
+  // Of one program none may sleep while it has anything on the device.
+  std::uint64_t evictions = 0;
   for (std::uint64_t order = 0; order < 6; ++order) {
     const std::uint64_t threads = order % 3 == 2 ? 3 : 1;
     const ProcessResult result = run_programs({.budget = threads == 1 ? "48MiB" : "140MiB",
@@ -127,8 +129,9 @@ TEST(RandomPrograms, AgreeWithTheModelWhenTheySleep) {
                                                .live = threads * (72 << 20),
                                                .sleeps = true});
     if (HasFailure()) return;
-    EXPECT_GT(statistic(result, "evictions_sleep"), 0u) << result.err;
+    evictions += statistic(result, "evictions_sleep");
   }
+  EXPECT_GT(evictions, 0u);
 }
 
 TEST(RandomPrograms, AgreeWithTheModelWhenAccessesAreNotSeenUnderAFullHostFallback) {
