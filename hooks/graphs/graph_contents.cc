@@ -7,6 +7,7 @@
 #include "driver/locks.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
+#include "hooks/operands/layouts.h"
 #include "hooks/operands/values.h"
 #include "hooks/submit/kernels.h"
 #include "hooks/submit/shapes.h"
@@ -164,6 +165,9 @@ NodeContents contents_of_kernel(const EngineSet* engines, CUfunction function, v
   contents.is_kernel = true;
   if (engines == nullptr) return contents;
   AccessList accesses;
+  const Layouts::Facts& facts = layouts().facts(function);
+  contents.name = facts.name;
+  contents.stores_pointers = facts.operator_class == OperatorClass::kTables;
   contents.is_known = add_arguments(*engines, function, {parameters, extra}, &accesses);
   keep_ours(engines, &accesses);
   contents.take(accesses);

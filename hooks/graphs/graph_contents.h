@@ -20,7 +20,9 @@ struct NodeContents {
   std::vector<MemoryAccess> accesses{};
   std::vector<Move> moves{};  // of copies
   bool is_kernel = false;
-  bool is_known = true;  // false: the node may access anything
+  const char* name = nullptr;    // of the kernel (OperationInfo::name)
+  bool stores_pointers = false;  // the kernel is known to
+  bool is_known = true;          // false: the node may access anything
   bool is_enabled = true;
 
   void take(const AccessList& list);

@@ -23,7 +23,8 @@ struct Summary {
   bool is_known = true;
   std::vector<MemoryAccess> accesses;
   std::vector<Move> moves;
-  std::vector<std::vector<MemoryAccess>> kernels;
+  std::vector<LaunchedGraph::Kernel> kernels;
+  std::uint64_t number = 0;
 };
 
 struct Executable {
@@ -49,10 +50,10 @@ auto key_of(const Move& m) {
   return std::make_tuple(m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer);
 }
 
-std::vector<std::uint64_t> key_of(const std::vector<MemoryAccess>& accesses) {
-  std::vector<std::uint64_t> key;
-  key.reserve(accesses.size());
-  for (const MemoryAccess& memory_access : accesses) key.push_back(memory_access.address.value);
+std::vector<std::uint64_t> key_of(const LaunchedGraph::Kernel& kernel) {
+  std::vector<std::uint64_t> key = {reinterpret_cast<std::uintptr_t>(kernel.name)};
+  key.reserve(kernel.accesses.size() + 1);
+  for (const MemoryAccess& memory_access : kernel.accesses) key.push_back(memory_access.address.value);
   return key;
 }
 
@@ -80,14 +81,17 @@ bool is_disabled(const GraphContents& nodes, const NodeContents& contents) {
 
 const Summary& summary_of(Executable& exec) {
   if (exec.is_summed) return exec.summary;
+  static std::atomic<std::uint64_t> numbers{0};
   Summary sum;
+  sum.number = ++numbers;
   sum.is_known = !exec.is_ambiguous;
   for (const auto& [node, contents] : exec.nodes) {
     if (is_disabled(exec.nodes, contents)) continue;
     sum.is_known = sum.is_known && contents.is_known;
     for (const MemoryAccess& memory_access : contents.accesses) sum.accesses.push_back(as_of_a_graph(memory_access));
     sum.moves.insert(sum.moves.end(), contents.moves.begin(), contents.moves.end());
-    if (contents.is_kernel && contents.accesses.size() > 1) sum.kernels.push_back(contents.accesses);
+    if (contents.is_kernel && contents.accesses.size() > 1)
+      sum.kernels.push_back({contents.name, contents.stores_pointers, contents.accesses});
   }
   sort_each_once(&sum.accesses);
   sort_each_once(&sum.moves);
@@ -201,6 +205,7 @@ GraphAccess access_of(CUgraphExec exec) {
   access.moves.assign(sum.moves.begin(), sum.moves.begin() + searched);
   access.beyond.assign(sum.moves.begin() + searched, sum.moves.end());
   access.kernels = sum.kernels;
+  access.number = sum.number;
   if (!std::exchange(found->second.is_new, false)) return access;
   for (std::size_t i = 0; i < access.beyond.size(); ++i) count(Counter::kUntrackedUploads);
   return access;

@@ -9,6 +9,7 @@
 
 #include "hooks/graphs/graph_contents.h"
 #include "hooks/operands/accesses.h"
+#include "offload/engine/engine.h"
 
 namespace thermocline {
 
@@ -34,8 +35,8 @@ struct GraphAccess {
   bool is_known = false;
   AccessList accesses;
   std::vector<Move> moves, beyond;  // each once: copies that are searched at a launch, and those above the limit
-  std::vector<std::vector<MemoryAccess>>
-      kernels;  // per kernel node with more than one address: its addresses; each once
+  std::vector<LaunchedGraph::Kernel> kernels;  // those with more than one address; each once
+  std::uint64_t number = 0;                    // LaunchedGraph::number
 };
 // What a launch accesses. May throw bad_alloc.
 GraphAccess access_of(CUgraphExec exec);

@@ -3,6 +3,7 @@
 // the node (graph_contents.h, graph_execs.h); a launch accesses what the executable graph names at that time. But the
 // driver may check the memory of copies and sets when it is given such nodes, so the memory is on the device during the
 // call.
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -193,12 +194,14 @@ CUresult add_any(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams
   return result;
 }
 
-// Pointer probes (pointer_probes.h) are not made after graph launches. Instead: kernels of the graph may have written
-// any address that they were given into small buffers.
-void note_tables(const std::vector<std::vector<MemoryAccess>>& kernels) {
+void note_tables(StreamHandle stream, const GraphAccess& access) {
   const HeldEngines engines;
-  if (engines.none() || kernels.empty()) return;
-  for (const ActiveEngine* active : *engines) active->engine->written_by_graph(kernels);
+  if (engines.none() || access.kernels.empty()) return;
+  const auto copies_ours = [&](const Move& move) { return engines->owner(DeviceAddress{move.from}) != nullptr; };
+  const bool copies = std::ranges::any_of(access.moves, copies_ours) || std::ranges::any_of(access.beyond, copies_ours);
+  const ActiveEngine* const here = place_of(*engines, stream).here;
+  for (const ActiveEngine* active : *engines)
+    active->engine->written_by_graph(stream, {access.number, active == here && !copies, access.kernels});
 }
 
 CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
@@ -212,7 +215,7 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
     const CUresult result = submit(stream, Host::kGoesOn, std::move(access.accesses),
                                    {.follows = true, .may_block = any_waits_for_values() || mapping_may_wait()}, call);
-    if (result == CUDA_SUCCESS) note_tables(access.kernels);
+    if (result == CUDA_SUCCESS) note_tables(stream, access);
     return result;
   });
 }

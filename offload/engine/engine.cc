@@ -217,30 +217,6 @@ void Engine::written_by_kernel(std::span<const MemoryAccess> accesses) {
   state_->show_references();
 }
 
-void Engine::written_by_graph(std::span<const std::vector<MemoryAccess>> kernels) {
-  const std::lock_guard lock(mutex_);
-  State& state = *state_;
-  if (!state.looks_at_tables) return;
-  state.hear();
-  const WaitsInPlace behind_a_launch;
-  const HostPool::TrimsInPlace there_too(state.host);
-  const auto is_small = [&](const MemoryAccess& access) {
-    const Buffer* const buffer = state.heap.find(access.address);
-    return buffer != nullptr && buffer->requested() <= References::kMostTableBytes;
-  };
-  for (const std::vector<MemoryAccess>& given : kernels) {
-    if (std::none_of(given.begin(), given.end(), is_small)) continue;
-    const auto stays = [&](const MemoryAccess& access) {
-      return state.heap.find(access.address) == nullptr ||
-             state.pin(access.address, "a kernel of a graph may have stored its address", true).ok();
-    };
-    // Where not all of it can stay, the tables are read when it matters.
-    if (!std::all_of(given.begin(), given.end(), stays))
-      static_cast<void>(state.references.written_by_kernel(state.references.given(given)));
-  }
-  state.show_references();
-}
-
 Status Engine::pin(DeviceAddress address, const char* reason) {
   std::unique_lock lock(mutex_);
   return ask_without_waiting(lock, [&] { return state_->pin(address, reason); });

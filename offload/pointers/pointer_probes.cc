@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "driver/nvtx_range.h"
@@ -37,6 +38,20 @@ void PointerProbes::arriving(const OperationInfo& info, std::span<const MemoryAc
   if (!is_given_a_table(accesses)) return;
   present_ = &kernel;
   accesses_.assign(accesses.begin(), accesses.end());
+}
+
+const PointerProbes::Kernel* PointerProbes::find(std::uint64_t key) const {
+  const auto found = kernels_.find(key);
+  return found == kernels_.end() ? nullptr : &found->second;
+}
+
+bool PointerProbes::writes_none(const char* name, bool is_led) const {
+  if (name == nullptr) return false;
+  const auto key = reinterpret_cast<std::uintptr_t>(name) * 2;
+  const Kernel* const without = find(key);
+  if (without == nullptr || !without->looked_at || !is_led) return without != nullptr && without->looked_at;
+  const Kernel* const led = find(key + 1);
+  return led != nullptr && led->looked_at;
 }
 
 // Whether any of them is a buffer that may be one: else there is nothing to learn, however often it is launched.
@@ -88,6 +103,18 @@ std::vector<PointerProbes::Range> PointerProbes::ranges_of(const References::Tar
   ranges.reserve(buffers.size());
   for (const Buffer* const buffer : buffers) ranges.push_back({buffer->address().value, buffer->end().value});
   return ranges;
+}
+
+bool PointerProbes::may_look_at(std::span<const MemoryAccess> accesses) const {
+  std::set<const Buffer*> small;
+  Bytes bytes = 0;
+  for (const MemoryAccess& access : accesses) {
+    const Buffer* const buffer = heap_.find(access.address);
+    if (buffer == nullptr || buffer->requested() > References::kMostTableBytes || !small.insert(buffer).second)
+      continue;
+    bytes += buffer->requested();
+  }
+  return !small.empty() && small.size() <= kMostLookedAt && bytes <= kMostLookedAtBytes;
 }
 
 bool PointerProbes::take_room(Bytes bytes, Look* look) {

@@ -73,6 +73,29 @@ TEST(WrittenTables, SmallBuffersThatAreNoneLeadNowhere) {
   EXPECT_EQ(statistic(squeezed, "followed"), 0u);
 }
 
+// Whatever a graph leaves behind is found, also where no probe can tell.
+TEST(TablesOfGraphs, LeadToWhatTheGraphsKernelsWereGiven) {
+  for (const char* const kind : {"written_in_graph", "named_in_graph", "copied_in_graph", "moved_in_graph",
+                                 "reached_in_graph", "reached_beside_a_copy", "cleared_in_graph"}) {
+    SCOPED_TRACE(kind);
+    const ProcessResult squeezed = run_without_net({"tables", kind}, "");
+    expect_same(run_plain({"tables", kind}), squeezed);
+    EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+    EXPECT_EQ(statistic(squeezed, "unfetched_targets"), 0u);
+  }
+}
+
+// Beside such buffers the large ones are not pinned: all of them together are more than the budget.
+TEST(TablesOfGraphs, SmallBuffersThatAreNoneKeepNothingOnTheDevice) {
+  const std::vector<std::string> program = {"tables", "small_ones_in_graphs"};
+  const ProcessResult squeezed = run_without_net(program, "");
+  expect_same(run_plain(program), squeezed);
+  EXPECT_GT(statistic(squeezed, "pointer_probes"), 0u);
+  EXPECT_EQ(statistic(squeezed, "oom_reports"), 0u);
+  EXPECT_EQ(statistic(squeezed, "table_reads"), 0u);
+  EXPECT_EQ(statistic(squeezed, "pointer_writing_kernels"), 0u);
+}
+
 // By then it may point to three of them, so it is read.
 TEST(WrittenTables, ThatMayLeadToMoreThanFitsAreRead) {
   const std::vector<std::string> program = {"tables", "written_too_often"};

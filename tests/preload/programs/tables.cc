@@ -7,34 +7,25 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
-#include "tests/preload/programs/table_kernels.h"
+#include "tests/preload/programs/table_program.h"
 #include "tests/preload/programs/workload.h"
 
-namespace {
-
+using program::kBuffers;
+using program::kBytes;
+using program::Kind;
+using program::kRounds;
 using program::kTableKernels;
 using program::kTargets;
+using program::kWords;
 using program::own_map;
+using program::Program;
 using program::root;
 
-constexpr std::size_t kBytes = std::size_t{2} << 20;
-constexpr std::uint32_t kWords = kBytes / 4;
-constexpr int kBuffers = 14;
-constexpr int kRounds = 4;
-
-struct Program {
-  CUmodule module = nullptr;
-  CUcontext context = nullptr;
-  CUfunction combine = nullptr, follow = nullptr, follow_root = nullptr;
-  CUstream stream = nullptr;
-  CUdeviceptr buffers[kBuffers] = {};
-  CUdeviceptr table = 0, other = 0;
-  std::uint64_t* pinned = nullptr;
-  std::uint32_t salt = 1;
-};
+namespace {
 
 void begin(Program& p) {
   CUdevice device = 0;
@@ -52,6 +43,9 @@ void begin(Program& p) {
   CHECK(cuStreamCreate(&p.stream, CU_STREAM_NON_BLOCKING));
   CHECK(cuMemAllocHost(reinterpret_cast<void**>(&p.pinned), 4096));
   CHECK(cuMemAlloc(&p.table, 4096));
+  // Where a buffer begins, another one may end: an address stands for both.
+  CUdeviceptr between = 0;
+  CHECK(cuMemAlloc(&between, 4096));
   CHECK(cuMemAlloc(&p.other, 4096));
   for (int i = 0; i < kBuffers; ++i) {
     CHECK(cuMemAlloc(&p.buffers[i], kBytes));
@@ -59,6 +53,10 @@ void begin(Program& p) {
   }
   CHECK(cuStreamSynchronize(p.stream));
 }
+
+}  // namespace
+
+namespace program {
 
 void crowd(Program& p) {
   std::uint64_t salt = p.salt++;
@@ -77,13 +75,40 @@ void launch_follow(Program& p, CUdeviceptr table, std::uint32_t count, std::uint
 }
 
 // The rounds of all programs except those with graphs.
-void rounds(Program& p, CUdeviceptr table, std::uint32_t count, std::uint32_t depth = 0) {
+void rounds(Program& p, CUdeviceptr table, std::uint32_t count, std::uint32_t depth) {
   CHECK(cuCtxSynchronize());  // uploads of pageable memory may still be pending in another stream
   for (int round = 0; round < kRounds; ++round) {
     crowd(p);
     launch_follow(p, table, count, depth);
   }
 }
+
+void write_table(Program& p, const char* kernel) {
+  CUfunction function = nullptr;
+  CHECK(cuModuleGetFunction(&function, p.module, kernel));
+  void* list[] = {&p.table, &p.buffers[0], &p.buffers[1], &p.buffers[2]};
+  CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
+}
+
+void move_table(Program& p, const char* kernel) {
+  CUfunction function = nullptr;
+  std::uint32_t count = kTargets;
+  std::uint64_t bytes = 0;
+  CHECK(cuModuleGetFunction(&function, p.module, kernel));
+  void* list[] = {&p.other, &p.table, &count, &bytes};
+  CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
+  CHECK(cuMemsetD8Async(p.table, 0, 4096, p.stream));
+}
+
+}  // namespace program
+
+namespace {
+
+using program::crowd;
+using program::launch_follow;
+using program::move_table;
+using program::rounds;
+using program::write_table;
 
 std::vector<std::uint64_t> targets(const Program& p) { return {p.buffers, p.buffers + kTargets}; }
 
@@ -222,14 +247,6 @@ void moved(Program& p) {
   rounds(p, p.other + 128, kTargets);
 }
 
-// Written by a kernel, from its parameters.
-void write_table(Program& p, const char* kernel) {
-  CUfunction function = nullptr;
-  CHECK(cuModuleGetFunction(&function, p.module, kernel));
-  void* list[] = {&p.table, &p.buffers[0], &p.buffers[1], &p.buffers[2]};
-  CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
-}
-
 void written(Program& p) {
   write_table(p, "set_pointers");
   rounds(p, p.table, kTargets);
@@ -278,17 +295,6 @@ void follow_wide_table(Program& p, const char* kernel, std::uint32_t count) {
 
 void written_wide(Program& p) { follow_wide_table(p, "set_pointers", 12); }
 void written_wide_by_no_name(Program& p) { follow_wide_table(p, "write_table", 12); }
-
-// From a table that a kernel wrote to another one; then the first one is cleared.
-void move_table(Program& p, const char* kernel) {
-  CUfunction function = nullptr;
-  std::uint32_t count = kTargets;
-  std::uint64_t bytes = 0;
-  CHECK(cuModuleGetFunction(&function, p.module, kernel));
-  void* list[] = {&p.other, &p.table, &count, &bytes};
-  CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
-  CHECK(cuMemsetD8Async(p.table, 0, 4096, p.stream));
-}
 
 void displaced(Program& p) {
   write_table(p, "set_pointers");
@@ -356,58 +362,6 @@ void global(Program& p) {
     void* list[] = {&words, &salt};
     CHECK(cuLaunchKernel(p.follow_root, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
   }
-}
-
-// The table is uploaded by the graph that uses it, and its source changes between launches.
-void run_graph(Program& p, CUgraph graph) {
-  CUgraphExec ready = nullptr;
-  CHECK(cuGraphInstantiate(&ready, graph, 0));
-  for (int round = 0; round < kRounds; ++round) {
-    CHECK(cuStreamSynchronize(p.stream));
-    for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[(i + round) % (kTargets + 2)];
-    crowd(p);
-    CHECK(cuGraphLaunch(ready, p.stream));
-  }
-  CHECK(cuStreamSynchronize(p.stream));
-  CHECK(cuGraphExecDestroy(ready));
-  CHECK(cuGraphDestroy(graph));
-}
-
-void captured(Program& p) {
-  CUgraph graph = nullptr;
-  CHECK(cuStreamBeginCapture(p.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
-  launch_follow(p, p.table, kTargets, 0);
-  CHECK(cuStreamEndCapture(p.stream, &graph));
-  run_graph(p, graph);
-}
-
-void write_combined_captured(Program& p) {
-  CUgraph graph = nullptr;
-  p.pinned = write_combined_memory(4096);
-  CHECK(cuStreamBeginCapture(p.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, 4096, p.stream));
-  launch_follow(p, p.table, kTargets, 0);
-  CHECK(cuStreamEndCapture(p.stream, &graph));
-  run_graph(p, graph);
-}
-
-void built(Program& p) {
-  CUgraph graph = nullptr;
-  CUgraphNode upload = nullptr, node = nullptr;
-  CHECK(cuGraphCreate(&graph, 0));
-  CUDA_MEMCPY3D copy = box(p, p.pinned, 1, 1);
-  copy.srcPitch = copy.dstPitch = copy.WidthInBytes = kTargets * 8;
-  CHECK(cuGraphAddMemcpyNode(&upload, graph, nullptr, 0, &copy, p.context));
-  std::uint32_t count = kTargets, words = kWords, depth = 0, salt = 5;
-  void* list[] = {&p.table, &count, &words, &depth, &salt};
-  CUDA_KERNEL_NODE_PARAMS kernel{};
-  kernel.func = p.follow;
-  kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = 1;
-  kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
-  kernel.kernelParams = list;
-  CHECK(cuGraphAddKernelNode(&node, graph, &upload, 1, &kernel));
-  run_graph(p, graph);
 }
 
 // Pinned memory that kernels read directly: what the host writes there can not be seen.
@@ -500,15 +454,10 @@ void maps_captured(Program& p) {
   CHECK(cuGraphDestroy(graph));
 }
 
-struct Kind {
-  const char* name;
-  void (*run)(Program&);
-};
 constexpr Kind kKinds[] = {{"pageable", pageable},
                            {"unified", unified},
                            {"pinned", pinned},
                            {"write_combined", write_combined},
-                           {"write_combined_captured", write_combined_captured},
                            {"rows", rows},
                            {"layers", layers},
                            {"batch", batch},
@@ -526,8 +475,6 @@ constexpr Kind kKinds[] = {{"pageable", pageable},
                            {"small_ones", small_ones},
                            {"interior", interior},
                            {"global", global},
-                           {"captured", captured},
-                           {"built", built},
                            {"maps", maps},
                            {"map_in_global", map_in_global},
                            {"maps_captured", maps_captured},
@@ -549,7 +496,9 @@ void say(Program& p, const char* name) {
 
 int main(int, char** arguments) {
   const std::string wanted = arguments[1] == nullptr ? "" : arguments[1];
-  for (const Kind& kind : kKinds) {
+  std::vector<Kind> kinds(std::begin(kKinds), std::end(kKinds));
+  kinds.insert(kinds.end(), program::graph_kinds().begin(), program::graph_kinds().end());
+  for (const Kind& kind : kinds) {
     if (wanted != kind.name) continue;
     Program p;
     begin(p);

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables that graphs upload, write, or copy.
+#include <cstring>
+#include <iterator>
+
+#include "tests/preload/programs/table_program.h"
+#include "tests/preload/programs/workload.h"
+
+namespace program {
+namespace {
+
+// What `record` submits to the stream.
+template <class Record>
+CUgraphExec capture(Program& p, Record record) {
+  CUgraph graph = nullptr;
+  CUgraphExec ready = nullptr;
+  CHECK(cuStreamBeginCapture(p.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  record();
+  CHECK(cuStreamEndCapture(p.stream, &graph));
+  CHECK(cuGraphInstantiate(&ready, graph, 0));
+  CHECK(cuGraphDestroy(graph));
+  return ready;
+}
+
+void launch_and_destroy(Program& p, CUgraphExec ready) {
+  CHECK(cuGraphLaunch(ready, p.stream));
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(ready));
+}
+
+// The table is uploaded by the graph that uses it, and its source changes between launches.
+void upload_and_run(Program& p, CUgraphExec ready) {
+  for (int round = 0; round < kRounds; ++round) {
+    CHECK(cuStreamSynchronize(p.stream));
+    for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[(i + round) % (kTargets + 2)];
+    crowd(p);
+    CHECK(cuGraphLaunch(ready, p.stream));
+  }
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(ready));
+}
+
+void captured(Program& p) {
+  upload_and_run(p, capture(p, [&] {
+                   CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
+                   launch_follow(p, p.table, kTargets, 0);
+                 }));
+}
+
+// From memory that is slow to read for the host.
+void write_combined_captured(Program& p) {
+  void* at = nullptr;
+  CHECK(cuMemHostAlloc(&at, 4096, CU_MEMHOSTALLOC_WRITECOMBINED));
+  p.pinned = static_cast<std::uint64_t*>(at);
+  upload_and_run(p, capture(p, [&] {
+                   CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, 4096, p.stream));
+                   launch_follow(p, p.table, kTargets, 0);
+                 }));
+}
+
+void built(Program& p) {
+  CUgraph graph = nullptr;
+  CUgraphNode upload = nullptr, node = nullptr;
+  CHECK(cuGraphCreate(&graph, 0));
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = p.pinned;
+  copy.srcHeight = copy.dstHeight = copy.Height = copy.Depth = 1;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = p.table;
+  copy.srcPitch = copy.dstPitch = copy.WidthInBytes = kTargets * 8;
+  CHECK(cuGraphAddMemcpyNode(&upload, graph, nullptr, 0, &copy, p.context));
+  std::uint32_t count = kTargets, words = kWords, depth = 0, salt = 5;
+  void* list[] = {&p.table, &count, &words, &depth, &salt};
+  CUDA_KERNEL_NODE_PARAMS kernel{};
+  kernel.func = p.follow;
+  kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = 1;
+  kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+  kernel.kernelParams = list;
+  CHECK(cuGraphAddKernelNode(&node, graph, &upload, 1, &kernel));
+  CUgraphExec ready = nullptr;
+  CHECK(cuGraphInstantiate(&ready, graph, 0));
+  CHECK(cuGraphDestroy(graph));
+  upload_and_run(p, ready);
+}
+
+// A kernel of the graph stores the addresses that it is given.
+void written_in_graph(Program& p) {
+  launch_and_destroy(p, capture(p, [&] { write_table(p, "write_table"); }));
+  rounds(p, p.table, kTargets);
+}
+
+// The same by a kernel that is known to.
+void named_in_graph(Program& p) {
+  launch_and_destroy(p, capture(p, [&] { write_table(p, "set_pointers"); }));
+  rounds(p, p.table, kTargets);
+}
+
+// The graph copies the table and clears it, with a copy or with a kernel.
+void copied_in_graph(Program& p) {
+  launch_and_destroy(p, capture(p, [&] {
+                       write_table(p, "write_table");
+                       CHECK(cuMemcpyDtoDAsync(p.other, p.table, kTargets * 8, p.stream));
+                       CHECK(cuMemsetD8Async(p.table, 0, 4096, p.stream));
+                     }));
+  rounds(p, p.other, kTargets);
+}
+
+void moved_in_graph(Program& p) {
+  launch_and_destroy(p, capture(p, [&] {
+                       write_table(p, "write_table");
+                       move_table(p, "move_words");
+                     }));
+  rounds(p, p.other, kTargets);
+}
+
+// What the graph copies was there before: a kernel of the graph reaches it, and is given none of it.
+void reached_in_graph(Program& p) {
+  for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
+  CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
+  launch_and_destroy(p, capture(p, [&] { move_table(p, "move_words"); }));
+  rounds(p, p.other, kTargets);
+}
+
+// The same beside a copy within the device, where no probe tells what is left behind.
+void reached_beside_a_copy(Program& p) {
+  for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
+  CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
+  launch_and_destroy(p, capture(p, [&] {
+                       CHECK(cuMemcpyDtoDAsync(p.table + 2048, p.other + 2048, 8, p.stream));
+                       move_table(p, "move_words");
+                     }));
+  rounds(p, p.other, kTargets);
+}
+
+// What this graph leaves behind is no table; what the same kernel writes elsewhere is one.
+void cleared_in_graph(Program& p) {
+  CUgraphExec ready = capture(p, [&] {
+    write_table(p, "write_table");
+    CHECK(cuMemsetD8Async(p.table, 0, 4096, p.stream));
+  });
+  for (int i = 0; i < 3; ++i) CHECK(cuGraphLaunch(ready, p.stream));
+  CHECK(cuStreamSynchronize(p.stream));
+  crowd(p);
+  write_table(p, "write_table");
+  rounds(p, p.table, kTargets);
+  launch_and_destroy(p, capture(p, [&] { write_table(p, "write_table"); }));
+  rounds(p, p.table, kTargets);
+  CHECK(cuGraphExecDestroy(ready));
+}
+
+// A graph for each pair of buffers, with a kernel that is given a small buffer that is no table. Each is used twice, and
+// `crowd` needs all the room in between.
+void small_ones_in_graphs(Program& p) {
+  CUfunction function = nullptr;
+  CUgraphExec graphs[kBuffers] = {};
+  CHECK(cuModuleGetFunction(&function, p.module, "biased"));
+  CHECK(cuMemsetD32Async(p.table, 3, 1024, p.stream));
+  std::uint32_t words = kWords;
+  for (int i = 1; i < kBuffers; ++i) {
+    graphs[i] = capture(p, [&] {
+      std::uint32_t salt = p.salt++;
+      void* list[] = {&p.buffers[i], &p.buffers[i - 1], &p.table, &words, &salt};
+      CHECK(cuLaunchKernel(function, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
+    });
+  }
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 1; i < kBuffers; ++i) CHECK(cuGraphLaunch(graphs[i], p.stream));
+    crowd(p);
+  }
+  CHECK(cuStreamSynchronize(p.stream));
+  for (int i = 1; i < kBuffers; ++i) CHECK(cuGraphExecDestroy(graphs[i]));
+}
+
+constexpr Kind kKinds[] = {{"captured", captured},
+                           {"write_combined_captured", write_combined_captured},
+                           {"built", built},
+                           {"written_in_graph", written_in_graph},
+                           {"named_in_graph", named_in_graph},
+                           {"copied_in_graph", copied_in_graph},
+                           {"moved_in_graph", moved_in_graph},
+                           {"reached_in_graph", reached_in_graph},
+                           {"reached_beside_a_copy", reached_beside_a_copy},
+                           {"cleared_in_graph", cleared_in_graph},
+                           {"small_ones_in_graphs", small_ones_in_graphs}};
+
+}  // namespace
+
+std::span<const Kind> graph_kinds() { return kKinds; }
+
+}  // namespace program
