@@ -23,8 +23,7 @@ struct Summary {
   bool is_known = true;
   std::vector<MemoryAccess> accesses;
   std::vector<Move> moves;
-  std::vector<LaunchedGraph::Kernel> kernels;
-  std::uint64_t number = 0;
+  std::vector<GraphKernel> kernels;
 };
 
 struct Executable {
@@ -50,10 +49,12 @@ auto key_of(const Move& m) {
   return std::make_tuple(m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer);
 }
 
-std::vector<std::uint64_t> key_of(const LaunchedGraph::Kernel& kernel) {
-  std::vector<std::uint64_t> key = {reinterpret_cast<std::uintptr_t>(kernel.name)};
+// Addresses first, which are the same in every run of the program; names lie anywhere.
+std::vector<std::uint64_t> key_of(const GraphKernel& kernel) {
+  std::vector<std::uint64_t> key;
   key.reserve(kernel.accesses.size() + 1);
   for (const MemoryAccess& memory_access : kernel.accesses) key.push_back(memory_access.address.value);
+  key.push_back(reinterpret_cast<std::uintptr_t>(kernel.name));
   return key;
 }
 
@@ -81,9 +82,7 @@ bool is_disabled(const GraphContents& nodes, const NodeContents& contents) {
 
 const Summary& summary_of(Executable& exec) {
   if (exec.is_summed) return exec.summary;
-  static std::atomic<std::uint64_t> numbers{0};
   Summary sum;
-  sum.number = ++numbers;
   sum.is_known = !exec.is_ambiguous;
   for (const auto& [node, contents] : exec.nodes) {
     if (is_disabled(exec.nodes, contents)) continue;
@@ -205,7 +204,6 @@ GraphAccess access_of(CUgraphExec exec) {
   access.moves.assign(sum.moves.begin(), sum.moves.begin() + searched);
   access.beyond.assign(sum.moves.begin() + searched, sum.moves.end());
   access.kernels = sum.kernels;
-  access.number = sum.number;
   if (!std::exchange(found->second.is_new, false)) return access;
   for (std::size_t i = 0; i < access.beyond.size(); ++i) count(Counter::kUntrackedUploads);
   return access;

@@ -34,9 +34,8 @@ GraphNames names_of(CUgraphExec exec);
 struct GraphAccess {
   bool is_known = false;
   AccessList accesses;
-  std::vector<Move> moves, beyond;  // each once: copies that are searched at a launch, and those above the limit
-  std::vector<LaunchedGraph::Kernel> kernels;  // those with more than one address; each once
-  std::uint64_t number = 0;                    // LaunchedGraph::number
+  std::vector<Move> moves, beyond;   // each once: copies that are searched at a launch, and those above the limit
+  std::vector<GraphKernel> kernels;  // those with more than one address; each once
 };
 // What a launch accesses. May throw bad_alloc.
 GraphAccess access_of(CUgraphExec exec);

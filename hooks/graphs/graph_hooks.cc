@@ -3,7 +3,6 @@
 // the node (graph_contents.h, graph_execs.h); a launch accesses what the executable graph names at that time. But the
 // driver may check the memory of copies and sets when it is given such nodes, so the memory is on the device during the
 // call.
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "hooks/pointers/uploads.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/mapping_waits.h"
+#include "hooks/runtime/stream_context.h"
 #include "hooks/submit/driver_room.h"
 #include "hooks/submit/holding.h"
 #include "hooks/submit/macros.h"
@@ -194,14 +194,16 @@ CUresult add_any(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams
   return result;
 }
 
-void note_tables(StreamHandle stream, const GraphAccess& access) {
+// The launch has happened: kernels of the graph may have stored addresses that they were given.
+void note_tables(const std::vector<GraphKernel>& kernels) {
   const HeldEngines engines;
-  if (engines.none() || access.kernels.empty()) return;
-  const auto copies_ours = [&](const Move& move) { return engines->owner(DeviceAddress{move.from}) != nullptr; };
-  const bool copies = std::ranges::any_of(access.moves, copies_ours) || std::ranges::any_of(access.beyond, copies_ours);
-  const ActiveEngine* const here = place_of(*engines, stream).here;
-  for (const ActiveEngine* active : *engines)
-    active->engine->written_by_graph(stream, {access.number, active == here && !copies, access.kernels});
+  if (engines.none() || kernels.empty()) return;
+  const Inside inside;
+  const CaptureTruce truce;
+  for (const ActiveEngine* active : *engines) {
+    const CurrentContext context(*active);
+    active->engine->written_by_graph(kernels);
+  }
 }
 
 CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
@@ -215,7 +217,7 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
     const CUresult result = submit(stream, Host::kGoesOn, std::move(access.accesses),
                                    {.follows = true, .may_block = any_waits_for_values() || mapping_may_wait()}, call);
-    if (result == CUDA_SUCCESS) note_tables(stream, access);
+    if (result == CUDA_SUCCESS) note_tables(access.kernels);
     return result;
   });
 }

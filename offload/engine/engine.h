@@ -75,17 +75,11 @@ class [[nodiscard]] Operation {
   Status status_;
 };
 
-// What the kernels of a graph may have written, after a launch.
-struct LaunchedGraph {
-  struct Kernel {
-    const char* name = nullptr;    // as OperationInfo::name
-    bool stores_pointers = false;  // known to (OperatorClass::kTables)
-    std::vector<MemoryAccess> accesses;
-  };
-  std::uint64_t number = 0;  // another one when anything in the graph changes
-  // No: it copies from this device, perhaps what a kernel wrote there, or it runs on another one.
-  bool may_be_probed = false;
-  std::span<const Kernel> kernels;
+// A kernel of a graph that was launched.
+struct GraphKernel {
+  const char* name = nullptr;    // as OperationInfo::name
+  bool stores_pointers = false;  // known to (OperatorClass::kTables)
+  std::vector<MemoryAccess> accesses;
 };
 
 class Engine {
@@ -144,8 +138,8 @@ class Engine {
   void copied(AddressRange to, AddressRange from, bool exact);
   // A kernel was given these, and may have written them into the small ones among them.
   void written_by_kernel(std::span<const MemoryAccess> accesses);
-  // The same of a graph that the stream was given (graph_kernels.cc).
-  void written_by_graph(StreamHandle stream, const LaunchedGraph& graph);
+  // The same of a graph that was launched (graph_kernels.cc).
+  void written_by_graph(std::span<const GraphKernel> kernels);
 
   // Brings the buffer at `address` to the device and keeps it there until it is freed (`reason` is a literal, for
   // reports).

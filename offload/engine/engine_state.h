@@ -69,7 +69,7 @@ class Engine::State {
   bool allocate_small(Bytes bytes, std::optional<StreamHandle> stream, ThreadCache& cache, DeviceAddress* address);
   bool free_small(DeviceAddress address, std::optional<StreamHandle> stream);
   Status pin(DeviceAddress address, const char* reason, bool for_good = true);
-  void written_by_graph(StreamHandle handle, const LaunchedGraph& graph);
+  void written_by_graph(std::span<const GraphKernel> kernels);
   void unpin(DeviceAddress address);
   void let_go_pin(const Buffer& buffer);
   Status hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold);
@@ -245,11 +245,9 @@ class Engine::State {
   Status read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything);
   Status read_table(AddressRange range, StreamIndex in, std::vector<DeviceAddress>* words);
   bool is_given_small_buffers() const;
-  Buffer* table_at(DeviceAddress address);
-  bool is_known_to_store_none(const LaunchedGraph::Kernel& kernel);
-  bool keep_on_device(std::span<const MemoryAccess> list);
-  void keep_what_was_given(const LaunchedGraph::Kernel& kernel);
-  bool probe(StreamHandle handle, std::uint64_t graph, std::span<const MemoryAccess> all);
+  bool is_given_a_table(const GraphKernel& kernel) const;
+  bool is_known_to_store_none(const GraphKernel& kernel);
+  bool keep_what_was_given(const GraphKernel& kernel);
   bool settle_looks(Wait wait);
   // Of the device's memory, with what is pinned there.
   Bytes operand_bytes() const;

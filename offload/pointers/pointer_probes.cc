@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "driver/nvtx_range.h"
@@ -19,6 +18,9 @@ constexpr std::size_t kMostLookedAt = 32;
 
 constexpr Bytes kWordBytes = sizeof(std::uint64_t);
 
+// Clean ones, before a kernel is believed where no more are made.
+constexpr std::uint64_t kEnoughLooks = 2;
+
 }  // namespace
 
 PointerProbes::~PointerProbes() {
@@ -27,6 +29,7 @@ PointerProbes::~PointerProbes() {
 
 void PointerProbes::arriving(const OperationInfo& info, std::span<const MemoryAccess> accesses, bool is_led) {
   const std::uint64_t name = info.name != nullptr ? reinterpret_cast<std::uintptr_t>(info.name) : info.kind;
+  present_ = nullptr;
   // Two entries for each name: the second is for launches from whose arguments stored pointers can be reached, if the
   // kernel is not known to write pointers without that.
   Kernel& without = kernels_[name * 2];
@@ -40,18 +43,13 @@ void PointerProbes::arriving(const OperationInfo& info, std::span<const MemoryAc
   accesses_.assign(accesses.begin(), accesses.end());
 }
 
-const PointerProbes::Kernel* PointerProbes::find(std::uint64_t key) const {
-  const auto found = kernels_.find(key);
-  return found == kernels_.end() ? nullptr : &found->second;
-}
-
 bool PointerProbes::writes_none(const char* name, bool is_led) const {
-  if (name == nullptr) return false;
+  const auto is_clean = [this](std::uint64_t key) {
+    const auto found = kernels_.find(key);
+    return found != kernels_.end() && found->second.clean_looks >= kEnoughLooks;
+  };
   const auto key = reinterpret_cast<std::uintptr_t>(name) * 2;
-  const Kernel* const without = find(key);
-  if (without == nullptr || !without->looked_at || !is_led) return without != nullptr && without->looked_at;
-  const Kernel* const led = find(key + 1);
-  return led != nullptr && led->looked_at;
+  return name != nullptr && is_clean(key) && (!is_led || is_clean(key + 1));
 }
 
 // Whether any of them is a buffer that may be one: else there is nothing to learn, however often it is launched.
@@ -103,18 +101,6 @@ std::vector<PointerProbes::Range> PointerProbes::ranges_of(const References::Tar
   ranges.reserve(buffers.size());
   for (const Buffer* const buffer : buffers) ranges.push_back({buffer->address().value, buffer->end().value});
   return ranges;
-}
-
-bool PointerProbes::may_look_at(std::span<const MemoryAccess> accesses) const {
-  std::set<const Buffer*> small;
-  Bytes bytes = 0;
-  for (const MemoryAccess& access : accesses) {
-    const Buffer* const buffer = heap_.find(access.address);
-    if (buffer == nullptr || buffer->requested() > References::kMostTableBytes || !small.insert(buffer).second)
-      continue;
-    bytes += buffer->requested();
-  }
-  return !small.empty() && small.size() <= kMostLookedAt && bytes <= kMostLookedAtBytes;
 }
 
 bool PointerProbes::take_room(Bytes bytes, Look* look) {
@@ -205,6 +191,7 @@ void PointerProbes::judge(const Look& look) {
   // A kernel that has written pointers once may have written the same ones again.
   if (!found.any_new && !(kernel.suspect && found.any)) {
     kernel.looked_at = true;
+    ++kernel.clean_looks;
     kernel.suspect = false;
     kernel.next_look = 2 * kernel.launches;
     if (kernel.number != 0) references_.retract(kernel.number);
@@ -213,6 +200,7 @@ void PointerProbes::judge(const Look& look) {
   references_.found(found.standing);
   if (kernel.number != 0) references_.confirm(kernel.number);
   kernel.looked_at = false;
+  kernel.clean_looks = 0;
   kernel.is_writer = kernel.suspect;
   writers_ += kernel.is_writer ? 1 : 0;
   kernel.suspect = true;

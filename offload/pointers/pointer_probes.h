@@ -18,9 +18,6 @@
 // ways that the program does not expect. So a probe may read data that is only partly written; then it finds less, or
 // nothing.
 //
-// Of a graph only what its kernels leave behind is seen (Engine::written_by_graph): a probe follows the graph, counts for
-// this graph alone, and takes all its kernels as one.
-//
 // No probe is made in these cases, and what the kernel may have written then remains assumed:
 //   - any stream is capturing a graph (the kernel is probed later);
 //   - a kernel is given too many small buffers, or too large ones, for them to be pointer tables;
@@ -57,10 +54,8 @@ class PointerProbes {
   // A kernel with these accesses, including small buffers, is about to be submitted; `is_led`: stored pointers can be
   // reached from its arguments.
   void arriving(const OperationInfo& info, std::span<const MemoryAccess> accesses, bool is_led);
-  // Whether the last probes of this kernel's own launches found that it writes no pointers.
+  // Whether the probes of this kernel's own launches, at least two, found that it writes no pointers.
   bool writes_none(const char* name, bool is_led) const;
-  // Whether they name small buffers, and few enough for a probe.
-  bool may_look_at(std::span<const MemoryAccess> accesses) const;
   // The kernel will not be submitted after all.
   void abandoned() { present_ = nullptr; }
   bool has_arrived() const { return present_ != nullptr; }
@@ -80,6 +75,7 @@ class PointerProbes {
   struct Kernel {
     std::uint64_t number = 0;
     std::uint64_t launches = 0, next_look = 1;
+    std::uint64_t clean_looks = 0;  // in a row
     bool under_way = false;
     bool looked_at = false;  // the last probe found that it had written no pointers
     bool suspect = false;    // the last probe found that it had
@@ -109,7 +105,6 @@ class PointerProbes {
 
   bool is_given_a_table(std::span<const MemoryAccess> accesses) const;
   std::vector<Part> small_ones(const References::Given& given, const Kernel& kernel) const;
-  const Kernel* find(std::uint64_t key) const;
   std::vector<Range> ranges_of(const References::Targets& buffers) const;
   // Reserves pinned host memory for this many bytes; false: there is none at present.
   bool take_room(Bytes bytes, Look* look);

@@ -114,6 +114,12 @@ void moved_in_graph(Program& p) {
   rounds(p, p.other, kTargets);
 }
 
+// The kernel that moves the table was launched before, with numbers, and has stored no pointers.
+void moved_by_a_known_one(Program& p) {
+  for (int i = 0; i < 3; ++i) move_table(p, "move_words");
+  moved_in_graph(p);
+}
+
 // What the graph copies was there before: a kernel of the graph reaches it, and is given none of it.
 void reached_in_graph(Program& p) {
   for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
@@ -133,7 +139,7 @@ void reached_beside_a_copy(Program& p) {
   rounds(p, p.other, kTargets);
 }
 
-// What this graph leaves behind is no table; what the same kernel writes elsewhere is one.
+// The graph clears the table that its kernel wrote; then the same kernel writes one that stays.
 void cleared_in_graph(Program& p) {
   CUgraphExec ready = capture(p, [&] {
     write_table(p, "write_table");
@@ -149,21 +155,24 @@ void cleared_in_graph(Program& p) {
   CHECK(cuGraphExecDestroy(ready));
 }
 
-// A graph for each pair of buffers, with a kernel that is given a small buffer that is no table. Each is used twice, and
-// `crowd` needs all the room in between.
+// A graph for each pair of buffers, with a kernel that is given a small buffer that is no table, and was launched before.
+// Each is used twice, and `crowd` needs all the room in between.
 void small_ones_in_graphs(Program& p) {
   CUfunction function = nullptr;
   CUgraphExec graphs[kBuffers] = {};
   CHECK(cuModuleGetFunction(&function, p.module, "biased"));
   CHECK(cuMemsetD32Async(p.table, 3, 1024, p.stream));
   std::uint32_t words = kWords;
+  const auto launch = [&](int i) {
+    std::uint32_t salt = p.salt++;
+    void* list[] = {&p.buffers[i], &p.buffers[i - 1], &p.table, &words, &salt};
+    CHECK(cuLaunchKernel(function, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
+  };
   for (int i = 1; i < kBuffers; ++i) {
-    graphs[i] = capture(p, [&] {
-      std::uint32_t salt = p.salt++;
-      void* list[] = {&p.buffers[i], &p.buffers[i - 1], &p.table, &words, &salt};
-      CHECK(cuLaunchKernel(function, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
-    });
+    launch(i);
+    CHECK(cuStreamSynchronize(p.stream));
   }
+  for (int i = 1; i < kBuffers; ++i) graphs[i] = capture(p, [&] { launch(i); });
   for (int round = 0; round < 2; ++round) {
     for (int i = 1; i < kBuffers; ++i) CHECK(cuGraphLaunch(graphs[i], p.stream));
     crowd(p);
@@ -179,6 +188,7 @@ constexpr Kind kKinds[] = {{"captured", captured},
                            {"named_in_graph", named_in_graph},
                            {"copied_in_graph", copied_in_graph},
                            {"moved_in_graph", moved_in_graph},
+                           {"moved_by_a_known_one", moved_by_a_known_one},
                            {"reached_in_graph", reached_in_graph},
                            {"reached_beside_a_copy", reached_beside_a_copy},
                            {"cleared_in_graph", cleared_in_graph},
