@@ -14,6 +14,9 @@ namespace {
 
 constexpr const char* kMayBeStored = "a kernel of a graph may have stored its address";
 
+// Of the budget: what operations need at once has to have room, too.
+constexpr Bytes kPartKept = 4;
+
 // Tables of tables that kernels of one graph copy from each other.
 constexpr int kMostPasses = 16;
 
@@ -26,15 +29,12 @@ bool Engine::State::is_given_a_table(const GraphKernel& kernel) const {
   });
 }
 
+// A kernel that copies words stores pointers only where it is given some, and then no verdict is relied on.
 bool Engine::State::is_known_to_store_none(const GraphKernel& kernel) {
-  if (kernel.stores_pointers || !looks.writes_none(kernel.name, false)) return false;
-  if (references.empty()) return true;
-  if (!references.any_outside()) {
-    reachable.clear();
-    references.follow(kernel.accesses, &reachable);
-    if (reachable.empty()) return true;
-  }
-  return looks.writes_none(kernel.name, true);
+  if (kernel.stores_pointers || references.any_outside() || !looks.writes_none(kernel.name)) return false;
+  reachable.clear();
+  if (!references.empty()) references.follow(kernel.accesses, &reachable);
+  return reachable.empty();
 }
 
 // What was given, and what could be reached from there.
@@ -44,7 +44,11 @@ bool Engine::State::keep_what_was_given(const GraphKernel& kernel) {
   std::vector<DeviceAddress> all = reachable;
   for (const MemoryAccess& access : kernel.accesses) all.push_back(access.address);
   return std::ranges::all_of(all, [this](DeviceAddress address) {
-    return heap.find(address) == nullptr || pin(address, kMayBeStored, true).ok();
+    const Buffer* const buffer = heap.find(address);
+    if (buffer == nullptr) return true;
+    const Bytes more = residency.pins_of(buffer->block()) > 0 ? 0 : buffer->block().bytes();
+    const bool has_room = more == 0 || (pinned_block_bytes + more) * kPartKept <= budget_bytes - external_bytes;
+    return has_room && pin(address, kMayBeStored, true).ok();
   });
 }
 
@@ -59,8 +63,7 @@ void Engine::State::written_by_graph(std::span<const GraphKernel> kernels) {
   if (all_stay) return;
   // What can not stay is found by reading the tables when it matters. Kernels that store no pointers of their own may
   // have copied those, in any order.
-  std::ranges::copy_if(others, std::back_inserter(in_doubt),
-                       [this](const GraphKernel* kernel) { return !looks.writes_none(kernel->name, true); });
+  in_doubt.insert(in_doubt.end(), others.begin(), others.end());
   std::uint64_t before = 0;
   for (int pass = 0; pass < kMostPasses && (pass == 0 || references.runs() != before); ++pass) {
     before = references.runs();

@@ -43,13 +43,9 @@ void PointerProbes::arriving(const OperationInfo& info, std::span<const MemoryAc
   accesses_.assign(accesses.begin(), accesses.end());
 }
 
-bool PointerProbes::writes_none(const char* name, bool is_led) const {
-  const auto is_clean = [this](std::uint64_t key) {
-    const auto found = kernels_.find(key);
-    return found != kernels_.end() && found->second.clean_looks >= kEnoughLooks;
-  };
-  const auto key = reinterpret_cast<std::uintptr_t>(name) * 2;
-  return name != nullptr && is_clean(key) && (!is_led || is_clean(key + 1));
+bool PointerProbes::writes_none(const char* name) const {
+  const auto found = kernels_.find(reinterpret_cast<std::uintptr_t>(name) * 2);
+  return name != nullptr && found != kernels_.end() && found->second.clean_looks >= kEnoughLooks;
 }
 
 // Whether any of them is a buffer that may be one: else there is nothing to learn, however often it is launched.

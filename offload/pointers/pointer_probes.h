@@ -54,8 +54,9 @@ class PointerProbes {
   // A kernel with these accesses, including small buffers, is about to be submitted; `is_led`: stored pointers can be
   // reached from its arguments.
   void arriving(const OperationInfo& info, std::span<const MemoryAccess> accesses, bool is_led);
-  // Whether the probes of this kernel's own launches, at least two, found that it writes no pointers.
-  bool writes_none(const char* name, bool is_led) const;
+  // Whether the probes of this kernel's own launches, at least two, found that it writes no pointers, where it is given
+  // none.
+  bool writes_none(const char* name) const;
   // The kernel will not be submitted after all.
   void abandoned() { present_ = nullptr; }
   bool has_arrived() const { return present_ != nullptr; }

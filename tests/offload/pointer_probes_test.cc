@@ -129,18 +129,16 @@ TEST_F(PointerProbesTest, UntilTheFirstLookIsOverAnythingMayHaveBeenWrittenAndTh
 TEST_F(PointerProbesTest, SayOfWhichKernelsTheyFoundTwiceThatTheyWriteNone) {
   static const char* const bias = "bias";
   for (int i = 0; i < 2; ++i) {
-    EXPECT_FALSE(looks->writes_none(bias, false));
+    EXPECT_FALSE(looks->writes_none(bias));
     launch(bias, {table, target});
     settle();
   }
-  EXPECT_TRUE(looks->writes_none(bias, false));
-  EXPECT_FALSE(looks->writes_none(nullptr, false));
-  // What it does with pointers that it finds is another question.
-  EXPECT_FALSE(looks->writes_none(bias, true));
+  EXPECT_TRUE(looks->writes_none(bias));
+  EXPECT_FALSE(looks->writes_none(nullptr));
   write(table, 8, target);
   for (int i = 0; i < 2; ++i) launch(bias, {table, target});
   settle();
-  EXPECT_FALSE(looks->writes_none(bias, false));
+  EXPECT_FALSE(looks->writes_none(bias));
 }
 
 // Whoever asks next must not take it for his own.

@@ -77,7 +77,7 @@ TEST(WrittenTables, SmallBuffersThatAreNoneLeadNowhere) {
 TEST(TablesOfGraphs, LeadToWhatTheGraphsKernelsWereGiven) {
   for (const char* const kind :
        {"written_in_graph", "named_in_graph", "copied_in_graph", "moved_in_graph", "moved_by_a_known_one",
-        "reached_in_graph", "reached_beside_a_copy", "cleared_in_graph"}) {
+        "reached_in_graph", "reached_beside_a_copy", "uploaded_over_a_long_one", "cleared_in_graph"}) {
     SCOPED_TRACE(kind);
     const ProcessResult squeezed = run_without_net({"tables", kind}, "");
     expect_same(run_plain({"tables", kind}), squeezed);

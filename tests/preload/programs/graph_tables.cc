@@ -139,6 +139,22 @@ void reached_beside_a_copy(Program& p) {
   rounds(p, p.other, kTargets);
 }
 
+// The table may lead to more than fits, so that it is read at the launch of the graph, which then uploads another one.
+void uploaded_over_a_long_one(Program& p) {
+  CUfunction function = nullptr;
+  CHECK(cuModuleGetFunction(&function, p.module, "set_pointers"));
+  for (int i = kTargets; i < 3 * kTargets; i += kTargets) {
+    void* list[] = {&p.table, &p.buffers[i], &p.buffers[i + 1], &p.buffers[i + 2]};
+    CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
+  }
+  for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i + 3 * kTargets];
+  launch_and_destroy(p, capture(p, [&] {
+                       write_table(p, "set_pointers");
+                       CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
+                     }));
+  rounds(p, p.table, kTargets);
+}
+
 // The graph clears the table that its kernel wrote; then the same kernel writes one that stays.
 void cleared_in_graph(Program& p) {
   CUgraphExec ready = capture(p, [&] {
@@ -191,6 +207,7 @@ constexpr Kind kKinds[] = {{"captured", captured},
                            {"moved_by_a_known_one", moved_by_a_known_one},
                            {"reached_in_graph", reached_in_graph},
                            {"reached_beside_a_copy", reached_beside_a_copy},
+                           {"uploaded_over_a_long_one", uploaded_over_a_long_one},
                            {"cleared_in_graph", cleared_in_graph},
                            {"small_ones_in_graphs", small_ones_in_graphs}};
 
