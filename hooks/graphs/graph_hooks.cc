@@ -3,8 +3,6 @@
 // the node (graph_contents.h, graph_execs.h); a launch accesses what the executable graph names at that time. But the
 // driver may check the memory of copies and sets when it is given such nodes, so the memory is on the device during the
 // call.
-#include <algorithm>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -196,26 +194,15 @@ CUresult add_any(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams
   return result;
 }
 
-// Kernels and copies of one graph may take pointers from each other, in an order that is not known here.
-constexpr int kRoundsBetweenCopies = 3;
-
-// The launch has happened: kernels of the graph may have stored addresses that they were given, and its copies within the
-// device may have copied those.
+// The launch has happened: kernels of the graph may have stored addresses that they were given.
 void note_tables(const GraphAccess& access) {
   const HeldEngines engines;
   if (engines.none() || access.kernels.empty()) return;
-  std::vector<Move> within;
-  std::ranges::copy_if(access.moves, std::back_inserter(within), [&](const Move& move) {
-    return engines->owner(DeviceAddress{move.from}) != nullptr && engines->owner(DeviceAddress{move.to}) != nullptr;
-  });
   const Inside inside;
   const CaptureTruce truce;
-  for (int round = 0; round < (within.empty() ? 1 : kRoundsBetweenCopies); ++round) {
-    for (const ActiveEngine* active : *engines) {
-      const CurrentContext context(*active);
-      active->engine->written_by_graph(access.kernels);
-    }
-    if (!within.empty()) search_moves(*engines, within);
+  for (const ActiveEngine* active : *engines) {
+    const CurrentContext context(*active);
+    active->engine->written_by_graph(access.kernels);
   }
 }
 

@@ -73,11 +73,10 @@ TEST(WrittenTables, SmallBuffersThatAreNoneLeadNowhere) {
   EXPECT_EQ(statistic(squeezed, "followed"), 0u);
 }
 
-// Whatever a graph leaves behind, and wherever its kernels had it from.
+// Whatever the kernels of a graph were given and leave behind.
 TEST(TablesOfGraphs, LeadToWhatTheGraphsKernelsWereGiven) {
-  for (const char* const kind :
-       {"written_in_graph", "named_in_graph", "copied_in_graph", "moved_in_graph", "moved_by_a_known_one",
-        "reached_in_graph", "reached_beside_a_copy", "uploaded_over_a_long_one", "cleared_in_graph"}) {
+  for (const char* const kind : {"written_in_graph", "named_in_graph", "copied_in_graph", "moved_in_graph",
+                                 "moved_by_a_known_one", "uploaded_over_a_long_one", "cleared_in_graph"}) {
     SCOPED_TRACE(kind);
     const ProcessResult squeezed = run_without_net({"tables", kind}, "");
     expect_same(run_plain({"tables", kind}), squeezed);

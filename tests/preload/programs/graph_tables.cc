@@ -120,25 +120,6 @@ void moved_by_a_known_one(Program& p) {
   moved_in_graph(p);
 }
 
-// What the graph copies was there before: a kernel of the graph reaches it, and is given none of it.
-void reached_in_graph(Program& p) {
-  for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
-  CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
-  launch_and_destroy(p, capture(p, [&] { move_table(p, "move_words"); }));
-  rounds(p, p.other, kTargets);
-}
-
-// The same beside a copy within the device, where no probe tells what is left behind.
-void reached_beside_a_copy(Program& p) {
-  for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
-  CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
-  launch_and_destroy(p, capture(p, [&] {
-                       CHECK(cuMemcpyDtoDAsync(p.table + 2048, p.other + 2048, 8, p.stream));
-                       move_table(p, "move_words");
-                     }));
-  rounds(p, p.other, kTargets);
-}
-
 // The table may lead to more than fits, so that it is read at the launch of the graph, which then uploads another one.
 void uploaded_over_a_long_one(Program& p) {
   CUfunction function = nullptr;
@@ -205,8 +186,6 @@ constexpr Kind kKinds[] = {{"captured", captured},
                            {"copied_in_graph", copied_in_graph},
                            {"moved_in_graph", moved_in_graph},
                            {"moved_by_a_known_one", moved_by_a_known_one},
-                           {"reached_in_graph", reached_in_graph},
-                           {"reached_beside_a_copy", reached_beside_a_copy},
                            {"uploaded_over_a_long_one", uploaded_over_a_long_one},
                            {"cleared_in_graph", cleared_in_graph},
                            {"small_ones_in_graphs", small_ones_in_graphs}};
