@@ -165,9 +165,11 @@ NodeContents contents_of_kernel(const EngineSet* engines, CUfunction function, v
   contents.is_kernel = true;
   if (engines == nullptr) return contents;
   AccessList accesses;
-  const Layouts::Facts& facts = layouts().facts(function);
-  contents.name = facts.name;
-  contents.stores_pointers = facts.operator_class == OperatorClass::kTables;
+  if (parameters != nullptr || extra != nullptr) {
+    const Layouts::Facts& facts = layouts().facts(function);
+    contents.name = facts.name;
+    contents.stores_pointers = facts.operator_class == OperatorClass::kTables;
+  }
   contents.is_known = add_arguments(*engines, function, {parameters, extra}, &accesses);
   keep_ours(engines, &accesses);
   contents.take(accesses);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointers that the kernels of a graph store. A probe behind the graph would see what is left of them, not what each kernel
-// stored, so none is made. Kernels whose own launches were probed, in the steps before the graph was captured, are known.
-// What any other is given stays on the device until it is freed: else tables would have to be read before
-// every later operation that is given one of the small buffers.
+// Pointers that the kernels of a graph store. A probe behind the graph would see what is left of them, not what each
+// kernel stored, so none is made. Kernels whose own launches were probed, in the steps before the graph was captured, are
+// known. What any other is given stays on the device until it is freed: else tables would have to be read before every
+// later operation that is given one of the small buffers.
 #include <algorithm>
 #include <vector>
 

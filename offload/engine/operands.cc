@@ -187,7 +187,7 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, std::vector
     words->push_back({word});
     standing.push_back({range.at + at, word});
   }
-  // What a graph is about to upload there is known already (search_moves), and has not been read.
+  // What a graph is about to upload is told before its launch (Engine::hold), and is not there yet.
   if (!info.is_kernel() || !clock.passed(block->uses)) return {};
   references.now_hold(range, standing);
   show_references();

@@ -18,7 +18,7 @@ constexpr std::size_t kMostLookedAt = 32;
 
 constexpr Bytes kWordBytes = sizeof(std::uint64_t);
 
-// Clean ones, before a kernel is believed where no more are made.
+// So many probes in a row have to find nothing before a kernel is trusted in graphs, where it is not probed.
 constexpr std::uint64_t kEnoughLooks = 2;
 
 }  // namespace
