@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +47,10 @@ class Machine:
         self.command = str(build / "bin" / "thermocline")
         self.simulator = build / "lib" / "thermocline" / "simulator"
         self.work = Path(tempfile.mkdtemp(prefix="thermocline-gpu-"))
+        # Where every command is logged, if anywhere.
+        self.log: Path | None = None
+        # Programs at the same time, where they do not measure: each begins with a context, which takes a GPU's driver a while.
+        self.jobs = max(1, min(6, (os.cpu_count() or 1) // 2))
 
     def limit(self, seconds: float) -> float:
         return max(1.0, min(seconds, self.end - time.monotonic()))
@@ -65,13 +71,24 @@ class Machine:
 
     def run(self, command: list[str], seconds: float, **more: str) -> subprocess.CompletedProcess[str]:
         environment = self.environment() | more
+        begin = time.monotonic()
         try:
-            return subprocess.run(
+            done = subprocess.run(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 text=True, errors="replace", timeout=self.limit(seconds), cwd=self.work,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
+            self.keep(command, time.monotonic() - begin, "took too long", error.stdout or b"", error.stderr or b"")
             raise Failed(f"{' '.join(command[:3])} ... took more than {error.timeout:.0f} s") from error
+        self.keep(command, time.monotonic() - begin, f"status {done.returncode}", done.stdout, done.stderr)
+        return done
+
+    def keep(self, command: list[str], seconds: float, how: str, *texts: str | bytes) -> None:
+        if self.log is None:
+            return
+        ends = [(t.decode(errors="replace") if isinstance(t, bytes) else t)[-6000:].rstrip() for t in texts]
+        with open(self.log, "a") as file:
+            file.write(f"=== {' '.join(command)}\n=== {how}, {seconds:.2f} s\n" + "".join(f"{text}\n---\n" for text in ends))
 
     def under_library(self, flags: list[str], command: list[str]) -> list[str]:
         where = ["--simulate", self.simulate] if self.simulate else []
@@ -124,24 +141,45 @@ def assumptions(machine: Machine) -> dict:
     return {"right": not wrong and all("error" not in d for d in devices), "fails": wrong, "asked": answers, "devices": devices}
 
 
-def conformance(machine: Machine) -> dict:
-    """The rules that the simulated device is held to, asked of the driver alone."""
-    out = machine.work / "conformance.json"
+def ask_rules(machine: Machine, name: str, rules: Iterable[str]) -> tuple[dict, bool]:
+    """The answers to these rules, and whether all were asked."""
+    out = machine.work / f"conformance-{name}.json"
     program = machine.build / "tests" / "conformance" / "conformance"
+    done = machine.run([str(program), "--json", str(out), *(word for rule in rules for word in ("--rule", rule))], 200)
+    if not out.exists():
+        raise Failed(last_line(done.stderr) or f"status {done.returncode}")
+    return json.loads(out.read_text()), done.returncode in (0, 1)
+
+
+def conformance(machine: Machine) -> dict:
+    """The rules that the simulated device is held to, asked of the driver alone.
+
+    Several at a time; a rule that disagrees is asked again by itself, for others may have changed the free memory that it measured."""
     register = register_of(machine)
     # Rules of assumptions that the driver violates on purpose may disagree; others may not.
     excused = {rule for row in switched_off(machine, register) for rule in row["rules"]}
     named = sorted({rule for row in register for rule in row["rules"]}) if machine.short and machine.driver else []
-    done = machine.run([str(program), "--json", str(out), *(word for rule in named for word in ("--rule", rule))], 90)
-    if not out.exists():
-        raise Failed(last_line(done.stderr) or f"status {done.returncode}")
-    answers = json.loads(out.read_text())
-    counts: dict[str, int] = {}
+    if not named:
+        listed = machine.run([str(machine.build / "tests" / "conformance" / "conformance"), "--list"], 20)
+        named = [line.split()[0] for line in listed.stdout.splitlines() if line]
+    parts = [named[i :: machine.jobs] for i in range(machine.jobs)]
+    with ThreadPoolExecutor(machine.jobs) as pool:
+        asked = list(pool.map(lambda i: ask_rules(machine, str(i), parts[i]), range(machine.jobs)))
+    answers, whole = asked[0][0], all(complete for _, complete in asked)
+    found = {rule["name"]: rule for part, _ in asked for rule in part["rules"]}
+    again = [name for name in named if found[name]["outcome"] == "disagrees"] if machine.jobs > 1 else []
+    if again:
+        found |= {rule["name"]: rule for rule in ask_rules(machine, "again", again)[0]["rules"]}
+    answers["rules"] = [found[name] for name in named if name in found]
+    counts = {outcome: 0 for outcome in answers["summary"]}
     for rule in answers["rules"]:
-        counts[rule["outcome"]] = counts.get(rule["outcome"], 0) + 1
+        counts[rule["outcome"]] += 1
+    answers["summary"] = counts
     wrong = [rule["name"] for rule in answers["rules"] if rule["outcome"] == "disagrees" and rule["name"] not in excused]
-    whole = done.returncode in (0, 1)
-    return {"right": not wrong and whole, "rules": counts, "disagree": wrong, "answers": answers}
+    return {
+        "right": not wrong and whole, "rules": {k: v for k, v in counts.items() if v}, "disagree": wrong, "asked_again": again,
+        "answers": answers,
+    }  # fmt: skip
 
 
 def programs(machine: Machine) -> dict:
@@ -165,16 +203,22 @@ def programs(machine: Machine) -> dict:
     if machine.short:
         found = found[::14]
     wrong, refused, unsupported = [], [], []
-    for program in found:
+
+    def compare(program: Path) -> None:
         name = f"{program.parent.name}/{program.name}"
         plain = machine.run([str(program)], 20)
         if machine.driver and plain.returncode != 0:
             unsupported.append(name)
-            continue
+            return
         budget = larger.get(name, "20MiB")
         under = machine.run(machine.under_library(["--budget", budget], [str(program)]), 20)
         if (plain.returncode, plain.stdout) != (under.returncode, under.stdout):
-            (refused if machine.driver and is_refusal(under) else wrong).append({"program": name, "says": last_line(under.stderr)})
+            says = last_line(under.stderr) or last_line(plain.stderr)
+            row = {"program": name, "status": [plain.returncode, under.returncode], "says": says}
+            (refused if machine.driver and is_refusal(under) else wrong).append(row)
+
+    with ThreadPoolExecutor(machine.jobs) as pool:
+        list(pool.map(compare, found))
     return {"right": not wrong, "programs": len(found), "different": wrong, "refused": refused, "unsupported": unsupported}
 
 
@@ -302,6 +346,41 @@ def pytorch(machine: Machine) -> dict:
     return {"right": bool(judged) and not wrong, "plain": plain, "runs": runs}
 
 
+def frameworks(machine: Machine) -> dict:
+    """Small programs of other libraries (bench/gpu/frameworks.py): the same output without the library, with it, and with half of the
+    memory that they use."""
+    if machine.simulate:
+        raise Skipped("kernels of libraries compute nothing on a simulated device")
+    program = ROOT / "bench" / "gpu" / "frameworks.py"
+    listed = machine.run([sys.executable, "-B", str(program), "--list"], 20)
+    runs = []
+
+    def compare(name: str) -> None:
+        command = [sys.executable, "-B", str(program), name]
+        row: dict = {"program": name}
+        runs.append(row)
+        try:
+            plain = machine.run(command, 90)
+            if plain.returncode == 3:
+                row |= {"outcome": "not available", "reason": last_line(plain.stdout)}
+                return
+            whole = machine.run(machine.under_library(["--stats=line"], command), 90)
+            row["same_output"] = plain.returncode == 0 and (plain.returncode, plain.stdout) == (whole.returncode, whole.stdout)
+            row["reason"] = last_line(plain.stderr) if plain.returncode else last_line(whole.stderr) if whole.returncode else ""
+            peak = row["peak_live_bytes"] = statistic(whole.stderr, "peak_live_bytes")
+            half = machine.run(machine.under_library(["--stats=line", "--budget", str(peak // 2)], command), 90)
+            row["same_output_in_half"] = (plain.returncode, plain.stdout) == (half.returncode, half.stdout)
+            row["reason"] = row["reason"] or (last_line(half.stderr) if half.returncode else "")
+            row["evicted_bytes"] = statistic(half.stderr, "evicted_bytes")
+        except Failed as error:
+            row |= {"same_output": False, "reason": str(error)}
+
+    with ThreadPoolExecutor(min(4, machine.jobs)) as pool:
+        list(pool.map(compare, listed.stdout.split()))
+    judged = [row for row in runs if row.get("outcome") != "not available"]
+    return {"right": bool(judged) and all(r["same_output"] and r.get("same_output_in_half") for r in judged), "libraries": runs}
+
+
 def sanitizer(machine: Machine) -> dict:
     """compute-sanitizer over small programs under the library."""
     tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
@@ -316,7 +395,7 @@ def sanitizer(machine: Machine) -> dict:
     return {"right": all(f["status"] == 0 for f in found), "runs": found}
 
 
-SECTIONS = {f.__name__: f for f in (assumptions, conformance, programs, digits, probe, pytorch, sanitizer)}
+SECTIONS = {f.__name__: f for f in (assumptions, conformance, programs, digits, frameworks, probe, pytorch, sanitizer)}
 
 
 def seen_of(row: dict, sections: dict) -> tuple[str, str]:
@@ -393,6 +472,10 @@ def markdown(report: dict) -> str:
             note = ", ".join(f"{count} {outcome}" for outcome, count in section["rules"].items())
         elif "programs" in section:
             note = f"{section['programs']} programs, {len(section['different'])} differ"
+        elif "libraries" in section:
+            found = [row for row in section["libraries"] if "same_output" in row]
+            differ = [row["program"] for row in found if not row["same_output"] or not row.get("same_output_in_half")]
+            note = f"{len(found)} programs" + (": " + ", ".join(differ) + " differ" if differ else "")
         elif "peak_live_bytes" in section:
             note = f"a third of {section['peak_live_bytes'] / MIB:.1f} MiB, {section['evicted_bytes'] / MIB:.1f} MiB moved out"
         lines.append(f"| {name} | {section['outcome']} | {section['seconds']:.1f} | {note} |")
@@ -425,7 +508,7 @@ def markdown(report: dict) -> str:
 
 
 # Limit of each section in seconds; then it is killed.
-LIMITS = {"assumptions": 30, "conformance": 100, "programs": 240, "digits": 200, "probe": 250, "pytorch": 460, "sanitizer": 130}
+LIMITS = {"assumptions": 30, "conformance": 200, "programs": 240, "digits": 200, "frameworks": 300, "probe": 250, "pytorch": 460, "sanitizer": 130}
 
 
 def run_apart(name: str, machine: Machine, words: list[str]) -> dict:
@@ -433,7 +516,7 @@ def run_apart(name: str, machine: Machine, words: list[str]) -> dict:
     begin = time.monotonic()
     into = machine.work / f"section-{name}.json"
     limit = min(LIMITS[name], machine.end - begin)
-    command = [sys.executable, "-B", __file__, *words, "--section", name, "--into", str(into), "--seconds", str(limit)]
+    command = [sys.executable, "-B", __file__, *words, "--seconds", str(limit), "--section", name, "--into", str(into)]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         child.wait(limit + 5)
@@ -489,8 +572,10 @@ def parsed(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--driver", default="", metavar="SWITCHES", help="with --simulate: switches of its driver (docs/faults.md)")
     parser.add_argument("--short", action="store_true", help="less of each section, as the tests want it")
     parser.add_argument("--only", action="append", choices=list(SECTIONS), help="this section (may be given again)")
+    parser.add_argument("--seconds", help=f"the limit of the whole run (default: {TOTAL})")
+    parser.add_argument("--log", type=Path, help="each command that was run, with the end of its output, goes to this file")
     parser.add_argument("--output", type=Path, default=ROOT / "bench" / "results", help="the folder for the results")
-    for name in ("--section", "--into", "--seconds"):
+    for name in ("--section", "--into"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     arguments = parser.parse_args(words)
     if arguments.driver and not arguments.simulate:
@@ -502,6 +587,7 @@ def main(words: list[str]) -> int:
     arguments = parsed(words)
     seconds = float(arguments.seconds) if arguments.seconds else TOTAL
     machine = Machine(arguments.build.resolve(), arguments.simulate, arguments.driver, arguments.short, time.monotonic() + seconds)
+    machine.log = arguments.log and arguments.log.absolute()
     if arguments.section:
         write(Path(arguments.into), json.dumps(run_section(arguments.section, machine)))
         shutil.rmtree(machine.work, ignore_errors=True)
