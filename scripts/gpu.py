@@ -389,7 +389,8 @@ def sanitizer(machine: Machine) -> dict:
     folder = machine.build / "tests" / "programs" / "api_paths"
     found = []
     for name in ("memory/in_order", "launches/streams", "copies/ranges"):
-        checked = [tool, "--tool", "memcheck", "--error-exitcode", "86", str(folder / name)]
+        # Errors of calls are no errors of memory: parameters are asked for until the driver refuses the next one.
+        checked = [tool, "--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode", "86", str(folder / name)]
         done = machine.run(machine.under_library(["--budget", "20MiB"], checked), 40)
         found.append({"program": name, "status": done.returncode, "says": last_line(done.stdout)})
     return {"right": all(f["status"] == 0 for f in found), "runs": found}
@@ -491,8 +492,9 @@ def markdown(report: dict) -> str:
         lines += ["", "| call, link | measured | by the host's clock |", "| --- | --- | --- |"]
         for key, value in figures.items():
             if key.endswith("_ns"):
-                clock = figures.get(key + "_by_host_clock", 0) / 1e3
-                lines.append(f"| {key[:-3]} | {value / 1e3:.2f} us | {clock:.2f} us |")
+                # Of runs there is only the host's time.
+                by_device = "" if key.startswith("run_") else f"{value / 1e3:.2f} us"
+                lines.append(f"| {key[:-3]} | {by_device} | {figures.get(key + '_by_host_clock', value) / 1e3:.2f} us |")
             elif key.startswith("link_"):
                 lines.append(f"| {key} | {value / 1e9:.2f} GB/s | |")
         lines += ["", "`link_to_host`, `link_to_device`: while both directions are in use."]

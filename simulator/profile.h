@@ -23,8 +23,10 @@ struct HostCosts {
   Sourced<std::int64_t> create_pages_limit;  // ... up to this number of pages; more cost ...
   Sourced<std::int64_t> create_many;         // ... this, however many
   Sourced<std::int64_t> map;                 // cuMemMap, for each handle
-  Sourced<std::int64_t> set_access;          // for each call
-  Sourced<std::int64_t> unmap;               // for each call
+  Sourced<std::int64_t> set_access;          // for each call, with one mapping ...
+  Sourced<std::int64_t> set_access_next;     // ... and for each further mapping in its range
+  Sourced<std::int64_t> unmap;               // the same
+  Sourced<std::int64_t> unmap_next;
   Sourced<std::int64_t> stream_call;         // event and stream calls
   Sourced<std::int64_t> copy;                // asynchronous copy or set
 };

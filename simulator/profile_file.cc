@@ -70,7 +70,9 @@ const std::map<std::string, Set, std::less<>>& figures() {
       {"host_create_many_ns", cost(&HostCosts::create_many)},
       {"host_map_ns", cost(&HostCosts::map)},
       {"host_set_access_ns", cost(&HostCosts::set_access)},
+      {"host_set_access_next_ns", cost(&HostCosts::set_access_next)},
       {"host_unmap_ns", cost(&HostCosts::unmap)},
+      {"host_unmap_next_ns", cost(&HostCosts::unmap_next)},
       {"host_stream_call_ns", cost(&HostCosts::stream_call)},
       {"host_copy_ns", cost(&HostCosts::copy)},
   };

@@ -62,7 +62,9 @@ const std::vector<Figure>& figures() {
       {"host_create_many_ns", "host: create more", 1e-3, "us", cost(&Costs::create_many)},
       {"host_map_ns", "host: map a handle", 1e-3, "us", cost(&Costs::map)},
       {"host_set_access_ns", "host: set access", 1e-3, "us", cost(&Costs::set_access)},
+      {"host_set_access_next_ns", "host: set access, each further mapping", 1e-3, "us", cost(&Costs::set_access_next)},
       {"host_unmap_ns", "host: unmap", 1e-3, "us", cost(&Costs::unmap)},
+      {"host_unmap_next_ns", "host: unmap, each further mapping", 1e-3, "us", cost(&Costs::unmap_next)},
       {"host_stream_call_ns", "host: event, stream", 1e-3, "us", cost(&Costs::stream_call)},
       {"host_copy_ns", "host: start a copy", 1e-3, "us", cost(&Costs::copy)},
   };

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "offload/operator_class.h"
@@ -149,6 +150,9 @@ class Surveyor {
         operate(event);
         break;
       case RecordedKind::kName:
+        // What copies and sets access is said in full; of kernels it is read from their parameters.
+        if (event.text.starts_with("cuMem")) calls_.insert(event.name);
+        break;
       case RecordedKind::kThread:
       case RecordedKind::kTag:
       case RecordedKind::kTagged:
@@ -159,8 +163,9 @@ class Surveyor {
 
   void operate(const RecordedEvent& event) {
     ++operators_;
-    const PeriodDetector::Event step =
-        period_detector_.add(event.token * 0x9E3779B97F4A7C15u + event.name, live_.live_bytes());
+    const std::uint64_t kind = calls_.contains(event.name) ? 0 : event.name + 1;
+    const PeriodDetector::Event step = period_detector_.add(event.token * 0x9E3779B97F4A7C15u + event.name,
+                                                            live_.live_bytes(), {}, kind);
     const std::uint64_t period = period_detector_.period();
     if (step == PeriodDetector::Event::kFound) {
       for (const std::uint64_t at : {operators_ - 2 * period, operators_ - period, operators_}) end_step(at);
@@ -177,6 +182,7 @@ class Surveyor {
   std::vector<std::uint64_t> marks_, periods_;
   LiveBuffers live_;
   PeriodDetector period_detector_;
+  std::unordered_set<std::uint64_t> calls_;  // names of the driver's functions
   std::uint64_t operators_ = 0;
 };
 

@@ -225,8 +225,9 @@ def train(arguments: argparse.Namespace) -> dict:
         begin = time.perf_counter()
         with context:
             out = model(x, run)
-            flat = out.flatten(0, 1) if arguments.model == "gpt2" else out
-            loss = F.cross_entropy(flat, y.flatten() if arguments.model == "gpt2" else y)
+            # In rows: the loss of images adds in no fixed order.
+            rows = out.permute(0, 2, 3, 1) if arguments.model == "unet" else out
+            loss = F.cross_entropy(rows.flatten(0, -2), y.flatten())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -237,6 +238,7 @@ def train(arguments: argparse.Namespace) -> dict:
     result = {
         "losses": losses,
         "step_ms": statistics.median(times[len(times) // 2 :]),
+        "times_ms": [round(each, 2) for each in times],
         "weights": hash_of(model),
     }
     if device.type == "cuda" and arguments.mode not in ("plugin", "managed"):

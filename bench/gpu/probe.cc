@@ -64,7 +64,9 @@ class Probe {
       const std::string& name, int count, const std::function<void(int)>& call,
       const std::function<void()>& after = [] {});
   void allocations();
+  class Busy;
   void mappings();
+  void runs(const char* device, std::size_t page, std::size_t pages, std::size_t handles);
   void streams();
   void links();
   double rate_of(bool out, bool in);
@@ -79,6 +81,30 @@ class Probe {
   std::string name_;
   int driver_version_ = 0;
   std::vector<std::pair<std::string, double>> figures_;
+};
+
+// Keeps the device copying while it lives.
+class Probe::Busy {
+ public:
+  explicit Busy(Probe& probe) : stream_(probe.other_) {
+    CHECK(CUDA(cuMemAlloc)(&from_, kBytes));
+    CHECK(CUDA(cuMemHostAlloc)(&to_, kBytes, 0));
+    for (int i = 0; i < kCopies; ++i) CHECK(CUDA(cuMemcpyDtoHAsync)(to_, from_, kBytes, stream_));
+  }
+  ~Busy() {
+    CHECK(CUDA(cuStreamSynchronize)(stream_));
+    CHECK(CUDA(cuMemFree)(from_));
+    CHECK(CUDA(cuMemFreeHost)(to_));
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{64} << 20;
+  static constexpr int kCopies = 200;  // a quarter of a second at 50 GB/s
+  CUstream stream_;
+  CUdeviceptr from_ = 0;
+  void* to_ = nullptr;
 };
 
 Probe::Probe() {
@@ -183,11 +209,68 @@ void Probe::mappings() {
   };
   time("host_map_ns", kPages, map, [&] { each(unmap); });
   each(map);
-  time("host_set_access_ns", kPages, allow);
+  // Access that an address has already costs next to nothing to set again, so each turn begins with new mappings.
+  time("host_set_access_ns", kPages, allow, [&] { each(unmap), each(map); });
+  each(allow);
   time("host_unmap_ns", kPages, unmap, [&] { each(map), each(allow); });
   each(unmap);
   release();
   CHECK(CUDA(cuMemAddressFree)(at, kPages * page));
+  for (const std::size_t pages : {std::size_t{1}, std::size_t{16}, std::size_t{128}}) {
+    runs("idle", page, pages, pages);
+    if (pages > 1) runs("idle", page, pages, 1);
+  }
+  for (const std::string call : {"set_access", "unmap"}) {
+    const double sixteen = figure("run_" + call + "_16_pages_in_16_idle_ns");
+    note("host_" + call + "_next_ns", std::max(0.0, (sixteen - figure("host_" + call + "_ns")) / 15));
+  }
+  // While the device copies: calls may have to wait for what it does.
+  const Busy busy(*this);
+  for (const std::size_t pages : {std::size_t{1}, std::size_t{16}}) runs("busy", page, pages, pages);
+  runs("busy", page, 16, 1);
+}
+
+// Calls for `pages` pages that lie side by side, in `handles` handles: one call for all of them where there can be.
+void Probe::runs(const char* device, std::size_t page, std::size_t pages, std::size_t handles) {
+  constexpr int kRuns = 8;
+  CUmemAllocationProp kind{};
+  kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  kind.location.id = device_;
+  const std::size_t bytes = pages * page, part = bytes / handles;
+  CUdeviceptr at = 0;
+  CHECK(CUDA(cuMemAddressReserve)(&at, kRuns * bytes, 0, 0, 0));
+  std::vector<CUmemGenericAllocationHandle> all(kRuns * handles);
+  std::vector<double> create, map, allow, unmap, release;
+  CUmemAccessDesc access{};
+  access.location = kind.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const auto timed = [](std::vector<double>& into, const auto& call) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (std::size_t run = 0; run < kRuns; ++run) call(run);
+    into.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / kRuns);
+  };
+  const auto each = [handles](std::size_t run, const auto& call) {
+    for (std::size_t i = run * handles; i < (run + 1) * handles; ++i) call(i);
+  };
+  for (int turn = 0; turn < 5; ++turn) {
+    timed(create, [&](std::size_t run) {
+      each(run, [&](std::size_t i) { CHECK(CUDA(cuMemCreate)(&all[i], part, &kind, 0)); });
+    });
+    timed(map, [&](std::size_t run) {
+      each(run, [&](std::size_t i) { CHECK(CUDA(cuMemMap)(at + i * part, part, 0, all[i], 0)); });
+    });
+    timed(allow, [&](std::size_t run) { CHECK(CUDA(cuMemSetAccess)(at + run * bytes, bytes, &access, 1)); });
+    timed(unmap, [&](std::size_t run) { CHECK(CUDA(cuMemUnmap)(at + run * bytes, bytes)); });
+    timed(release, [&](std::size_t run) { each(run, [&](std::size_t i) { CHECK(CUDA(cuMemRelease)(all[i])); }); });
+  }
+  CHECK(CUDA(cuMemAddressFree)(at, kRuns * bytes));
+  const std::string of = std::string("_") + std::to_string(pages) + "_pages_in_" + std::to_string(handles) + "_" + device + "_ns";
+  note("run_create" + of, median(create));
+  note("run_map" + of, median(map));
+  note("run_set_access" + of, median(allow));
+  note("run_unmap" + of, median(unmap));
+  note("run_release" + of, median(release));
 }
 
 void Probe::streams() {
@@ -269,8 +352,9 @@ bool Probe::write_profile(const std::string& path, const std::string& like, cons
   std::fprintf(file, "like = \"%s\"\ntitle = \"%s, measured\"\nsource = \"%s\"\n", like.c_str(), name_.c_str(),
                source.c_str());
   for (const char* name : {"memory_bytes", "compute_capability", "multiprocessors", "page_bytes", "link_to_device",
-                           "link_to_host", "host_create_page_ns", "host_map_ns", "host_set_access_ns", "host_unmap_ns",
-                           "host_stream_call_ns", "host_copy_ns"}) {
+                           "link_to_host", "host_create_page_ns", "host_map_ns", "host_set_access_ns",
+                           "host_set_access_next_ns", "host_unmap_ns", "host_unmap_next_ns", "host_stream_call_ns",
+                           "host_copy_ns"}) {
     std::fprintf(file, "%s = %.15g\n", name, figure(name));
   }
   return std::fclose(file) == 0;

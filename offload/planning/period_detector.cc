@@ -2,6 +2,7 @@
 #include "offload/planning/period_detector.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "driver/check.h"
@@ -34,22 +35,63 @@ std::uint64_t joined(std::uint64_t a, std::uint64_t b) { return a ^ (b * 0x9e377
 
 }  // namespace
 
-PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes, Reuse reuse) {
-  remember(token, live_bytes, reuse);
+PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind) {
+  const bool unsteady = kind != 0 && unsteady_.contains(kind);
+  // What such an operation uses says nothing.
+  if (unsteady) token = UnsteadyKinds::token_of(kind), reuse = {};
+  by_kind_ = unsteady;
   if (following_) {
-    const std::vector<std::uint64_t>& tokens = iterations_[current_].tokens;
-    const std::size_t expected = position_ + 1 == tokens.size() ? 0 : position_ + 1;
-    if (tokens[expected] == token) return followed_to(expected);
+    const std::size_t place = expected_place();
+    if (iterations_[current_].tokens[place] != token && is_taken_for_expected(token, kind)) {
+      by_kind_ = true;
+      take_for_expected(kind, unsteady);
+      remember(iterations_[current_].tokens[place], live_bytes, {}, kind);
+      return followed_to(place);
+    }
+  }
+  return add_steady(token, live_bytes, reuse, kind);
+}
+
+std::size_t PeriodDetector::expected_place() const {
+  return position_ + 1 == iterations_[current_].tokens.size() ? 0 : position_ + 1;
+}
+
+bool PeriodDetector::is_taken_for_expected(std::uint64_t token, std::uint64_t kind) const {
+  if (kind == 0 || kind != iterations_[current_].kinds[expected_place()]) return false;
+  return token == UnsteadyKinds::token_of(kind) || steady_ >= kSteady;
+}
+
+void PeriodDetector::take_for_expected(std::uint64_t kind, bool unsteady) {
+  if (unsteady) {
+    iterations_[current_].tokens[expected_place()] = UnsteadyKinds::token_of(kind);
+    return;
+  }
+  suspected_ = kind;
+  steady_ = 0;
+}
+
+PeriodDetector::Event PeriodDetector::add_steady(std::uint64_t token, Bytes live_bytes, Reuse reuse,
+                                                 std::uint64_t kind) {
+  remember(token, live_bytes, reuse, kind);
+  if (following_) {
+    const std::size_t expected = expected_place();
+    if (iterations_[current_].tokens[expected] == token) {
+      if (++steady_ == kGram && suspected_ != 0) unsteady_.add(std::exchange(suspected_, 0));
+      return followed_to(expected);
+    }
+    suspected_ = 0;
     // The iteration that is followed may be a part of a longer one: gradients that are accumulated before an optimizer
     // runs.
     if (const std::optional<std::size_t> period = find_longer()) return take_up(*period);
     if (take_known_way(token)) return Event::kMatch;
     following_ = false;
+    unsteady_.restart();
     departure_ = {{current_, position_}, token};
     departed_ = operations();
     return Event::kDiverged;
   }
   if (tokens_.size() < kGram) return Event::kNothing;
+  if (unsteady_.watch(kinds_, tokens_)) remember_anew(0);
   if (!iterations_.empty() && resume(range_hash(tokens_.size() - kGram, tokens_.size()))) {
     remember_way();
     return Event::kMatch;
@@ -133,8 +175,9 @@ bool PeriodDetector::mark() {
   return true;
 }
 
-void PeriodDetector::remember(std::uint64_t token, Bytes live_bytes, Reuse reuse) {
+void PeriodDetector::remember(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind) {
   if (tokens_.size() >= kHistory) forget_half();
+  kinds_.push_back(kind);
   tokens_.push_back(token);
   prefix_.push_back(add_modulo(multiply(prefix_.back(), kBase), token % kPrime));
   if (power_.size() < prefix_.size()) power_.push_back(multiply(power_.back(), kBase));
@@ -153,13 +196,20 @@ void PeriodDetector::remember(std::uint64_t token, Bytes live_bytes, Reuse reuse
 }
 
 void PeriodDetector::forget_half() {
-  const std::size_t half = tokens_.size() / 2;
-  const auto kept = static_cast<std::ptrdiff_t>(half);
-  const std::vector<std::uint64_t> tokens(tokens_.begin() + kept, tokens_.end());
-  const std::vector<Bytes> live(live_.begin() + kept, live_.end());
-  const std::vector<Reuse> reuses(reuses_.begin() + kept, reuses_.end());
-  first_ += half;
+  first_ += tokens_.size() / 2;
+  remember_anew(tokens_.size() / 2);
+}
+
+// Of unsteady kinds, the operations before they were known to be that are equal from now on, too.
+void PeriodDetector::remember_anew(std::size_t from) {
+  const auto tail = [from](const auto& all) {
+    return std::remove_cvref_t<decltype(all)>(all.begin() + static_cast<std::ptrdiff_t>(from), all.end());
+  };
+  const std::vector<std::uint64_t> tokens = tail(tokens_), kinds = tail(kinds_);
+  const std::vector<Bytes> live = tail(live_);
+  const std::vector<Reuse> reuses = tail(reuses_);
   tokens_.clear();
+  kinds_.clear();
   live_.clear();
   highest_ = 0;
   peaks_.clear();
@@ -168,7 +218,11 @@ void PeriodDetector::forget_half() {
   prefix_.assign(1, 0);
   newest_.clear();
   newest_reuse_.clear();
-  for (std::size_t i = 0; i < tokens.size(); ++i) remember(tokens[i], live[i], reuses[i]);
+  unsteady_.restart();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const bool unsteady = kinds[i] != 0 && unsteady_.contains(kinds[i]);
+    remember(unsteady ? UnsteadyKinds::token_of(kinds[i]) : tokens[i], live[i], unsteady ? Reuse{} : reuses[i], kinds[i]);
+  }
 }
 
 std::uint64_t PeriodDetector::range_hash(std::size_t begin, std::size_t end) const {
@@ -244,6 +298,8 @@ void PeriodDetector::follow(std::size_t iteration, std::size_t place) {
   position_ = place;
   following_ = true;
   shifted_ = 0;
+  steady_ = 0;
+  suspected_ = 0;
   iterations_[iteration].followed = operations();
 }
 
@@ -252,6 +308,7 @@ void PeriodDetector::adopt(std::size_t period) {
   const std::size_t slot = free_slot();
   Iteration& iteration = iterations_[slot];
   iteration.tokens.assign(tokens_.end() - static_cast<std::ptrdiff_t>(period), tokens_.end());
+  iteration.kinds.assign(kinds_.end() - static_cast<std::ptrdiff_t>(period), kinds_.end());
   iteration.buffers.assign(period, 0);
   const std::size_t begin = tokens_.size() - period;
   for (std::size_t i = 0; i < period; ++i) {

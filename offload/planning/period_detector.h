@@ -18,6 +18,11 @@
 // the last time that the same tokens ended with the same buffer. If the program marks its steps, two equal steps are an
 // iteration, without these conditions.
 //
+// Unsteady kinds (unsteady_kinds.h). Some kernels get structures in which not every word is set, so what they seem to use
+// differs from turn to turn. Of these only the kind counts. While an iteration is followed, one operation of the expected
+// kind with other operands is taken for the expected one, if kSteady before it were exactly as expected; its kind is
+// unsteady if kGram after it are, too.
+//
 // Following. A known iteration is followed by position. The first token that does not match is reported, and detection
 // starts again. A known iteration is resumed when kGram tokens in a row match it somewhere; if they match in several
 // places (equal layers), the buffer that the last operation uses decides. Long-lived buffers are also known by
@@ -39,6 +44,7 @@
 
 #include "driver/units.h"
 #include "offload/planning/sliding_maximum.h"
+#include "offload/planning/unsteady_kinds.h"
 
 namespace thermocline {
 
@@ -62,6 +68,7 @@ class PeriodDetector {
   // Longer iterations in which only the buffers differ from turn to turn are not worth another plan.
   static constexpr std::size_t kLongestOfTurns = std::size_t{1} << 14;
   static constexpr unsigned kAgreeing = 2;
+  static constexpr std::size_t kSteady = 64;
 
   enum class Event : std::uint8_t {
     kNothing,   // still looking
@@ -70,8 +77,9 @@ class PeriodDetector {
     kDiverged,  // not the expected operation
   };
 
-  // `live_bytes`: what the program has allocated when it submits the operation.
-  Event add(std::uint64_t token, Bytes live_bytes, Reuse reuse = {});
+  // `live_bytes`: what the program has allocated when it submits the operation. `kind`: what of the token is equal
+  // whatever it is done to; 0: the whole token counts, always.
+  Event add(std::uint64_t token, Bytes live_bytes, Reuse reuse = {}, std::uint64_t kind = 0);
   // The program has marked the end of a step. True: two equal steps are now known, as after kFound.
   bool mark();
 
@@ -83,6 +91,8 @@ class PeriodDetector {
   // While following: index of the last operation in the iteration.
   std::size_t position() const { return position_; }
   bool following() const { return following_; }
+  // The last operation was matched by its kind alone: it may use other buffers than the expected one.
+  bool matched_by_kind() const { return by_kind_; }
   // Token of the iteration, by index.
   std::uint64_t token_at(std::size_t place) const { return iterations_[current_].tokens[place]; }
   // Number of operations so far; the last one has ordinal operations() - 1.
@@ -98,8 +108,13 @@ class PeriodDetector {
   Bytes highest_of_last(std::size_t count) const;
   std::optional<std::size_t> find_period() const;
   std::optional<std::size_t> find_longer() const;
-  void remember(std::uint64_t token, Bytes live_bytes, Reuse reuse);
+  void remember(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind);
+  Event add_steady(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind);
+  std::size_t expected_place() const;
+  bool is_taken_for_expected(std::uint64_t token, std::uint64_t kind) const;
+  void take_for_expected(std::uint64_t kind, bool unsteady);
   void forget_half();
+  void remember_anew(std::size_t from);
   Event take_up(std::size_t period);
   void adopt(std::size_t period);
   std::size_t free_slot();
@@ -118,6 +133,11 @@ class PeriodDetector {
   Bytes highest_ = 0;  // the largest of live_
   SlidingMaximum<Bytes> peaks_{kLevelWindow};
   std::vector<Reuse> reuses_;
+  std::vector<std::uint64_t> kinds_;
+  UnsteadyKinds unsteady_;
+  bool by_kind_ = false;
+  std::size_t steady_ = 0;          // operations in a row that were exactly as expected
+  std::uint64_t suspected_ = 0;     // the kind of the one before them, which was not
   std::uint64_t marked_ = 0;             // operations() at the last mark
   std::vector<std::uint32_t> previous_;  // position of the previous occurrence of the same gram, + 1; 0: none
   std::unordered_map<std::uint64_t, std::uint32_t> newest_;  // by gram: position + 1
@@ -128,7 +148,7 @@ class PeriodDetector {
 
   using Places = std::unordered_map<std::uint64_t, std::uint32_t>;  // index in the iteration; kAmbiguous if not unique
   struct Iteration {
-    std::vector<std::uint64_t> tokens;
+    std::vector<std::uint64_t> tokens, kinds;
     std::vector<std::uint64_t> buffers;  // what the operation reuses, if that is the same in each turn; else 0
     Places gram_places;                  // by gram: index of its last token
     Places buffer_places;                // by token and buffer

@@ -42,6 +42,11 @@ std::uint64_t LearnedPolicy::token_of(const Arrival& arrival) const {
   return token;
 }
 
+// What a copy accesses is said in full; of kernels it is read from their parameters (unsteady_kinds.h).
+std::uint64_t LearnedPolicy::kind_of(const OperationInfo& info) {
+  return info.operator_class == OperatorClass::kCopy ? 0 : info.kind;
+}
+
 std::uint64_t LearnedPolicy::nanoseconds_of(const Arrival& arrival) const {
   if (arrival.info.nanoseconds != 0) return arrival.info.nanoseconds;
   Bytes bytes = 0;
@@ -77,7 +82,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
   submitted_ns_ += nanoseconds;
   const Reuse reuse = recorder_.add(scratch_, own_pages_, nanoseconds, arrival.live_block_bytes);
   const std::size_t before = period_detector_.position();
-  switch (period_detector_.add(token_, arrival.live_bytes, reuse)) {
+  switch (period_detector_.add(token_, arrival.live_bytes, reuse, kind_of(arrival.info))) {
     case PeriodDetector::Event::kFound:
       known_[period_detector_.iteration()].corrections = 0;
       learn();
@@ -228,9 +233,17 @@ std::vector<const BlockState*> LearnedPolicy::remade() const {
   return {blocks.begin(), blocks.end()};
 }
 
+// The operation uses as many buffers as when it was learned, of the same sizes.
+bool LearnedPolicy::are_as_learned(const Profile& profile, std::span<const std::uint32_t> names) const {
+  return std::ranges::equal(names, operands_, [&](std::uint32_t name, const BlockState* state) {
+    return name == kNoBuffer || profile.buffers[name].bytes == state->block->bytes();
+  });
+}
+
 void LearnedPolicy::bind() {
   Known& known = known_[current_];
   const std::span<const std::uint32_t> names = known.profile.operands(period_detector_.position());
+  if (period_detector_.matched_by_kind() && !are_as_learned(known.profile, names)) return;
   // Slabs, which come last, are known by their order where there are equally many; a wrong guess costs a copy.
   const std::size_t bound = names.size() == operands_.size() ? names.size() : own_pages_;
   THERMOCLINE_CHECK(bound <= names.size(), "equal tokens have equally many operands of their own pages");

@@ -102,6 +102,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   const Actor* actor_of(const PlannedGap& gap) const;
   void act_at(std::size_t index);
   std::uint64_t token_of(const Arrival& arrival) const;
+  static std::uint64_t kind_of(const OperationInfo& info);
+  bool are_as_learned(const Profile& profile, std::span<const std::uint32_t> names) const;
   std::uint64_t nanoseconds_of(const Arrival& arrival) const;
   void learn();
   void learn_anew_if_mistaken();

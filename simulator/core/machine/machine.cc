@@ -205,8 +205,12 @@ void Machine::charge(Cost cost, std::uint64_t count) {
         return mapping(host.map.value);
       case Cost::kSetAccess:
         return mapping(host.set_access.value);
+      case Cost::kSetAccessNext:
+        return mapping(host.set_access_next.value);
       case Cost::kUnmap:
         return mapping(host.unmap.value);
+      case Cost::kUnmapNext:
+        return mapping(host.unmap_next.value);
     }
     return Time{0};
   }();

@@ -37,7 +37,7 @@ struct Device;
 struct Operation;
 struct Step;
 
-enum class Cost { kLaunch, kCopy, kStreamCall, kMap, kSetAccess, kUnmap };
+enum class Cost { kLaunch, kCopy, kStreamCall, kMap, kSetAccess, kSetAccessNext, kUnmap, kUnmapNext };
 
 class Machine {
  public:
@@ -198,6 +198,7 @@ class Machine {
   CUresult set_access(Address at, Bytes bytes, Access access, DeviceId device = 0);
   CUresult unmap(Address at, Bytes bytes);     // polls first, does not wait (unless unmap=waits)
   bool is_host_physical_at(Address at) const;  // mapped to physical memory on the host
+  std::uint64_t further_mappings(Address at, Bytes bytes, Time cost) const;
   std::optional<PhysicalId> physical_at(Address at) const;
   std::vector<PhysicalId> physical_in(Address at, Bytes bytes) const;  // mapped there, up to the first gap
   bool mapping_at(Address at, Address* begin, Bytes* bytes) const;

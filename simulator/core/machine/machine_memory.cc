@@ -119,6 +119,7 @@ CUresult Machine::set_access(Address at, Bytes bytes, Access access, DeviceId of
       d.addresses.set_rights(at, bytes, Rights().with(of, access), Rights().with(of, Access::kReadWrite));
   if (result != CUDA_SUCCESS) return result;
   charge(Cost::kSetAccess);
+  charge(Cost::kSetAccessNext, further_mappings(at, bytes, profile().host.set_access_next.value));
   ++device().set_accesses;
   return result;
 }
@@ -132,6 +133,7 @@ CUresult Machine::unmap(Address at, Bytes bytes) {
   Device& d = device();
   if (d.checker && d.addresses.is_mapped(at, bytes)) d.checker->unmaps("cuMemUnmap", at, bytes, d.timeline.newest());
   const std::vector<PhysicalId> mapped = driver().remap_forgets ? physical_in(at, bytes) : std::vector<PhysicalId>();
+  const std::uint64_t further = further_mappings(at, bytes, profile().host.unmap_next.value);
   const CUresult result = d.addresses.unmap(at, bytes);
   if (result != CUDA_SUCCESS) return result;
   for (const PhysicalId physical : mapped) {
@@ -139,8 +141,14 @@ CUresult Machine::unmap(Address at, Bytes bytes) {
     if (run != nullptr && !d.physical.is_mapped(physical)) d.contents->discard(*run);
   }
   charge(Cost::kUnmap);
+  charge(Cost::kUnmapNext, further);
   ++device().unmaps;
   return result;
+}
+
+// Of a range, the mappings after the first; 0 if they cost nothing.
+std::uint64_t Machine::further_mappings(Address at, Bytes bytes, Time cost) const {
+  return cost == 0 ? 0 : std::max<std::uint64_t>(physical_in(at, bytes).size(), 1) - 1;
 }
 
 std::optional<PhysicalId> Machine::physical_at(Address at) const { return device().addresses.physical_at(at); }
