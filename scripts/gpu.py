@@ -185,16 +185,23 @@ def conformance(machine: Machine) -> dict:
 def programs(machine: Machine) -> dict:
     """The small programs, one API path into device memory each: the same output under a budget below what they hold.
 
-    On a driver that violates assumptions (--driver) a clear refusal is right, too, and programs that fail without the library are left out."""
+    A program that fails or takes too long without the library is listed as unsupported, with how. On a driver that violates assumptions
+    (--driver) a clear refusal is right, too."""
     larger = {
+        "copies/evicted_rows_to_host": "64MiB",
         "copies/larger_and_shifted": "80MiB",
         "copies/larger_than_the_room": "112MiB",
+        "copies/over_the_ends_of_units": "42MiB",
         "copies/rows_larger_than_the_room": "80MiB",
+        "copies/two_that_do_not_fit": "40MiB",
         "graphs/more_than_fits_at_once": "32MiB",
         "graphs/parts_of_large_buffers": "96MiB",
     }
     # They print what the library reports or refuses, which differs under a budget.
     about_the_library = {"contexts/memory_told", "copies/standing_on_all", "graphs/refused_while_recording", "memory/shared_between_processes"}
+    # They do not end on an H200 (driver 580.159), even without the library: one thread waits in a driver call for what another does next, whose
+    # calls probably wait for the first one's.
+    hang_alone = {"copies/standing_elsewhere", "launches/full_queue"}
     folder = machine.build / "tests" / "programs" / "api_paths"
     found = sorted(p for kind in ("contexts", "copies", "graphs", "launches", "memory") for p in (folder / kind).glob("*"))
     found = [p for p in found if f"{p.parent.name}/{p.name}" not in about_the_library]
@@ -206,12 +213,23 @@ def programs(machine: Machine) -> dict:
 
     def compare(program: Path) -> None:
         name = f"{program.parent.name}/{program.name}"
-        plain = machine.run([str(program)], 20)
-        if machine.driver and plain.returncode != 0:
-            unsupported.append(name)
+        if name in hang_alone and not machine.simulate:
+            unsupported.append({"program": name, "says": "not run: hangs without the library"})
+            return
+        try:
+            plain = machine.run([str(program)], 20)
+        except Failed as reason:
+            unsupported.append({"program": name, "says": str(reason)})
+            return
+        if plain.returncode != 0:
+            unsupported.append({"program": name, "says": last_line(plain.stderr) or f"status {plain.returncode}"})
             return
         budget = larger.get(name, "20MiB")
-        under = machine.run(machine.under_library(["--budget", budget], [str(program)]), 20)
+        try:
+            under = machine.run(machine.under_library(["--budget", budget], [str(program)]), 20)
+        except Failed as reason:
+            wrong.append({"program": name, "status": [plain.returncode, None], "says": str(reason)})
+            return
         if (plain.returncode, plain.stdout) != (under.returncode, under.stdout):
             says = last_line(under.stderr) or last_line(plain.stderr)
             row = {"program": name, "status": [plain.returncode, under.returncode], "says": says}
@@ -219,7 +237,8 @@ def programs(machine: Machine) -> dict:
 
     with ThreadPoolExecutor(machine.jobs) as pool:
         list(pool.map(compare, found))
-    return {"right": not wrong, "programs": len(found), "different": wrong, "refused": refused, "unsupported": unsupported}
+    right = not wrong and len(unsupported) < len(found)
+    return {"right": right, "programs": len(found), "different": wrong, "refused": refused, "unsupported": unsupported}
 
 
 def digits(machine: Machine) -> dict:
@@ -473,6 +492,8 @@ def markdown(report: dict) -> str:
             note = ", ".join(f"{count} {outcome}" for outcome, count in section["rules"].items())
         elif "programs" in section:
             note = f"{section['programs']} programs, {len(section['different'])} differ"
+            left_out = ", ".join(row["program"] for row in section["unsupported"])
+            note += f"; not without the library either: {left_out}" if left_out else ""
         elif "libraries" in section:
             found = [row for row in section["libraries"] if "same_output" in row]
             differ = [row["program"] for row in found if not row["same_output"] or not row.get("same_output_in_half")]

@@ -54,6 +54,7 @@
   X(cuGetErrorName)                         \
   X(cuGetErrorString)                       \
   X(cuGetProcAddress)                       \
+  X(cuGraphAddBatchMemOpNode)               \
   X(cuGraphAddChildGraphNode)               \
   X(cuGraphAddDependencies)                 \
   X(cuGraphAddEmptyNode)                    \
@@ -63,10 +64,12 @@
   X(cuGraphAddMemcpyNode)                   \
   X(cuGraphAddMemsetNode)                   \
   X(cuGraphAddNode)                         \
+  X(cuGraphBatchMemOpNodeSetParams)         \
   X(cuGraphClone)                           \
   X(cuGraphConditionalHandleCreate)         \
   X(cuGraphCreate)                          \
   X(cuGraphDestroy)                         \
+  X(cuGraphExecBatchMemOpNodeSetParams)     \
   X(cuGraphExecDestroy)                     \
   X(cuGraphExecKernelNodeSetParams)         \
   X(cuGraphExecUpdate)                      \

@@ -47,6 +47,15 @@ void Session::require_failure(CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) throw Disagreement{std::string(call) + " succeeded; expected was an error"};
 }
 
+void Session::require_refusal(CUresult result, const char* call) {
+  if (!failed(result, call)) throw Disagreement{std::string(call) + " succeeded; expected was an error"};
+}
+
+bool Session::failed(CUresult result, const char* call) {
+  note(std::string(call) + ": " + name_of(cu_, result));
+  return result != CUDA_SUCCESS;
+}
+
 void Session::require_that(bool holds, const char* sentence) {
   if (!holds) throw Disagreement{std::string("this does not hold: ") + sentence};
 }

@@ -36,6 +36,8 @@ class Session {
   void announce(const char* call) { announce_(call); }
   void require(CUresult result, const char* call, std::initializer_list<CUresult> allowed);
   void require_failure(CUresult result, const char* call);
+  void require_refusal(CUresult result, const char* call);
+  bool failed(CUresult result, const char* call);
   void require_that(bool holds, const char* sentence);
   void note(const std::string& text) { answers_.push_back(text); }
   const std::vector<std::string>& answers() const { return answers_; }
@@ -85,6 +87,10 @@ class Session {
 #define OK(call) (session.announce(#call), session.require((call), #call, {CUDA_SUCCESS}))
 #define ANSWERS(call, ...) (session.announce(#call), session.require((call), #call, {__VA_ARGS__}))
 #define FAILS(call) (session.announce(#call), session.require_failure((call), #call))
+// As FAILS, for calls that a driver refuses as not supported because of their arguments.
+#define REFUSES(call) (session.announce(#call), session.require_refusal((call), #call))
+// Whether the call failed, where success and failure are allowed.
+#define MAY_FAIL(call) (session.announce(#call), session.failed((call), #call))
 #define HOLDS(condition, sentence) session.require_that((condition), sentence)
 
 }  // namespace conformance

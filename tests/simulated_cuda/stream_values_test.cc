@@ -59,22 +59,32 @@ TEST_F(StreamValueTest, WaitsCompareAsTheirFlagsSay) {
   EXPECT_FALSE(holds(0xffffff00u, 0xff, CU_STREAM_WAIT_VALUE_NOR, false));
 }
 
-TEST_F(StreamValueTest, HostLetsAStreamGoOnThroughMappedAndManagedMemory) {
+TEST_F(StreamValueTest, HostLetsAStreamGoOnThroughMappedMemory) {
   const CUstream stream = make_stream();
   void* pinned = nullptr;
-  CUdeviceptr managed = 0;
+  alignas(64) std::uint64_t registered[8];
   ASSERT_OK(cuMemHostAlloc(&pinned, 64, CU_MEMHOSTALLOC_DEVICEMAP));
-  ASSERT_OK(cuMemAllocManaged(&managed, 64, CU_MEM_ATTACH_GLOBAL));
-  for (void* at : {pinned, reinterpret_cast<void*>(managed)}) {
+  ASSERT_OK(cuMemHostRegister(registered, sizeof registered, CU_MEMHOSTREGISTER_DEVICEMAP));
+  for (void* at : {pinned, static_cast<void*>(registered)}) {
     auto* const word = static_cast<std::uint64_t*>(at);
     *word = 0;
-    ASSERT_OK(cuStreamWaitValue64(stream, reinterpret_cast<CUdeviceptr>(at), 3, CU_STREAM_WAIT_VALUE_EQ));
+    CUdeviceptr there = 0;
+    ASSERT_OK(cuMemHostGetDevicePointer(&there, at, 0));
+    ASSERT_OK(cuStreamWaitValue64(stream, there, 3, CU_STREAM_WAIT_VALUE_EQ));
     EXPECT_FALSE(is_done(stream));
     *word = 3;
     ASSERT_OK(cuStreamSynchronize(stream));
   }
-  ASSERT_OK(cuMemFree(managed));
+  ASSERT_OK(cuMemHostUnregister(registered));
   ASSERT_OK(cuMemFreeHost(pinned));
+}
+
+TEST_F(StreamValueTest, ManagedMemoryIsRefused) {
+  CUdeviceptr managed = 0;
+  ASSERT_OK(cuMemAllocManaged(&managed, 64, CU_MEM_ATTACH_GLOBAL));
+  EXPECT_EQ(cuStreamWriteValue32(nullptr, managed, 1, CU_STREAM_WRITE_VALUE_DEFAULT), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuStreamWaitValue32(nullptr, managed, 0, CU_STREAM_WAIT_VALUE_EQ), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_OK(cuMemFree(managed));
 }
 
 TEST_F(StreamValueTest, AnotherThreadLetsTheWaitingHostGoOn) {
@@ -154,6 +164,17 @@ TEST_F(StreamValueTest, GraphsTellWhatTheirNodesWriteAndWaitFor) {
   all[0].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, word + 4, {.value = 9}, 0, 0};
   params = {nullptr, 1, all, 0};
   ASSERT_OK(cuGraphExecBatchMemOpNodeSetParams(exec, nodes[1], &params));
+  // An executable graph keeps the number of operations and their types.
+  CUgraphExecUpdateResultInfo why{};
+  all[1] = all[0];
+  params.count = 2;
+  EXPECT_EQ(cuGraphExecBatchMemOpNodeSetParams(exec, nodes[1], &params), CUDA_ERROR_INVALID_VALUE);
+  params.count = 1;
+  EXPECT_EQ(cuGraphExecBatchMemOpNodeSetParams(exec, nodes[0], &params), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_OK(cuGraphBatchMemOpNodeSetParams(nodes[0], &params));
+  EXPECT_EQ(cuGraphExecUpdate(exec, graph, &why), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  EXPECT_EQ(why.result, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+  EXPECT_EQ(why.errorNode, nodes[0]);
   ASSERT_OK(cuGraphLaunch(exec, stream));
   ASSERT_OK(cuStreamSynchronize(stream));
   EXPECT_EQ(read<unsigned>(word, 4), (std::vector<unsigned>{5, 9, 1, 1}));

@@ -116,8 +116,7 @@ CUresult make_value_node(Call& call, const CUDA_BATCH_MEM_OP_NODE_PARAMS& given,
   out->type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   out->device = given.ctx != nullptr ? given.ctx->device : call.device();
   out->values = given;
-  const CUresult result =
-      make_value_operations(call.machine(), given.count, given.paramArray, given.flags, &out->value_work);
+  const CUresult result = make_value_operations(call, given.count, given.paramArray, given.flags, &out->value_work);
   if (result == CUDA_SUCCESS) out->value_operations.assign(given.paramArray, given.paramArray + given.count);
   return result;
 }

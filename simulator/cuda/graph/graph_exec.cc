@@ -144,6 +144,21 @@ CUgraphNode find(Call& call, CUgraphExec graph, CUgraphNode node) {
   return find_in(*graph->graph, node->graph, node);
 }
 
+// Whether a node of an executable graph can get these parameters (cuGraphExecBatchMemOpNodeSetParams): operations keep
+// their context, number and types, barriers and flushes stay as they are.
+bool fits(const CUgraphNode_st& own, const CUgraphNode_st& wanted) {
+  const auto &before = own.value_operations, &after = wanted.value_operations;
+  const auto is_same = [](const CUstreamBatchMemOpParams& a, const CUstreamBatchMemOpParams& b) {
+    if (a.operation != b.operation) return false;
+    if (a.operation == CU_STREAM_MEM_OP_BARRIER) return a.memoryBarrier.flags == b.memoryBarrier.flags;
+    const bool waits = a.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || a.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    return !waits || ((a.waitValue.flags ^ b.waitValue.flags) & CU_STREAM_WAIT_VALUE_FLUSH) == 0;
+  };
+  // A captured node has no context of its own.
+  const CUcontext from = own.values.ctx, to = wanted.values.ctx;
+  return (from == to || from == nullptr || to == nullptr) && std::ranges::equal(before, after, is_same);
+}
+
 template <typename Make>
 CUresult set_params(CUgraphExec graph, CUgraphNode node, Make make, const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
@@ -153,7 +168,7 @@ CUresult set_params(CUgraphExec graph, CUgraphNode node, Make make, const char* 
   if (own == nullptr) return CUDA_ERROR_INVALID_VALUE;
   CUgraphNode_st made;
   if (const CUresult result = make(call, &made); result != CUDA_SUCCESS) return result;
-  if (made.type != own->type) return CUDA_ERROR_INVALID_VALUE;
+  if (made.type != own->type || !fits(*own, made)) return CUDA_ERROR_INVALID_VALUE;
   made.is_enabled = own->is_enabled;
   set_contents(call.state(), own, made);
   return CUDA_SUCCESS;
@@ -175,7 +190,7 @@ CUgraphExecUpdateResult compare(const CUgraph_st& own, const CUgraph_st& from, C
     for (std::size_t j = 0; j < a.after.size(); ++j) {
       if (place_of(own, a.after[j]) != place_of(from, b.after[j])) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
     }
-    if (a.conditional.type != b.conditional.type || a.bodies.size() != b.bodies.size())
+    if (a.conditional.type != b.conditional.type || a.bodies.size() != b.bodies.size() || !fits(a, b))
       return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     CUgraphNode within = nullptr;
     for (std::size_t j = 0; j < a.bodies.size(); ++j) {

@@ -20,6 +20,17 @@ Place place_of(Machine& machine, Address at) {
   return machine.pinned_at(reinterpret_cast<const void*>(at), &begin, &bytes) ? Place::kPinned : Place::kPageable;
 }
 
+bool is_managed(Call& call, Address at) {
+  if (const auto* const found = call.state().allocation_at(at)) return found->second.kind == AllocationKind::kManaged;
+  bool is_managed = false;
+  call.state().modules.for_each([&](const CUmod_st& module) {
+    for (const auto& [name, variable] : module.variables) {
+      is_managed |= variable.managed && at >= variable.address && at - variable.address < variable.bytes;
+    }
+  });
+  return is_managed;
+}
+
 namespace {
 
 CUresult enroll(Call& call, Address at, Allocation allocation) {

@@ -13,6 +13,8 @@ enum class Place {
 };
 
 Place place_of(Machine& machine, Address at);
+// Whether managed memory is there: an allocation or a variable of a module.
+bool is_managed(Call& call, Address at);
 
 // Allocates memory and registers its buffer.
 CUresult allocate(Call& call, Bytes bytes, AllocationKind kind, Address* out);

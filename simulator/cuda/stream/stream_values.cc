@@ -14,41 +14,39 @@ namespace {
 
 constexpr unsigned kMostOfBatch = 256;
 
-// Whether the device may access it, and it is aligned to its size.
-bool is_word(Machine& machine, CUdeviceptr at, std::uint32_t bytes) {
-  return at != 0 && at % bytes == 0 && place_of(machine, at) != Place::kPageable;
+// Whether the device may access it, it is aligned to its size, and it is not managed (documented for the whole module).
+bool is_word(Call& call, CUdeviceptr at, std::uint32_t bytes) {
+  return at != 0 && at % bytes == 0 && place_of(call.machine(), at) != Place::kPageable && !is_managed(call, at);
 }
 
-CUresult make_write(Machine& machine, CUdeviceptr to, std::uint64_t value, std::uint32_t bytes, unsigned flags,
-                    Work* out) {
-  if (!is_word(machine, to, bytes) || (flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}) != 0) {
+CUresult make_write(Call& call, CUdeviceptr to, std::uint64_t value, std::uint32_t bytes, unsigned flags, Work* out) {
+  if (!is_word(call, to, bytes) || (flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   *out = WriteValue{to, value, bytes};
   return CUDA_SUCCESS;
 }
 
-CUresult make_wait(Machine& machine, CUdeviceptr at, std::uint64_t value, std::uint32_t bytes, unsigned flags,
-                   Work* out) {
+CUresult make_wait(Call& call, CUdeviceptr at, std::uint64_t value, std::uint32_t bytes, unsigned flags, Work* out) {
   constexpr unsigned kFlush = CU_STREAM_WAIT_VALUE_FLUSH;
-  if (!is_word(machine, at, bytes) || (flags & ~kFlush) > CU_STREAM_WAIT_VALUE_NOR) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_word(call, at, bytes) || (flags & ~kFlush) > CU_STREAM_WAIT_VALUE_NOR) return CUDA_ERROR_INVALID_VALUE;
   if ((flags & kFlush) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   *out = WaitValue{at, value, bytes, static_cast<Until>(flags)};
   return CUDA_SUCCESS;
 }
 
-CUresult make(Machine& machine, const CUstreamBatchMemOpParams& one, Work* out) {
+CUresult make(Call& call, const CUstreamBatchMemOpParams& one, Work* out) {
   const auto& write = one.writeValue;
   const auto& wait = one.waitValue;
   switch (one.operation) {
     case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-      return make_write(machine, write.address, write.value, 4, write.flags, out);
+      return make_write(call, write.address, write.value, 4, write.flags, out);
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-      return make_write(machine, write.address, write.value64, 8, write.flags, out);
+      return make_write(call, write.address, write.value64, 8, write.flags, out);
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-      return make_wait(machine, wait.address, wait.value, 4, wait.flags, out);
+      return make_wait(call, wait.address, wait.value, 4, wait.flags, out);
     case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-      return make_wait(machine, wait.address, wait.value64, 8, wait.flags, out);
+      return make_wait(call, wait.address, wait.value64, 8, wait.flags, out);
     case CU_STREAM_MEM_OP_BARRIER:
       *out = Marker{};
       return one.memoryBarrier.flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -61,20 +59,19 @@ CUresult make(Machine& machine, const CUstreamBatchMemOpParams& one, Work* out) 
 
 }  // namespace
 
-CUresult simulator::cuda::make_value_operations(Machine& machine, std::span<const CUstreamBatchMemOpParams> batch,
+CUresult simulator::cuda::make_value_operations(Call& call, std::span<const CUstreamBatchMemOpParams> batch,
                                                 std::vector<Work>* out) {
   out->resize(batch.size());
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (const CUresult result = make(machine, batch[i], &(*out)[i]); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = make(call, batch[i], &(*out)[i]); result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
 }
 
-CUresult simulator::cuda::make_value_operations(Machine& machine, unsigned count,
-                                                const CUstreamBatchMemOpParams* operations, unsigned flags,
-                                                std::vector<Work>* out) {
+CUresult simulator::cuda::make_value_operations(Call& call, unsigned count, const CUstreamBatchMemOpParams* operations,
+                                                unsigned flags, std::vector<Work>* out) {
   if (operations == nullptr || count == 0 || count >= kMostOfBatch || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  return make_value_operations(machine, {operations, count}, out);
+  return make_value_operations(call, {operations, count}, out);
 }
 
 CUstreamBatchMemOpParams simulator::cuda::describe_value_operation(const Work& work) {
@@ -102,7 +99,7 @@ CUresult submit_all(CUstream stream, std::span<const CUstreamBatchMemOpParams> b
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   std::vector<Work> all;
-  if (const CUresult result = make_value_operations(call.machine(), batch, &all); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = make_value_operations(call, batch, &all); result != CUDA_SUCCESS) return result;
   for (Work& work : all) {
     if (const CUresult result = submit(call, id, std::move(work)); result != CUDA_SUCCESS) return result;
   }

@@ -137,15 +137,20 @@ RULE(texture_memory_is_aligned, "Linear memory of a texture begins at the alignm
   FAILS(cu.cuTexObjectCreate(&made, &resource, &reading, nullptr));
 }
 
-RULE(texture_views_are_of_arrays, "A view of a resource is of an array, not of linear memory",
-     "Texture Object Management: cuTexObjectCreate", .open = "which error") {
+RULE(texture_views_are_of_arrays,
+     "A view of a resource is of an array; one of linear memory is refused or not looked at",
+     "Texture Object Management: cuTexObjectCreate", .open = "whether it is refused, and which error") {
   const CUDA_RESOURCE_DESC resource = linear(session.allocate(kRow), kRow);
   const CUDA_TEXTURE_DESC reading = {};
   CUDA_RESOURCE_VIEW_DESC view = {};
   view.format = CU_RES_VIEW_FORMAT_UINT_1X32;
   view.width = kWide;
   CUtexObject made = 0;
-  FAILS(cu.cuTexObjectCreate(&made, &resource, &reading, &view));
+  if (MAY_FAIL(cu.cuTexObjectCreate(&made, &resource, &reading, &view))) return;
+  CUDA_RESOURCE_DESC told = {};
+  OK(cu.cuTexObjectGetResourceDesc(&told, made));
+  HOLDS(told.resType == CU_RESOURCE_TYPE_LINEAR, "it is of linear memory");
+  OK(cu.cuTexObjectDestroy(made));
 }
 
 RULE(surfaces_are_over_arrays, "A surface object uses an array that was made for it",

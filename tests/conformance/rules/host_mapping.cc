@@ -2,6 +2,7 @@
 // Handles of host memory, mapped at addresses where device memory can also be mapped: the memory of an address can
 // change between host and device.
 #include <algorithm>
+#include <string>
 
 #include "tests/conformance/session.h"
 
@@ -32,13 +33,14 @@ std::size_t granule_of(Session& session, const CUmemAllocationProp& properties) 
 std::size_t common_granule(Session& session) { return std::max(session.granule(), granule_of(session, on_host())); }
 
 RULE(host_handle_ignores_the_number, "A handle of host memory without a particular node accepts any number", CREATE,
-     .needs = kHostMapping) {
+     .open = "whether its properties name the host or a node of it", .needs = kHostMapping) {
   const CUmemAllocationProp properties = on_host(CU_MEM_LOCATION_TYPE_HOST, 77);
   CUmemGenericAllocationHandle handle = 0;
   OK(cu.cuMemCreate(&handle, granule_of(session, properties), &properties, 0));
   CUmemAllocationProp told{};
   OK(cu.cuMemGetAllocationPropertiesFromHandle(&told, handle));
-  HOLDS(told.location.type == CU_MEM_LOCATION_TYPE_HOST, "it says that it is on the host");
+  session.note("location type " + std::to_string(told.location.type) + ", id " + std::to_string(told.location.id));
+  HOLDS(told.location.type != CU_MEM_LOCATION_TYPE_DEVICE, "it does not say that it is on a device");
   OK(cu.cuMemRelease(handle));
 }
 
@@ -64,7 +66,7 @@ RULE(node_gets_no_access_to_device_memory, "A host node cannot be given access t
   CUmemAccessDesc access{};
   access.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  FAILS(cu.cuMemSetAccess(at, bytes, &access, 1));
+  REFUSES(cu.cuMemSetAccess(at, bytes, &access, 1));
 }
 
 RULE(host_memory_is_worked_on, "Copies and kernels work on host memory that is mapped for the device",

@@ -318,13 +318,6 @@ RULE(lookup_needs_no_status, "The pointer for the status may be null", LOOKUPS, 
   HOLDS(found != nullptr, "found");
 }
 
-RULE(lookup_needs_name_and_place, "A look-up without a name, or without a pointer for the address, is refused", LOOKUPS,
-     .open = "which error", .start = Start::kNothing) {
-  void* found = nullptr;
-  FAILS(find(cu, nullptr, &found, nullptr));
-  FAILS(find(cu, "cuInit", nullptr, nullptr));
-}
-
 RULE(lookup_per_thread_falls_back,
      "If per-thread forms are requested, a function without one is found in its plain form", LOOKUPS,
      .start = Start::kNothing) {

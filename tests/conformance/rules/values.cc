@@ -62,6 +62,52 @@ RULE(value_wait_sees_the_host, "The host releases a stream by writing a value to
   HOLDS(answer == CUDA_ERROR_NOT_READY, "the stream is not done while the word is 0");
 }
 
+RULE(values_are_not_in_managed_memory, "Values cannot be written to managed memory or be waited for there",
+     "Stream Memory Operations", .needs = CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) {
+  CUdeviceptr at = 0;
+  OK(cu.cuMemAllocManaged(&at, 4096, CU_MEM_ATTACH_GLOBAL));
+  const CUstream stream = session.stream();
+  ANSWERS(cu.cuStreamWriteValue32(stream, at, 1, CU_STREAM_WRITE_VALUE_DEFAULT), CUDA_ERROR_INVALID_VALUE);
+  ANSWERS(cu.cuStreamWaitValue32(stream, at, 0, CU_STREAM_WAIT_VALUE_GEQ), CUDA_ERROR_INVALID_VALUE);
+}
+
+RULE(executable_graphs_keep_their_value_operations,
+     "The operations of a node of an executable graph get other addresses and values, not another number or type",
+     "Graph Management: cuGraphExecBatchMemOpNodeSetParams, cuGraphExecUpdate",
+     .open = "which error setting them returns") {
+  const CUdeviceptr at = zeros(session);
+  CUstreamBatchMemOpParams all[2] = {};
+  all[0].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, at, {.value = 3}, 0, 0};
+  all[1].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, at + 4, {.value = 4}, 0, 0};
+  CUDA_BATCH_MEM_OP_NODE_PARAMS params = {};
+  params.count = 2;
+  params.paramArray = all;
+  OK(cu.cuCtxGetCurrent(&params.ctx));
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUgraphExec exec = nullptr;
+  OK(cu.cuGraphCreate(&graph, 0));
+  OK(cu.cuGraphAddBatchMemOpNode(&node, graph, nullptr, 0, &params));
+  OK(cu.cuGraphInstantiate(&exec, graph, 0));
+  all[1].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, at + 8, {.value = 5}, 0, 0};
+  OK(cu.cuGraphExecBatchMemOpNodeSetParams(exec, node, &params));
+  const auto refuses = [&] {
+    CUgraphExecUpdateResultInfo why{};
+    REFUSES(cu.cuGraphExecBatchMemOpNodeSetParams(exec, node, &params));
+    OK(cu.cuGraphBatchMemOpNodeSetParams(node, &params));
+    ANSWERS(cu.cuGraphExecUpdate(exec, graph, &why), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  };
+  params.count = 1;
+  refuses();
+  params.count = 2;
+  all[1].waitValue = {CU_STREAM_MEM_OP_WAIT_VALUE_32, at, {.value = 3}, CU_STREAM_WAIT_VALUE_EQ, 0};
+  refuses();
+  const CUstream stream = session.stream();
+  OK(cu.cuGraphLaunch(exec, stream));
+  OK(cu.cuStreamSynchronize(stream));
+  HOLDS((session.read(at, 3) == std::vector<std::uint32_t>{3, 0, 5}), "as it was last set");
+}
+
 RULE(values_of_64_bits_are_whole, "Values of 64 bits are written and compared whole",
      MEMOPS "cuStreamWriteValue64, cuStreamWaitValue64", .needs = CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) {
   const CUdeviceptr at = zeros(session);

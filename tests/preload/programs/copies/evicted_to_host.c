@@ -29,6 +29,7 @@ int main(void) {
   CHECK(cuMemAlloc(&evicted, LARGE));
   CHECK(cuMemAlloc(&room, LARGE));
   fill(evicted, LARGE, 7);
+  fill(room, LARGE, 8);
   CHECK(cuCtxSynchronize());
   take_the_room(room);
   CHECK(cuStreamSynchronize(stream));

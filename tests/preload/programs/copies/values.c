@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that streams write and wait for: two streams hand over to each other in turns, through words in buffers that
-// are evicted and fetched, in host memory and in CUDA managed memory.
+// are evicted and fetched, and in host memory that the driver allocated or the program registered. (Managed memory is
+// not for values.)
 #include "tests/preload/programs/small.h"
 
 #define ROUNDS 6
@@ -37,12 +38,12 @@ int main(int argc, char** argv) {
   begin();
   make_buffers();
   for (int i = 0; i < 2; ++i) CHECK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
-  unsigned* pinned = NULL;
+  unsigned *pinned = NULL, *registered = (unsigned*)aligned_alloc(4096, 4096);
   CHECK(cuMemHostAlloc((void**)&pinned, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
   CHECK(cuMemHostGetDevicePointer(&words[1], pinned, 0));
-  CHECK(cuMemAllocManaged(&words[2], 4096, CU_MEM_ATTACH_GLOBAL));
-  for (int i = 0; i < 4096 / 4; ++i) pinned[i] = 0;
-  CHECK(cuMemsetD32(words[2], 0, 4096 / 4));
+  CHECK(cuMemHostRegister(registered, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+  CHECK(cuMemHostGetDevicePointer(&words[2], registered, 0));
+  for (int i = 0; i < 4096 / 4; ++i) pinned[i] = registered[i] = 0;
   CHECK(cuMemAlloc(&words[0], 2 * BYTES));
   CHECK(cuMemsetD32(words[0], 0, 2 * BYTES / 4));
   CHECK(cuCtxSynchronize());
@@ -67,12 +68,13 @@ int main(int argc, char** argv) {
     CHECK(cuCtxSynchronize());
   }
   show("words", words[0], 2 * BYTES);
-  printf("pinned %u\n", pinned[0]);
+  printf("pinned %u, registered %u\n", pinned[0], registered[0]);
   // With any argument it ends here, so that buffers pinned because of the words can be counted.
   if (argc > 1) return 0;
   for (int i = 0; i < 2; ++i) CHECK(cuStreamDestroy(streams[i]));
   CHECK(cuMemFree(words[0]));
-  CHECK(cuMemFree(words[2]));
+  CHECK(cuMemHostUnregister(registered));
   CHECK(cuMemFreeHost(pinned));
+  free(registered);
   return finish();
 }

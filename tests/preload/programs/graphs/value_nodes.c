@@ -81,10 +81,16 @@ static void added(void) {
   CHECK(cuGraphLaunch(step, stream));
   CHECK(cuStreamSynchronize(stream));
   show("set", buffers[1], 64);
-  all[0] = operation(CU_STREAM_MEM_OP_WRITE_VALUE_32, words + 72, 7);
-  params.count = 1;
-  CHECK(cuGraphBatchMemOpNodeSetParams(node, &params));
+  // An executable graph keeps the number of operations and their types.
   CUgraphExecUpdateResultInfo result;
+  params.count = 1;
+  TELL(cuGraphExecBatchMemOpNodeSetParams(step, node, &params));
+  CHECK(cuGraphBatchMemOpNodeSetParams(node, &params));
+  TELL(cuGraphExecUpdate(step, graph, &result));
+  params.count = 3;
+  for (unsigned i = 0; i < 3; ++i) all[i].writeValue.address = words + 72;
+  for (unsigned i = 0; i < 3; ++i) all[i].writeValue.value = i == 2 ? 8 : 7;
+  CHECK(cuGraphBatchMemOpNodeSetParams(node, &params));
   CHECK(cuGraphExecUpdate(step, graph, &result));
   use_the_others();
   CHECK(cuGraphLaunch(step, stream));
