@@ -34,6 +34,7 @@ EngineOptions engine_options(const Settings& settings, int device, Bytes device_
   options.recompute = settings.recompute;
   options.digests = settings.digests;
   options.host_limit_bytes = settings.host_limit.resolve(host_bytes);
+  options.page_bytes = settings.page_bytes.resolve(0);
   options.min_offload_bytes = settings.min_offload_bytes.resolve(0);
   options.low_water_percent = settings.low_water.percent();
   options.clean_reserve_percent = settings.clean_reserve.percent();

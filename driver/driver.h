@@ -50,6 +50,10 @@ class Driver {
  public:
   // `table` must outlive the driver and stay unchanged.
   explicit Driver(const DriverTable& table, MappingSteps steps = {}) : table_(&table), steps_(steps) {}
+  // For a user whose mappings are pages of this size.
+  Driver with_pages_of(Bytes bytes) const {
+    return Driver(*table_, {.access = steps_.access == 0 ? 0 : bytes, .unmap = steps_.unmap == 0 ? 0 : bytes});
+  }
 
   const DriverTable& table() const { return *table_; }
 

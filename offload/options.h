@@ -59,6 +59,8 @@ struct EngineOptions {
   Bytes host_limit_bytes = 0;
   // For a limit that this process shares with others; must outlive the engine. Null: none.
   HostLedger* host_ledger = nullptr;
+  // Of physical memory, a power of two; what the driver's granularity is at least. 0: chosen (page_bytes.h).
+  Bytes page_bytes = 0;
   // Smaller buffers stay on the device unless a whole slab of them is idle.
   Bytes min_offload_bytes = kMiB;
   // Write-behind begins when more than this percentage of the budget is in use.

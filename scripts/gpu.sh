@@ -18,7 +18,7 @@ if [[ ${1:-} == --pack ]]; then
     while read -r library; do cp -L "$library" "$build/carried/"; done
   tar -czf "${2:?the file to write}" --exclude=__pycache__ --transform 's,^,thermocline-gpu/,' "$build/commit" "$build/carried" "$build/bin" \
     "$build"/lib/libthermocline.so* "$build/lib/libmanaged_allocator.so" "$build/lib/thermocline" \
-    "$build/bench/gpu_probe" "$build/tests/conformance/conformance" "$build/tests/programs/api_paths" scripts/gpu.sh scripts/gpu.py \
+    "$build/bench/gpu_probe" "$build/tests/conformance/conformance" "$build/tests/programs/api_paths" scripts/gpu.sh scripts/gpu.py scripts/gpu_sections.py scripts/gpu_report.py \
     bench/gpu bench/traces/unet3d_b1_128.jsonl.gz integrations/pytorch/src examples/digits/digits.csv.gz
   echo "gpu: wrote $2; on the other machine: tar -xzf it, then thermocline-gpu/scripts/gpu.sh $build" >&2
   exit 0

@@ -28,8 +28,11 @@ const std::vector<FrameworkSetting>& framework_settings() {
        "CUDA graphs in which tensors are allocated need --no-frameworks (docs/pytorch.md)"},
       {"TensorFlow", "TF_GPU_ALLOCATOR", "cuda_malloc_async"},
       {"TensorFlow", "TF_FORCE_GPU_ALLOW_GROWTH", "true"},
-      {"JAX", "XLA_PYTHON_CLIENT_ALLOCATOR", "platform"},
+      // XLA's other allocators map memory themselves, which cannot be evicted (seen with jaxlib 0.11 on an H200).
+      {"JAX", "XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async"},
       {"JAX", "XLA_PYTHON_CLIENT_PREALLOCATE", "false"},
+      // All that a graph uses has to fit at once, and XLA makes one of nearly a whole step.
+      {"JAX", "XLA_FLAGS", "--xla_gpu_enable_command_buffer="},
   };
   return all;
 }

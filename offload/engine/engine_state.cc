@@ -7,6 +7,7 @@
 #include "allocator/host_ledger.h"
 #include "driver/check.h"
 #include "driver/locks.h"
+#include "offload/page_bytes.h"
 #include "offload/residency/host_grant.h"
 
 namespace thermocline {
@@ -94,7 +95,8 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   const EngineOptions options = effective(wanted, facts);
   const Bytes budget =
       options.budget_bytes == 0 ? facts.total_memory : std::min(options.budget_bytes, facts.total_memory);
-  auto foundation = std::make_unique<Foundation>(driver);
+  facts.page_bytes = page_bytes_for(budget, options.page_bytes, facts.page_bytes);
+  auto foundation = std::make_unique<Foundation>(driver.with_pages_of(facts.page_bytes));
   if (Status status =
           HostPool::create(foundation->driver, options.host_limit_bytes, kHostStepBytes, &foundation->host,
                            facts.host_node, options.host_ledger, mappable_host(foundation->driver, options, facts));

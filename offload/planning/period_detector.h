@@ -93,6 +93,8 @@ class PeriodDetector {
   bool following() const { return following_; }
   // The last operation was matched by its kind alone: it may use other buffers than the expected one.
   bool matched_by_kind() const { return by_kind_; }
+  // Of operations of this kind only the kind counts.
+  bool is_unsteady(std::uint64_t kind) const { return unsteady_.contains(kind); }
   // Token of the iteration, by index.
   std::uint64_t token_at(std::size_t place) const { return iterations_[current_].tokens[place]; }
   // Number of operations so far; the last one has ordinal operations() - 1.

@@ -42,9 +42,13 @@ bool UnsteadyKinds::watch(std::span<const std::uint64_t> kinds, std::span<const 
     equal_ = 0;
     for (std::size_t back = 1; back <= kContext; ++back) equal_ += same(back);
   }
-  const std::uint64_t middle = kinds[size - kContext / 2];
-  if (equal_ < kLeastEqual || middle == 0 || same(kContext / 2) || kinds_.size() >= kMost) return false;
-  return kinds_.insert(middle).second;
+  if (equal_ < kLeastEqual || kinds[size - kContext / 2] == 0 || same(kContext / 2)) return false;
+  // All at once: whoever keeps the history goes over it again for each answer.
+  const std::size_t known = kinds_.size();
+  for (std::size_t back = kContext / 4; back <= kContext; ++back) {
+    if (kinds[size - back] != 0 && !same(back)) add(kinds[size - back]);
+  }
+  return kinds_.size() > known;
 }
 
 void UnsteadyKinds::restart() {

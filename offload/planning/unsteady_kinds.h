@@ -6,8 +6,8 @@
 // 1085 operations of GPT-2's training step, and no two steps were equal.
 //
 // How they are found. The last kContext kinds have come in the same order before, and at least three in four of these
-// operations had the same operands as then: the kind of the one in the middle, if its operands differ, is unsteady. A
-// change of sizes (a last batch that is smaller) differs in nearly all operations from there on.
+// operations had the same operands as then. If the operands of the one in the middle differ, its kind is unsteady, and so
+// are those of the others that differ, but for the newest quarter, which a change may have begun with. A change of sizes (a last batch that is smaller) differs in nearly all operations from there on.
 #pragma once
 
 #include <cstddef>

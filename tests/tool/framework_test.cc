@@ -14,24 +14,25 @@ class Frameworks : public Command {};
 TEST_F(Frameworks, AreSetUpUnlessTheUserHasSpoken) {
   const std::string show =
       "echo $PYTORCH_NO_CUDA_MEMORY_CACHING,$TF_GPU_ALLOCATOR,$TF_FORCE_GPU_ALLOW_GROWTH,"
-      "$XLA_PYTHON_CLIENT_ALLOCATOR,$XLA_PYTHON_CLIENT_PREALLOCATE";
+      "$XLA_PYTHON_CLIENT_ALLOCATOR,$XLA_PYTHON_CLIENT_PREALLOCATE,$XLA_FLAGS";
   const auto shown = [&](std::vector<std::string> flags, std::vector<std::string> environment = {}) {
     flags.insert(flags.begin(), "run");
     for (const std::string& word : {std::string("--"), std::string("sh"), std::string("-c"), show})
       flags.push_back(word);
     return run(flags, std::move(environment)).out;
   };
-  EXPECT_EQ(shown({}), "1,cuda_malloc_async,true,platform,false\n");
-  EXPECT_EQ(shown({}, {"XLA_PYTHON_CLIENT_ALLOCATOR=bfc", "TF_FORCE_GPU_ALLOW_GROWTH=false", "TF_GPU_ALLOCATOR=bfc"}),
-            "1,bfc,false,bfc,false\n");
+  EXPECT_EQ(shown({}), "1,cuda_malloc_async,true,cuda_async,false,--xla_gpu_enable_command_buffer=\n");
+  EXPECT_EQ(shown({}, {"XLA_PYTHON_CLIENT_ALLOCATOR=bfc", "TF_FORCE_GPU_ALLOW_GROWTH=false", "TF_GPU_ALLOCATOR=bfc",
+                       "XLA_FLAGS=--other"}),
+            "1,bfc,false,bfc,false,--other\n");
   // A user who chooses PyTorch's allocator by another variable has decided too.
   for (const char* other : {"PYTORCH_ALLOC_CONF=backend:native", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"}) {
-    EXPECT_EQ(shown({}, {other}), ",cuda_malloc_async,true,platform,false\n") << other;
+    EXPECT_EQ(shown({}, {other}), ",cuda_malloc_async,true,cuda_async,false,--xla_gpu_enable_command_buffer=\n") << other;
   }
-  EXPECT_EQ(shown({"--no-frameworks"}), ",,,,\n");
-  EXPECT_EQ(shown({}, {"THERMOCLINE_FRAMEWORKS=false"}), ",,,,\n");
-  EXPECT_EQ(shown({"--config", write("settings.toml", "frameworks = false\n")}), ",,,,\n");
-  EXPECT_EQ(shown({"--simulate", "reference", "--no-library"}), ",,,,\n");
+  EXPECT_EQ(shown({"--no-frameworks"}), ",,,,,\n");
+  EXPECT_EQ(shown({}, {"THERMOCLINE_FRAMEWORKS=false"}), ",,,,,\n");
+  EXPECT_EQ(shown({"--config", write("settings.toml", "frameworks = false\n")}), ",,,,,\n");
+  EXPECT_EQ(shown({"--simulate", "reference", "--no-library"}), ",,,,,\n");
 }
 
 // A binary that is no interpreter may still use a framework: it gets the variables without a message.
@@ -50,7 +51,7 @@ TEST_F(Frameworks, WhatIsSetForFrameworksIsSaidInOneLineWherePythonOrAScriptRuns
   EXPECT_EQ(run({"run", "--simulate", "reference", "--no-library", "--", script}).err, "");
   const std::vector<std::string> all = {"PYTORCH_NO_CUDA_MEMORY_CACHING=1", "TF_GPU_ALLOCATOR=bfc",
                                         "TF_FORCE_GPU_ALLOW_GROWTH=1", "XLA_PYTHON_CLIENT_ALLOCATOR=bfc",
-                                        "XLA_PYTHON_CLIENT_PREALLOCATE=1"};
+                                        "XLA_PYTHON_CLIENT_PREALLOCATE=1", "XLA_FLAGS=--other"};
   EXPECT_EQ(run({"run", "--", script}, all).err, "");
 }
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "driver/units.h"
+
+namespace thermocline {
+
+// Of how many pages a budget consists at least: a buffer that has pages to itself wastes half of one on average.
+inline constexpr Bytes kLeastPages = 512;
+// From there on mapping costs next to nothing beside copying.
+inline constexpr Bytes kLargestPageBytes = 16 * kMiB;
+
+// The size of an engine's pages. A driver call for a mapping takes as long whatever its size: on an H200 30 us to give
+// access and 20 us to unmap, and as much for each of several mappings in one call, which for pages of 2 MiB is as long as
+// copying them takes (bench/results/gpu-nvidia-h200.json). So pages are as large as the budget allows.
+//
+// `wanted`: by the settings, 0 if none is; an eighth of the budget at most. `granularity`: of the device; a power of two.
+constexpr Bytes page_bytes_for(Bytes budget, Bytes wanted, Bytes granularity) {
+  const Bytes chosen = wanted != 0 ? wanted : std::min(budget / kLeastPages, kLargestPageBytes);
+  return std::max(granularity, std::bit_floor(std::min(chosen, budget / 8)));
+}
+
+}  // namespace thermocline

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the acceptance run (gpu.py) tells people: the register of assumptions with what was seen, and a page in Markdown."""
+
+from __future__ import annotations
+
+from gpu_sections import MIB
+
+
+def seen_of(row: dict, sections: dict) -> tuple[str, str]:
+    """What was seen of an assumption (holds, fails, not checked), and details."""
+    asked = {answer["id"]: answer for answer in sections.get("assumptions", {}).get("asked", [])}
+    rules = {rule["name"]: rule for rule in sections.get("conformance", {}).get("answers", {}).get("rules", [])}
+    # An assumption and its mechanism may have different names.
+    told = asked.get(row["at_start"]) or asked.get(row["id"])
+    details, outcomes = [], set()
+    if told and told["seen"] != "not tried":
+        outcomes.add(told["seen"])
+        details.append(told["detail"])
+    for name in row["rules"]:
+        outcome = rules.get(name, {}).get("outcome")
+        if outcome in ("agrees", "disagrees"):
+            outcomes.add("holds" if outcome == "agrees" else "fails")
+        if outcome == "disagrees":
+            details.append(f"{name}: {rules[name].get('detail', '')}")
+    if row["id"] == "mapping_cost" and "figures" in sections.get("probe", {}):
+        outcomes.add("holds")
+        details.append("measured, see probe")
+    if row["id"] == "sanitizer" and sections.get("sanitizer", {}).get("outcome") in ("right", "wrong"):
+        outcomes.add("holds" if sections["sanitizer"]["outcome"] == "right" else "fails")
+    seen = "fails" if "fails" in outcomes else "holds" if outcomes else "not checked"
+    return seen, "; ".join(detail for detail in details if detail)
+
+
+def answered(register: list[dict], sections: dict) -> list[dict]:
+    rows = []
+    for row in register:
+        seen, detail = seen_of(row, sections)
+        rows.append({"id": row["id"], "expected": row["relies"], "seen": seen, "detail": detail, "fallback": row["fallback"]})
+    return rows
+
+
+def markdown(report: dict) -> str:
+    facts = report["about"]
+    lines = [f"# Acceptance run: {facts['device']}", "", "Written by `./dev gpu`; all of it is in the JSON file beside this page.", ""]
+    lines += [f"- {key}: {value}" for key, value in facts.items() if value and key != "device"]
+    lines += ["", "| section | outcome | seconds | |", "| --- | --- | --- | --- |"]
+    for name, section in report["sections"].items():
+        note = section.get("reason", "")
+        if "asked" in section:
+            note = f"{len(section['asked'])} checked" + (": " + ", ".join(section["fails"]) + " fail" if section["fails"] else "")
+        elif "rules" in section:
+            note = ", ".join(f"{count} {outcome}" for outcome, count in section["rules"].items())
+        elif "programs" in section:
+            note = f"{section['programs']} programs, {len(section['different'])} differ"
+            left_out = ", ".join(row["program"] for row in section["unsupported"])
+            note += f"; not without the library either: {left_out}" if left_out else ""
+        elif "libraries" in section:
+            found = [row for row in section["libraries"] if "same_output" in row]
+            differ = [row["program"] for row in found if not row["same_output"] or not row.get("same_output_in_part")]
+            note = f"{len(found)} programs" + (": " + ", ".join(differ) + " differ" if differ else "")
+        elif "peak_live_bytes" in section:
+            note = f"a third of {section['peak_live_bytes'] / MIB:.1f} MiB, {section['evicted_bytes'] / MIB:.1f} MiB moved out"
+        lines.append(f"| {name} | {section['outcome']} | {section['seconds']:.1f} | {note} |")
+    rows = report.get("register", [])
+    if rows:
+        lines += ["", "| assumption | expected | seen | |", "| --- | --- | --- | --- |"]
+        order = {"fails": 0, "holds": 1, "not checked": 2}
+        for row in sorted(rows, key=lambda r: order[r["seen"]]):
+            note = row["detail"] + ("; fallback: " + row["fallback"] if row["seen"] == "fails" else "")
+            lines.append(f"| {row['id']} | {row['expected']} | {row['seen']} | {note.replace('|', '/')} |")
+    figures = report["sections"].get("probe", {}).get("figures")
+    if figures:
+        lines += ["", "| call, link | measured | by the host's clock |", "| --- | --- | --- |"]
+        for key, value in figures.items():
+            if key.endswith("_ns"):
+                # Of runs there is only the host's time.
+                by_device = "" if key.startswith("run_") else f"{value / 1e3:.2f} us"
+                lines.append(f"| {key[:-3]} | {by_device} | {figures.get(key + '_by_host_clock', value) / 1e3:.2f} us |")
+            elif key.startswith("link_"):
+                lines.append(f"| {key} | {value / 1e9:.2f} GB/s | |")
+        lines += ["", "`link_to_host`, `link_to_device`: while both directions are in use."]
+    runs = report["sections"].get("pytorch", {}).get("runs")
+    if runs:
+        lines += ["", "| model | way | budget | step over plain | same bits | |", "| --- | --- | --- | --- | --- | --- |"]
+        for run in runs:
+            over = f"{run['over_plain']:.2f}" if "over_plain" in run else "-"
+            note = "not available: " + run["reason"] if run.get("available") is False else run.get("outcome", "") + " " + run.get("reason", "")
+            percent = f"{run['percent']} %" if run["percent"] else ""
+            lines.append(f"| {run['model']} | {run['way']} | {percent} | {over} | {run.get('same_bits', '-')} | {note.strip()} |")
+    return "\n".join(lines) + "\n"
+
+
+# Limit of each section in seconds; then it is killed.
