@@ -14,6 +14,9 @@ ReplayOptions replay_options(const Settings& settings, const simulator::Profile&
   options.device.profile = profile.name;
   options.engine = engine_options(settings, 0, profile.memory_bytes.value, 0);
   options.engine.budget_bytes = budget_bytes;
+  // Larger pages pay where each mapping costs, not each call.
+  const bool has_cheap_runs = profile.host.set_access_next.value == 0 && profile.host.unmap_next.value == 0;
+  if (options.engine.page_bytes == 0 && has_cheap_runs) options.engine.page_bytes = profile.page_bytes.value;
   // A replay uses hardly any host memory, and a limit would be that of this machine, not of the device's.
   options.engine.host_limit_bytes = 0;
   options.engine.annotate = false;
