@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the small programs of the subfolders: a context, kernels without a host implementation (the simulated
-// device mixes what their parameters name), buffers that together are larger than the budget of the tests, and printing
-// them. A driver call that fails ends the program with status 2.
+// Shared by the small programs of the subfolders: a context, kernels without a host implementation (they run their PTX,
+// or with made-up results the simulated device mixes what their parameters name), buffers that together are larger than
+// the budget of the tests, and printing them. A driver call that fails ends the program with status 2.
 #pragma once
 
 // NOLINTBEGIN(modernize-deprecated-headers,modernize-use-nullptr,modernize-redundant-void-arg): C reads it, too.
@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "tests/preload/programs/small_kernels.h"
 
 #define BUFFERS 8
 #define BYTES ((size_t)4 << 20)
@@ -24,12 +26,6 @@
 
 // For calls that the driver may refuse: the result is printed, so it must be the same under the library.
 #define TELL(call) printf("%s: %d\n", #call, (int)(call))
-
-static const char kKernels[] =
-    ".version 8.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry mix(.param .u64 out, .param .u64 in)\n{\n  ret;\n}\n"
-    ".visible .entry mix_packed(.param .align 1 .b8 block[21])\n{\n  ret;\n}\n"
-    ".visible .entry mix_many(.param .align 8 .b8 block[64])\n{\n  ret;\n}\n";
 
 static CUcontext context;
 static CUmodule image;
@@ -81,10 +77,14 @@ static inline void make_buffers(void) {
   CHECK(cuCtxSynchronize());
 }
 
-static inline void mix_on(CUstream stream, CUdeviceptr out, CUdeviceptr in) {
+// The first `bytes` of both buffers. The grid of BYTES: 64 blocks of 128 threads.
+static inline void launch_mix(CUfunction function, CUstream stream, CUdeviceptr out, CUdeviceptr in, size_t bytes) {
+  const unsigned threads = (unsigned)(bytes / BYTES_PER_THREAD), block = threads < 128 ? threads : 128;
   void* parameters[] = {&out, &in};
-  CHECK(cuLaunchKernel(mix, 64, 1, 1, 128, 1, 1, 0, stream, parameters, NULL));
+  CHECK(cuLaunchKernel(function, threads / block, 1, 1, block, 1, 1, 0, stream, parameters, NULL));
 }
+
+static inline void mix_on(CUstream stream, CUdeviceptr out, CUdeviceptr in) { launch_mix(mix, stream, out, in, BYTES); }
 
 // Each buffer once as target, so that all of them are evicted and fetched.
 static inline void mix_all(CUstream stream) {

@@ -14,7 +14,16 @@ namespace {
 
 const char kUnseen[] =
     ".version 8.0\n.target sm_90\n.address_size 64\n"
-    ".visible .entry add_up(.param .u64 where)\n{\n  ret;\n}\n";
+    ".visible .entry add_up(.param .u64 where)\n{\n"
+    "  .reg .pred %none;\n  .reg .b32 %word;\n  .reg .b64 %where, %at, %words, %sum, %wide;\n"
+    "  ld.param.u64 %where, [where];\n"
+    "  ld.u64 %at, [%where];\n  ld.u64 %words, [%where+8];\n  ld.u64 %sum, [%where+16];\n"
+    "each:\n"
+    "  setp.eq.u64 %none, %words, 0;\n  @%none bra done;\n"
+    "  ld.u32 %word, [%at];\n  cvt.u64.u32 %wide, %word;\n  mad.lo.u64 %sum, %sum, 31, %wide;\n"
+    "  add.u64 %at, %at, 4;\n  sub.u64 %words, %words, 1;\n  bra each;\n"
+    "done:\n"
+    "  st.u64 [%where+16], %sum;\n  ret;\n}\n";
 
 struct Given {
   const std::uint32_t* at;

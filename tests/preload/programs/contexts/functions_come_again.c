@@ -2,9 +2,7 @@
 // A context ends with its module, and a function of the next context has the same handle and other parameters.
 #include "tests/preload/programs/small.h"
 
-static const char kOther[] =
-    ".version 8.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry mix(.param .u32 words, .param .u64 factor, .param .u64 out, .param .u64 in)\n{\n  ret;\n}\n";
+static const char kOther[] = KERNELS_WITH_ANOTHER_MIX;
 
 static void start(int round, int primary) {
   if (primary) {

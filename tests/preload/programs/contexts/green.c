@@ -26,7 +26,7 @@ static void use_and_leave(CUgreenCtx in, int i) {
   CUdeviceptr freed = 0;
   CHECK(cuGreenCtxStreamCreate(&working, in, CU_STREAM_NON_BLOCKING, 0));
   CHECK(cuGreenCtxStreamCreate(&recording, in, CU_STREAM_NON_BLOCKING, 0));
-  mix_on(working, buffers[i], buffers[1 - i]);
+  mix_on(working, buffers[2 * i], buffers[1]);
   CHECK(cuMemAlloc(&freed, BYTES));
   CHECK(cuMemFreeAsync(freed, working));
   CHECK(cuStreamBeginCapture(recording, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -40,6 +40,8 @@ int main(void) {
     make_buffers();
     CUgreenCtx last = green();
     for (int i = 0; i < 2; ++i) use_and_leave(green(), i);
+    // The end of a green context need not wait for its streams.
+    CHECK(cuCtxSynchronize());
     mix_all(NULL);
     CHECK(cuDevicePrimaryCtxRelease(0));
     tell_whether_active();

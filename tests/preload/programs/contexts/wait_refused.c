@@ -19,7 +19,7 @@ int main(void) {
   CHECK(cuMemsetD32Async(last, 1, BYTES / 4, reading));
   CHECK(cuStreamSynchronize(reading));
   const CUdeviceptr texture = texture_of(under, BYTES);
-  for (int i = 0; i < 4; ++i) mix_on(reading, last, texture);
+  for (int i = 0; i < 4; ++i) launch_mix(kernel("mix_line"), reading, last, texture, BYTES);
   TELL(cuMemFree(under));
   CHECK(cuMemAlloc(&next, BYTES));
   CHECK(cuMemsetD32Async(next, 2, BYTES / 4, writing));

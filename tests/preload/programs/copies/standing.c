@@ -24,12 +24,12 @@ static void allocate_and_free(void) {
   CUdeviceptr one = 0, other = 0;
   CHECK(cuMemAllocAsync(&one, BYTES / 2, standing));
   CHECK(cuMemsetD32Async(one, 7, BYTES / 8, standing));
-  mix_on(standing, buffers[1], one);
+  launch_mix(mix, standing, buffers[1], one, BYTES / 2);
   CHECK(cuMemFreeAsync(one, standing));
   for (int i = 0; i < 3; ++i) {
     CHECK(cuMemAllocAsync(&other, BYTES / 2, working));
     CHECK(cuMemsetD32Async(other, 9, BYTES / 8, working));
-    mix_on(working, buffers[3], other);
+    launch_mix(mix, working, buffers[3], other, BYTES / 2);
     CHECK(cuMemFreeAsync(other, working));
   }
 }

@@ -12,7 +12,14 @@ namespace {
 
 const char kNode[] =
     ".version 8.0\n.target sm_90\n.address_size 64\n"
-    ".visible .entry change(.param .u64 where)\n{\n  ret;\n}\n";
+    ".visible .entry change(.param .u64 where)\n{\n"
+    "  .reg .pred %none;\n  .reg .b32 %word;\n  .reg .b64 %where, %at, %words;\n"
+    "  ld.param.u64 %where, [where];\n  ld.u64 %at, [%where];\n  ld.u64 %words, [%where+8];\n"
+    "each:\n"
+    "  setp.eq.u64 %none, %words, 0;\n  @%none bra done;\n"
+    "  ld.u32 %word, [%at];\n  mad.lo.u32 %word, %word, 31, 7;\n  st.u32 [%at], %word;\n"
+    "  add.u64 %at, %at, 4;\n  sub.u64 %words, %words, 1;\n  bra each;\n"
+    "done:\n  ret;\n}\n";
 
 struct Given {
   std::uint32_t* at;

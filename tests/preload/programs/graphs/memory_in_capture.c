@@ -10,12 +10,12 @@ static CUgraph record(void) {
   CUdeviceptr first = 0, second = 0;
   CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   CHECK(cuMemAllocAsync(&first, BYTES, stream));
-  mix_on(stream, first, buffers[0]);
+  launch_mix(kernel("mix_new"), stream, first, buffers[0], BYTES);
   mix_on(stream, buffers[1], first);
   CHECK(cuMemFreeAsync(first, stream));
   CHECK(cuMemAllocAsync(&second, BYTES, stream));
   CHECK(cuMemcpyDtoDAsync(second, buffers[1], BYTES / 2, stream));
-  mix_on(stream, buffers[0], second);
+  launch_mix(mix, stream, buffers[0], second, BYTES / 2);
   CHECK(cuMemFreeAsync(second, stream));
   CHECK(cuStreamEndCapture(stream, &graph));
   return graph;
@@ -28,7 +28,7 @@ static void outlive(void) {
   CUdeviceptr scratch = 0;
   CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   CHECK(cuMemAllocAsync(&scratch, BYTES, stream));
-  mix_on(stream, scratch, buffers[0]);
+  launch_mix(kernel("mix_new"), stream, scratch, buffers[0], BYTES);
   CHECK(cuStreamEndCapture(stream, &graph));
   CHECK(cuGraphInstantiate(&step, graph, 0));
   for (int round = 0; round < 3; ++round) {

@@ -5,11 +5,11 @@
 
 static CUstream stream;
 
-static CUgraphNode add_mix(CUgraph graph, CUgraphNode after, CUdeviceptr out, CUdeviceptr in) {
+static CUgraphNode add_mix(CUfunction function, CUgraph graph, CUgraphNode after, CUdeviceptr out, CUdeviceptr in) {
   CUgraphNode node;
   void* parameters[] = {&out, &in};
   CUDA_KERNEL_NODE_PARAMS work = {0};
-  work.func = mix;
+  work.func = function;
   work.gridDimX = 64;
   work.gridDimY = work.gridDimZ = work.blockDimY = work.blockDimZ = 1;
   work.blockDimX = 128;
@@ -44,7 +44,7 @@ static CUgraph allocating(CUdeviceptr* scratch, int in_the_general_form) {
     CHECK(cuGraphAddMemAllocNode(&allocation, graph, NULL, 0, &wanted));
     *scratch = wanted.dptr;
   }
-  add_mix(graph, allocation, *scratch, buffers[0]);
+  add_mix(kernel("mix_new"), graph, allocation, *scratch, buffers[0]);
   return graph;
 }
 
@@ -97,7 +97,7 @@ static void freed_by_another_graph(void) {
   CUgraphNode before, freeing;
   CHECK(cuGraphCreate(&other, 0));
   CHECK(cuGraphAddEmptyNode(&before, other, NULL, 0));
-  before = add_mix(other, before, buffers[0], scratch);
+  before = add_mix(mix, other, before, buffers[0], scratch);
   CHECK(cuGraphAddMemFreeNode(&freeing, other, &before, 1, scratch));
   CHECK(cuGraphInstantiate(&step, graph, 0));
   CHECK(cuGraphInstantiate(&end, other, 0));

@@ -46,7 +46,7 @@ int main(void) {
   CHECK(cuGraphAddMemsetNode(&node, second, NULL, 0, &set, context));
   CHECK(cuGraphInstantiate(&step, second, 0));
   CHECK(cuGraphLaunch(step, NULL));
-  mix_on(NULL, again, buffers[1]);
+  launch_mix(mix, NULL, again, buffers[1], WORDS * sizeof *table);
   CHECK(cuCtxSynchronize());
   printf("the addresses came again: %d\n", again == to);
   CHECK(cuGraphExecDestroy(step));

@@ -19,7 +19,7 @@ static void CUDA_CB count(void* data) { ++*(int*)data; }
 static void submit(unsigned i) {
   switch (kind) {
     case LAUNCHES:
-      mix_on(standing, small[i % 2], small[(i + 1) % 2]);
+      launch_mix(mix, standing, small[i % 2], small[(i + 1) % 2], SMALL);
       break;
     case SETS:
       CHECK(cuMemsetD32Async(small[i % 2], i, SMALL / 4, standing));
@@ -52,7 +52,7 @@ static void* fill_queue(void* nothing) {
     __atomic_fetch_add(&calls_made, 1, __ATOMIC_RELEASE);
   }
   // Whatever filled the queue, memory is used after it.
-  mix_on(standing, small[1], small[0]);
+  launch_mix(mix, standing, small[1], small[0], SMALL);
   return nothing;
 }
 
@@ -94,7 +94,7 @@ static void round_of(int which, unsigned value) {
 static void make_step(void) {
   CUgraph graph = NULL;
   CHECK(cuStreamBeginCapture(working, CU_STREAM_CAPTURE_MODE_RELAXED));
-  mix_on(working, small[0], small[1]);
+  launch_mix(mix, working, small[0], small[1], SMALL);
   CHECK(cuStreamEndCapture(working, &graph));
   CHECK(cuGraphInstantiate(&step, graph, 0));
   CHECK(cuGraphDestroy(graph));

@@ -9,7 +9,7 @@ static void launch_block(const char* name, size_t bytes, CUdeviceptr out, CUdevi
   char block[64] = {0};
   void* parameters[] = {block};
   memcpy(block + (bytes == 21 ? 1 : 0), &out, sizeof out);
-  memcpy(block + (bytes == 21 ? 9 : 8), &in, sizeof in);
+  memcpy(block + (bytes == 21 ? 13 : 8), &in, sizeof in);
   CHECK(cuLaunchKernel(kernel(name), 32, 1, 1, 64, 1, 1, 0, stream, parameters, NULL));
 }
 

@@ -2,9 +2,7 @@
 // A module is unloaded and another one takes its place: what was known about its functions is forgotten.
 #include "tests/preload/programs/small.h"
 
-static const char kOther[] =
-    ".version 8.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry mix(.param .u32 words, .param .u64 factor, .param .u64 out, .param .u64 in)\n{\n  ret;\n}\n";
+static const char kOther[] = KERNELS_WITH_ANOTHER_MIX;
 
 int main(void) {
   begin();

@@ -6,6 +6,8 @@ int main(void) {
   begin();
   make_buffers();
   mix_all(NULL);
-  for (int i = 0; i < BUFFERS; ++i) mix_on(NULL, buffers[i] + BYTES / 2, buffers[(i + 1) % BUFFERS] + 4);
+  for (int i = 0; i < BUFFERS; ++i) {
+    launch_mix(mix, NULL, buffers[i] + BYTES / 2, buffers[(i + 1) % BUFFERS] + 4, BYTES / 2);
+  }
   return finish();
 }

@@ -96,7 +96,7 @@ static void free_under_a_texture(void) {
   CHECK(cuCtxSynchronize());
   const CUDA_RESOURCE_DESC resource = over_range(read, BYTES);
   const CUtexObject texture = texture_over(&resource);
-  for (int i = 0; i < 4; ++i) mix_on(stream, buffers[7], texture);
+  for (int i = 0; i < 4; ++i) launch_mix(kernel("mix_line"), stream, buffers[7], texture, BYTES);
   CHECK(cuMemFree(read));
   CHECK(cuMemAlloc(&next, BYTES));
   CHECK(cuMemsetD32Async(next, 5, BYTES / 4, other));
@@ -114,6 +114,7 @@ int main(void) {
   const CUarray flat = make_array(SIDE, CUDA_ARRAY3D_SURFACE_LDST), line = make_array(0, 0);
   copy_through(flat, line);
   const CUDA_RESOURCE_DESC resources[] = {over_range(buffers[2], BYTES / 2), over_rows(buffers[4]), over_array(flat)};
+  const char* const mixing[] = {"mix_line", "mix_rows", "mix_image"};
   CUtexObject textures[3];
   for (int i = 0; i < 3; ++i) textures[i] = texture_over(&resources[i]);
   CUsurfObject surface = 0;
@@ -121,10 +122,12 @@ int main(void) {
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < 3; ++i) {
       mix_all(NULL);
-      mix_on(NULL, buffers[3], textures[i]);
+      launch_mix(kernel(mixing[i]), NULL, buffers[3], textures[i], BYTES);
     }
-    mix_on(NULL, buffers[6], surface);
+    launch_mix(kernel("mix_surface"), NULL, buffers[6], surface, BYTES);
   }
+  // A texture must exist for as long as kernels read it.
+  CHECK(cuCtxSynchronize());
   for (int i = 0; i < 3; ++i) CHECK(cuTexObjectDestroy(textures[i]));
   CHECK(cuSurfObjectDestroy(surface));
   free_under_a_texture();

@@ -13,7 +13,8 @@ static void again_while_recording(CUstream reading, CUstream writing, CUstream r
   const CUdeviceptr texture = texture_of(under, BYTES);
   CHECK(cuCtxSynchronize());
   CHECK(cuStreamBeginCapture(recording, CU_STREAM_CAPTURE_MODE_RELAXED));
-  for (int i = 0; i < 2; ++i) mix_on(reading, buffers[((int)round + i) % BUFFERS], texture);
+  for (int i = 0; i < 2; ++i)
+    launch_mix(kernel("mix_line"), reading, buffers[((int)round + i) % BUFFERS], texture, BYTES);
   CHECK(cuMemFree(under));
   // It may not be freed twice.
   printf("again: %d\n", cuMemFree(under) == CUDA_SUCCESS);

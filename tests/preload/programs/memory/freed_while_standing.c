@@ -27,7 +27,7 @@ int main(void) {
   const CUdeviceptr texture = texture_of(doomed, BYTES);
   CHECK(cuCtxSynchronize());
   stand(standing, 1);
-  mix_on(standing, buffers[0], texture);
+  launch_mix(kernel("mix_line"), standing, buffers[0], texture, BYTES);
   const pthread_t thread = start(free_it);
   CHECK(cuMemAllocAsync(&more, BYTES, working));
   CHECK(cuMemsetD32Async(more, 3, BYTES / 4, working));

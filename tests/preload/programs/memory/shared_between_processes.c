@@ -57,6 +57,7 @@ int main(void) {
   make_own_buffers();
   CUdeviceptr shared = 0;
   CHECK(cuMemAlloc(&shared, BYTES));
+  fill(shared, BYTES, 77);
   mix_on(NULL, shared, buffers[0]);
   CHECK(cuCtxSynchronize());
   CUipcMemHandle handle;
