@@ -218,7 +218,11 @@ void PeriodDetector::remember_anew(std::size_t from) {
   prefix_.assign(1, 0);
   newest_.clear();
   newest_reuse_.clear();
-  unsteady_.restart();
+  if (from == 0) {
+    unsteady_.recount();
+  } else {
+    unsteady_.restart();
+  }
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const bool unsteady = kinds[i] != 0 && unsteady_.contains(kinds[i]);
     remember(unsteady ? UnsteadyKinds::token_of(kinds[i]) : tokens[i], live[i], unsteady ? Reuse{} : reuses[i], kinds[i]);

@@ -7,7 +7,8 @@
 //
 // How they are found. The last kContext kinds have come in the same order before, and at least three in four of these
 // operations had the same operands as then. If the operands of the one in the middle differ, its kind is unsteady, and so
-// are those of the others that differ, but for the newest quarter, which a change may have begun with. A change of sizes (a last batch that is smaller) differs in nearly all operations from there on.
+// are those of the others that differ, but for the newest quarter, which a change may have begun with. A change of sizes (a
+// last batch that is smaller) differs in nearly all operations from there on.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +38,8 @@ class UnsteadyKinds {
   bool watch(std::span<const std::uint64_t> kinds, std::span<const std::uint64_t> tokens);
   // Operations were not watched, or those that are remembered are others.
   void restart();
+  // Tokens that are remembered have changed; kinds have not.
+  void recount() { distance_ = 0; }
 
  private:
   std::unordered_set<std::uint64_t> kinds_;

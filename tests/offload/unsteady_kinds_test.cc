@@ -57,6 +57,15 @@ TEST(UnsteadyKinds, DoNotHideAnIteration) {
   EXPECT_EQ(all.diverged, 0);
 }
 
+// What is found at one place is not lost when something is found at the next.
+TEST(UnsteadyKinds, AreFoundAtManyPlacesInOneTurn) {
+  std::vector<std::uint64_t> noise;
+  for (std::uint64_t i = 100; i < 2900; i += 200) noise.push_back(i);
+  Feeding all;
+  for (std::uint64_t turn = 0; turn < 3; ++turn) all.feed(step_of(3000, turn, noise));
+  EXPECT_TRUE(all.detector.following());
+}
+
 TEST(UnsteadyKinds, ThatShowLaterDoNotEndAnIteration) {
   Feeding all;
   for (std::uint64_t turn = 0; turn < 3; ++turn) all.feed(step_of(600, turn, {}));
