@@ -131,23 +131,6 @@ TEST_P(ApiPaths, GiveTheSameBits) { expect_same_bits({"api_paths/" + GetParam()}
 
 INSTANTIATE_TEST_SUITE_P(Small, ApiPaths, testing::ValuesIn(kPrograms), test_name);
 
-// What a GPU runs: the code of each kernel of small_kernels.h, instead of made-up results.
-TEST(ApiPathsOfKernels, ThatRunTheirCodeGiveTheSameBits) {
-  if (!HAS_PTX) GTEST_SKIP() << "this build runs no PTX";
-  for (const char* program :
-       {"contexts/functions_come_again", "graphs/kernel_nodes", "graphs/memory_in_capture", "launches/loaded_lazily",
-        "launches/parameters", "launches/structures", "memory/arrays", "memory/in_order"}) {
-    SCOPED_TRACE(program);
-    const std::vector<std::string> arguments = {std::string("api_paths/") + program};
-    const std::vector<std::string> real = {"THERMOCLINE_SIMULATE_KERNELS=real"};
-    const ProcessResult plain = run_program(arguments, {.preload = {}, .budget = {}, .environment = real});
-    const ProcessResult squeezed =
-        run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = kBudget, .environment = real});
-    expect_same(plain, squeezed);
-    EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
-  }
-}
-
 TEST(ApiPathsOfValues, WordsKeepNothingOnTheDevice) {
   const ProcessResult squeezed = run_preloaded({"api_paths/copies/values", "unfreed"}, kBudget);
   EXPECT_EQ(squeezed.status, 0) << squeezed.err;

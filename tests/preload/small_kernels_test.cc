@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of the small programs (programs/small_kernels.h), run instead of made-up results.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/preload/running.h"
+
+namespace thermocline::test {
+namespace {
+
+// What a GPU runs: the code of each kernel of small_kernels.h, instead of made-up results.
+TEST(ApiPathsOfKernels, ThatRunTheirCodeGiveTheSameBits) {
+  if (!HAS_PTX) GTEST_SKIP() << "this build runs no PTX";
+  for (const char* program :
+       {"contexts/functions_come_again", "graphs/kernel_nodes", "graphs/memory_in_capture", "launches/loaded_lazily",
+        "launches/parameters", "launches/structures", "memory/arrays", "memory/in_order"}) {
+    SCOPED_TRACE(program);
+    const std::vector<std::string> arguments = {std::string("api_paths/") + program};
+    const std::vector<std::string> real = {"THERMOCLINE_SIMULATE_KERNELS=real"};
+    const ProcessResult plain = run_program(arguments, {.preload = {}, .budget = {}, .environment = real});
+    const ProcessResult squeezed =
+        run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = "20MiB", .environment = real});
+    expect_same(plain, squeezed);
+    EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::test
