@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The physical pages of an address space: mapping, unmapping, and where pages come from. Each driver call costs tens of
-// microseconds whatever its length (36 us for SetAccess, 26 us for Unmap; 1.5 us for each page that is mapped). So
-// access is set once for a whole block, and a run of pages is unmapped with one call.
+// The physical pages of an address space: mapping, unmapping, and where pages come from. Access is set once for a whole
+// block, and a run of pages is unmapped with one call. That saves little on an H200: there each page in the call costs as
+// much as a call for one (30 us for SetAccess, 20 us for Unmap; bench/results/gpu-nvidia-h200.json), whatever its size,
+// which is why pages are as large as the budget allows (offload/page_bytes.h).
 #pragma once
 
 #include <cstdint>

@@ -90,8 +90,11 @@ constexpr Assumption kTable[] = {
      "cuda.h 13.0, CU_MEM_ACCESS_FLAGS_PROT_NONE; silent about work in flight", "is revoked", "",
      "an audit (run --audit) does not catch an unknown access", "alias_access_is_each_mappings_own", "", "",
      "counted (left_open), and reported at the end of the audit"},
-    {"mapping_cost", "a mapping call takes tens of microseconds, creating a handle takes hundreds",
-     "kvcached, benchmarks/bench_vmm/README.md (A100); GMLake and vAttention as quoted there", "as the profile says",
+    {"mapping_cost",
+     "giving access to a mapping and unmapping it take tens of microseconds, whatever its size and however many are in "
+     "the call; creating a handle takes ten to hundreds",
+     "bench/results/gpu-nvidia-h200.json (H200); kvcached, benchmarks/bench_vmm/README.md (A100)",
+     "as the profile says",
      "", "plans move more than is worth it; bits stay the same", "", "",
      "a duration, not a yes or no: section probe of ./dev gpu measures each call",
      "commands that take a device also take the measured profile"},
@@ -99,7 +102,7 @@ constexpr Assumption kTable[] = {
      "cuda.h 13.0, cuMemGetAllocationGranularity; 2 MiB on present devices (PyTorch's note); NVSHMEM asks for 512 MiB",
      "2 MiB", "granularity=4MiB granularity=32MiB", "sizes are refused",
      "granularity_is_sane create_rejects_size_off_granularity map_address_is_aligned", "", "",
-     "the page size is what the driver reports"},
+     "the page size is a multiple of what the driver reports"},
     {"reservation", "a terabyte of addresses can be reserved and takes no memory",
      "cuda.h 13.0, cuMemAddressReserve: names no limit; WSL refused 32 GiB (withcatai/node-llama-cpp#610); 48-bit "
      "address spaces ran out in pytorch/pytorch#192269",

@@ -8,8 +8,9 @@
 
 namespace thermocline {
 
-// Of how many pages a budget consists at least: a buffer that has pages to itself wastes half of one on average.
-inline constexpr Bytes kLeastPages = 512;
+// Of how many pages a budget consists at least. A buffer that has pages to itself wastes half of one on average, so an
+// operation with four needs 1 % of the budget more.
+inline constexpr Bytes kLeastPages = 256;
 // From there on mapping costs next to nothing beside copying.
 inline constexpr Bytes kLargestPageBytes = 16 * kMiB;
 

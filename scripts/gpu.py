@@ -121,6 +121,17 @@ def write(path: Path, text: str) -> None:
     beside.replace(path)
 
 
+def kept_sections(path: Path, about: dict, renewed: list[str]) -> dict:
+    """Of an earlier run on the same device and driver, the sections that are not run now; each names its commit."""
+    try:
+        earlier = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    if any(earlier["about"].get(key) != about[key] for key in ("device", "driver")):
+        return {}
+    return {name: section for name, section in earlier["sections"].items() if name not in renewed}
+
+
 def keep_conformance(report: dict, output: Path, slug: str, machine: Machine) -> None:
     answers = report["sections"].get("conformance", {}).pop("answers", None)
     if not answers or machine.simulate:
@@ -169,9 +180,15 @@ def main(words: list[str]) -> int:
     slug = re.sub(r"[^a-z0-9]+", "-", report["about"]["device"].lower()).strip("-")
     arguments.output.mkdir(parents=True, exist_ok=True)
     base = arguments.output / f"gpu-{slug}"
+    if arguments.only:
+        report["sections"] = kept_sections(base.with_suffix(".json"), report["about"], arguments.only)
     for name in arguments.only or SECTIONS:
-        report["sections"][name] = run_apart(name, machine, words)
+        report["sections"][name] = run_apart(name, machine, words) | {"commit": report["about"]["commit"]}
         write(base.with_suffix(".json"), as_lines(report))
+    # Those of an earlier run are in a file of their own.
+    conformance, answers = report["sections"].get("conformance", {}), arguments.output / f"conformance-{slug}.json"
+    if conformance.get("rules") and "answers" not in conformance and answers.exists():
+        conformance["answers"] = json.loads(answers.read_text())
     try:
         report["register"] = answered(register_of(machine), report["sections"])
     except Failed as reason:

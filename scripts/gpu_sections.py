@@ -187,10 +187,13 @@ def programs(machine: Machine) -> dict:
         "graphs/parts_of_large_buffers": "96MiB",
     }
     # They print what the library reports or refuses, which differs under a budget.
-    about_the_library = {"contexts/memory_told", "copies/standing_on_all", "graphs/refused_while_recording", "memory/shared_between_processes"}
+    about_the_library = {
+        "contexts/memory_told", "copies/standing_on_all", "graphs/refused_while_recording", "memory/shared_between_processes",
+        "memory/pool_attributes",
+    }  # fmt: skip
     # They do not end on an H200 (driver 580.159), even without the library: one thread waits in a driver call for what another does next, whose
     # calls probably wait for the first one's.
-    hang_alone = {"copies/standing_elsewhere", "launches/full_queue"}
+    hang_alone = {"copies/standing_elsewhere", "launches/full_queue", "memory/freed_while_standing"}
     folder = machine.build / "tests" / "programs" / "api_paths"
     found = sorted(p for kind in ("contexts", "copies", "graphs", "launches", "memory") for p in (folder / kind).glob("*"))
     found = [p for p in found if f"{p.parent.name}/{p.name}" not in about_the_library]
@@ -206,7 +209,7 @@ def programs(machine: Machine) -> dict:
             unsupported.append({"program": name, "says": "not run: hangs without the library"})
             return
         try:
-            plain = machine.run([str(program)], 20)
+            plain = machine.run([str(program)], 60)
         except Failed as reason:
             unsupported.append({"program": name, "says": str(reason)})
             return
@@ -215,7 +218,7 @@ def programs(machine: Machine) -> dict:
             return
         budget = larger.get(name, "20MiB")
         try:
-            under = machine.run(machine.under_library(["--budget", budget], [str(program)]), 20)
+            under = machine.run(machine.under_library(["--budget", budget], [str(program)]), 60)
         except Failed as reason:
             wrong.append({"program": name, "status": [plain.returncode, None], "says": str(reason)})
             return
@@ -226,6 +229,12 @@ def programs(machine: Machine) -> dict:
 
     with ThreadPoolExecutor(machine.jobs) as pool:
         list(pool.map(compare, found))
+    # Some print how much memory is free, which others change: alone they are the same.
+    again = {row["program"] for row in wrong} if machine.jobs > 1 else set()
+    wrong = [row for row in wrong if row["program"] not in again]
+    for program in found:
+        if f"{program.parent.name}/{program.name}" in again:
+            compare(program)
     right = not wrong and len(unsupported) < len(found)
     return {"right": right, "programs": len(found), "different": wrong, "refused": refused, "unsupported": unsupported}
 
@@ -349,10 +358,11 @@ def pytorch(machine: Machine) -> dict:
 
     # What says most comes first: time may end.
     for way, percent, mode, preload in (
-        ("preload", 60, "plain", True), ("offload()", None, "offload", True), ("plug-in", 60, "plugin", True),
-        ("save_on_cpu", None, "save_on_cpu", False), ("preload", 100, "plain", True), ("checkpoint", None, "checkpoint", False),
-        ("plug-in", 100, "plugin", True), ("preload", 80, "plain", True), ("preload", 50, "plain", True),
-        ("managed memory", 60, "managed", False), ("plug-in", 80, "plugin", True), ("plug-in", 50, "plugin", True),
+        ("preload", 60, "plain", True), ("preload", 80, "plain", True), ("preload", 100, "plain", True),
+        ("save_on_cpu", None, "save_on_cpu", False), ("offload()", None, "offload", False), ("checkpoint", None, "checkpoint", False),
+        ("plug-in", 60, "plugin", True), ("preload", 50, "plain", True), ("offload() preloaded", None, "offload", True),
+        ("managed memory", 60, "managed", False), ("plug-in", 100, "plugin", True), ("plug-in", 80, "plugin", True),
+        ("plug-in", 50, "plugin", True),
     ):  # fmt: skip
         for name in names:
             attempt(name, way, percent, mode, preload)

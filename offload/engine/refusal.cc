@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 
+#include "driver/page_size.h"
 #include "offload/engine/engine_state.h"
 #include "offload/engine/report.h"
 
@@ -65,6 +66,7 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   facts.wanted = wanted;
   facts.page_bytes = heap.page_bytes();
   facts.wanted_pages = round_up(wanted, facts.page_bytes);
+  facts.in_smallest_pages = round_up(wanted, kDefaultPageBytes);
   facts.device_total = device_total;
   facts.has_stopped = residency.has_stopped();
   facts.evicts = options.policy->evicts() && !facts.has_stopped;
@@ -90,6 +92,11 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   });
   facts.stays = pinned_block_bytes + facts.small_stay;
   if (one_operation) {
+    facts.in_smallest_pages = 0;
+    for (const BlockState* operand : operands) {
+      const Block& block = *operand->block;
+      facts.in_smallest_pages += round_up(block.is_slab() ? block.bytes() : block.contents_end(), kDefaultPageBytes);
+    }
     // What it uses itself may stay.
     for (const BlockState* operand : operands) {
       const bool stays = operand->pins > 0 || operand->block->bytes() < options.min_offload_bytes;

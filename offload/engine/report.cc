@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "driver/page_size.h"
 #include "offload/residency/host_grant.h"
 
 namespace thermocline {
@@ -72,6 +73,12 @@ void advise_budget(std::string* text, const RefusalFacts& facts, Bytes needed) {
   if (needed <= budget || needed > most) return;
   advise(text,
          "budget = \"" + setting(needed) + "\" (THERMOCLINE_BUDGET, run --budget); the device has " + amount(most));
+}
+// Larger pages were chosen for speed; a program that fits in small ones should not need a larger budget.
+void advise_page_bytes(std::string* text, const RefusalFacts& facts, Bytes others) {
+  if (facts.page_bytes <= kDefaultPageBytes || facts.in_smallest_pages + others > facts.now.budget_bytes) return;
+  advise(text, "page_bytes = \"" + setting(kDefaultPageBytes) + "\" (THERMOCLINE_PAGE_BYTES): then it takes " +
+                   amount(facts.in_smallest_pages) + "; pages are " + amount(facts.page_bytes) + " now, which is faster");
 }
 void advise_host_limit(std::string* text, const RefusalFacts& facts) {
   const Bytes needed = limit_that_grants(facts.now.block_bytes + facts.wanted_pages, facts.has_net);
@@ -160,6 +167,7 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       advise(text, "use less at once: a smaller batch, or the operation in parts");
       break;
     case Cause::kLargerThanBudget:
+      advise_page_bytes(text, facts, others);
       advise_budget(text, facts, facts.wanted_pages + others);
       advise(text, "or use less at once: a smaller batch, or the operation in parts");
       break;

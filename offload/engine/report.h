@@ -38,6 +38,7 @@ struct RefusalFacts {
   Bytes wanted = 0;        // as asked; of an operation, its blocks
   Bytes wanted_pages = 0;  // in whole pages
   Bytes page_bytes = 0;
+  Bytes in_smallest_pages = 0;  // what is wanted, if pages were as small as the device allows
   Bytes device_total = 0;    // memory of the device
   bool evicts = false;       // the policy does, and it has not stopped
   bool has_stopped = false;  // memory may be used unseen (EngineOptions::evict_no_more)

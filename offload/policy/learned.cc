@@ -33,8 +33,13 @@ std::uint64_t scramble(std::uint64_t x) {
 
 // Of blocks only those count that one buffer has to itself: how small buffers share slabs may vary from one iteration
 // to the next.
+//
+// Of a kernel whose parameters were read only the kind counts, which has the sizes of its grid: some parameters are words
+// that nobody sets and that look like addresses (unsteady_kinds.h), and under memory pressure, when buffers get other
+// addresses in each iteration, these are in another buffer each time.
 std::uint64_t LearnedPolicy::token_of(const Arrival& arrival) const {
   std::uint64_t token = scramble(arrival.info.kind + 0x9e3779b97f4a7c15u);
+  if (counts_by_kind(arrival.info)) return token;
   token = scramble(token ^ arrival.accesses);
   for (const BlockState* state : arrival.operands) {
     if (!state->block->is_slab()) token = scramble(token ^ (state->block->bytes() + 0x9e3779b97f4a7c15u));
@@ -46,6 +51,8 @@ std::uint64_t LearnedPolicy::token_of(const Arrival& arrival) const {
 std::uint64_t LearnedPolicy::kind_of(const OperationInfo& info) {
   return info.operator_class == OperatorClass::kCopy ? 0 : info.kind;
 }
+
+bool LearnedPolicy::counts_by_kind(const OperationInfo& info) { return info.follows && info.is_kernel() && info.kind != 0; }
 
 std::uint64_t LearnedPolicy::nanoseconds_of(const Arrival& arrival) const {
   if (arrival.info.nanoseconds != 0) return arrival.info.nanoseconds;
@@ -75,6 +82,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
                         .only_read = state->only_reads() || (takes_digests && state->was_found_unchanged())});
   }
   token_ = token_of(arrival);
+  by_kind_ = counts_by_kind(arrival.info);
   timed_ = arrival.info.nanoseconds != 0;
   const std::uint64_t nanoseconds = nanoseconds_of(arrival);
   unfenced_ns_ += nanoseconds;
@@ -233,19 +241,22 @@ std::vector<const BlockState*> LearnedPolicy::remade() const {
   return {blocks.begin(), blocks.end()};
 }
 
-// The operation uses as many buffers as when it was learned, of the same sizes.
-bool LearnedPolicy::are_as_learned(const Profile& profile, std::span<const std::uint32_t> names) const {
-  return std::ranges::equal(names, operands_, [&](std::uint32_t name, const BlockState* state) {
-    return name == kNoBuffer || profile.buffers[name].bytes == state->block->bytes();
+// How many of the operands, from the first on, are of the sizes of those that were learned.
+std::size_t LearnedPolicy::as_learned(const Profile& profile, std::span<const std::uint32_t> names) const {
+  const auto [name, operand] = std::ranges::mismatch(names, operands_, [&](std::uint32_t one, const BlockState* state) {
+    return one == kNoBuffer || profile.buffers[one].bytes == state->block->bytes();
   });
+  return static_cast<std::size_t>(name - names.begin());
 }
 
 void LearnedPolicy::bind() {
   Known& known = known_[current_];
   const std::span<const std::uint32_t> names = known.profile.operands(period_detector_.position());
-  if (period_detector_.matched_by_kind() && !are_as_learned(known.profile, names)) return;
+  const bool by_kind = by_kind_ || period_detector_.matched_by_kind();
   // Slabs, which come last, are known by their order where there are equally many; a wrong guess costs a copy.
-  const std::size_t bound = names.size() == operands_.size() ? names.size() : own_pages_;
+  const std::size_t bound = by_kind                                ? as_learned(known.profile, names)
+                            : names.size() == operands_.size() ? names.size()
+                                                               : own_pages_;
   THERMOCLINE_CHECK(bound <= names.size(), "equal tokens have equally many operands of their own pages");
   for (std::size_t i = 0; i < bound; ++i) {
     if (names[i] != kNoBuffer) known.actors[names[i]] = {operands_[i], operands_[i]->block->serial()};

@@ -103,7 +103,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   void act_at(std::size_t index);
   std::uint64_t token_of(const Arrival& arrival) const;
   static std::uint64_t kind_of(const OperationInfo& info);
-  bool are_as_learned(const Profile& profile, std::span<const std::uint32_t> names) const;
+  static bool counts_by_kind(const OperationInfo& info);
+  std::size_t as_learned(const Profile& profile, std::span<const std::uint32_t> names) const;
   std::uint64_t nanoseconds_of(const Arrival& arrival) const;
   void learn();
   void learn_anew_if_mistaken();
@@ -158,6 +159,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   std::uint64_t in_a_row_ = 0;  // operations that have come as they do in an iteration, one behind the other
   bool following_ = false;
   std::uint64_t token_ = 0;        // of the operation in preparation
+  bool by_kind_ = false;           // the same: its token is of its kind alone
   bool timed_ = false;             // its duration was given
   std::uint64_t unfenced_ns_ = 0;  // device time, as far as known, since the last fence
   // Device time of all operations so far, and when fences come in it that are not known to have passed.

@@ -10,9 +10,10 @@ constexpr Bytes kSmallest = 2 * kMiB;
 
 TEST(PageBytes, GrowWithTheBudget) {
   EXPECT_EQ(page_bytes_for(16 * kMiB, 0, kSmallest), 2 * kMiB);
-  EXPECT_EQ(page_bytes_for(2047 * kMiB, 0, kSmallest), 2 * kMiB);
-  EXPECT_EQ(page_bytes_for(2048 * kMiB, 0, kSmallest), 4 * kMiB);
-  EXPECT_EQ(page_bytes_for(5300 * kMiB, 0, kSmallest), 8 * kMiB);
+  EXPECT_EQ(page_bytes_for(1023 * kMiB, 0, kSmallest), 2 * kMiB);
+  EXPECT_EQ(page_bytes_for(1024 * kMiB, 0, kSmallest), 4 * kMiB);
+  EXPECT_EQ(page_bytes_for(3500 * kMiB, 0, kSmallest), 8 * kMiB);
+  EXPECT_EQ(page_bytes_for(5300 * kMiB, 0, kSmallest), 16 * kMiB);
   EXPECT_EQ(page_bytes_for(Bytes{80} << 30, 0, kSmallest), 16 * kMiB);
 }
 

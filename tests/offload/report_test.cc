@@ -125,6 +125,7 @@ bool follow(const std::string& report, std::size_t number, EngineOptions* option
   Bytes* const field = key == "budget"              ? &options->budget_bytes
                        : key == "host_limit"        ? &options->host_limit_bytes
                        : key == "min_offload_bytes" ? &options->min_offload_bytes
+                       : key == "page_bytes"        ? &options->page_bytes
                                                     : nullptr;
   if (field != nullptr) *field = std::stoull(value) * kMiB;
   return field != nullptr;
@@ -147,6 +148,15 @@ TEST(Report, OneOperationLargerThanTheBudgetNeedsALargerBudget) {
                        const DeviceAddress a = program.allocate(6 * kPage), b = program.allocate(6 * kPage);
                        program.use({a, b});
                      });
+}
+
+// Under 1.5 GiB pages have 4 MiB, of which buffers of 33 MiB waste three each.
+TEST(Report, WhatFitsInSmallerPagesNeedsThese) {
+  expect_good_advice({.budget_bytes = 1536 * kMiB}, "one operation uses 1.58 GiB at once", 0, [](Program& program) {
+    std::vector<DeviceAddress> buffers(45);
+    for (DeviceAddress& buffer : buffers) buffer = program.allocate(33 * kMiB);
+    program.use(buffers);
+  });
 }
 
 TEST(Report, AllocationLargerThanTheBudgetNeedsALargerBudget) {
