@@ -30,7 +30,7 @@ struct Settings {
   DigestUse digests{};
   SizeSetting host_limit;         // percent: of the machine's memory
   SizeSetting host_limit_shared;  // percent: of the machine's memory; unset: no limit
-  SizeSetting page_bytes;  // unset: chosen by the engine
+  SizeSetting page_bytes;         // unset: chosen by the engine
   SizeSetting min_offload_bytes;
   SizeSetting low_water;      // percent
   SizeSetting clean_reserve;  // percent

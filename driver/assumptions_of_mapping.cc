@@ -94,8 +94,7 @@ constexpr Assumption kTable[] = {
      "giving access to a mapping and unmapping it take tens of microseconds, whatever its size and however many are in "
      "the call; creating a handle takes ten to hundreds",
      "bench/results/gpu-nvidia-h200.json (H200); kvcached, benchmarks/bench_vmm/README.md (A100)",
-     "as the profile says",
-     "", "plans move more than is worth it; bits stay the same", "", "",
+     "as the profile says", "", "plans move more than is worth it; bits stay the same", "", "",
      "a duration, not a yes or no: section probe of ./dev gpu measures each call",
      "commands that take a device also take the measured profile"},
     {"granularity", "sizes of handles and addresses are multiples of the granularity that the driver reports",

@@ -164,7 +164,8 @@ constexpr Profile rtx_5090() {
 }
 
 constexpr Profile h200() {
-  Profile profile = device("h200", "NVIDIA H200 SXM 141 GB", 140, {67, 989.5, 4800, 55.3}, 90, 132, kH200, kMeasuredH200);
+  Profile profile =
+      device("h200", "NVIDIA H200 SXM 141 GB", 140, {67, 989.5, 4800, 55.3}, 90, 132, kH200, kMeasuredH200);
   profile.host = kH200Costs;
   return profile;
 }

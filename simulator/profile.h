@@ -27,8 +27,8 @@ struct HostCosts {
   Sourced<std::int64_t> set_access_next;     // ... and for each further mapping in its range
   Sourced<std::int64_t> unmap;               // the same
   Sourced<std::int64_t> unmap_next;
-  Sourced<std::int64_t> stream_call;         // event and stream calls
-  Sourced<std::int64_t> copy;                // asynchronous copy or set
+  Sourced<std::int64_t> stream_call;  // event and stream calls
+  Sourced<std::int64_t> copy;         // asynchronous copy or set
 };
 
 struct Profile {

@@ -164,8 +164,8 @@ class Surveyor {
   void operate(const RecordedEvent& event) {
     ++operators_;
     const std::uint64_t kind = calls_.contains(event.name) ? 0 : event.name + 1;
-    const PeriodDetector::Event step = period_detector_.add(event.token * 0x9E3779B97F4A7C15u + event.name,
-                                                            live_.live_bytes(), {}, kind);
+    const PeriodDetector::Event step =
+        period_detector_.add(event.token * 0x9E3779B97F4A7C15u + event.name, live_.live_bytes(), {}, kind);
     const std::uint64_t period = period_detector_.period();
     if (step == PeriodDetector::Event::kFound) {
       for (const std::uint64_t at : {operators_ - 2 * period, operators_ - period, operators_}) end_step(at);

@@ -265,7 +265,8 @@ void Probe::runs(const char* device, std::size_t page, std::size_t pages, std::s
     timed(release, [&](std::size_t run) { each(run, [&](std::size_t i) { CHECK(CUDA(cuMemRelease)(all[i])); }); });
   }
   CHECK(CUDA(cuMemAddressFree)(at, kRuns * bytes));
-  const std::string of = std::string("_") + std::to_string(pages) + "_pages_in_" + std::to_string(handles) + "_" + device + "_ns";
+  const std::string of =
+      std::string("_") + std::to_string(pages) + "_pages_in_" + std::to_string(handles) + "_" + device + "_ns";
   note("run_create" + of, median(create));
   note("run_map" + of, median(map));
   note("run_set_access" + of, median(allow));
@@ -351,10 +352,10 @@ bool Probe::write_profile(const std::string& path, const std::string& like, cons
   std::fprintf(file, "# What is not here is taken from the profile named next, and was not measured.\n");
   std::fprintf(file, "like = \"%s\"\ntitle = \"%s, measured\"\nsource = \"%s\"\n", like.c_str(), name_.c_str(),
                source.c_str());
-  for (const char* name : {"memory_bytes", "compute_capability", "multiprocessors", "page_bytes", "link_to_device",
-                           "link_to_host", "host_create_page_ns", "host_map_ns", "host_set_access_ns",
-                           "host_set_access_next_ns", "host_unmap_ns", "host_unmap_next_ns", "host_stream_call_ns",
-                           "host_copy_ns"}) {
+  for (const char* name :
+       {"memory_bytes", "compute_capability", "multiprocessors", "page_bytes", "link_to_device", "link_to_host",
+        "host_create_page_ns", "host_map_ns", "host_set_access_ns", "host_set_access_next_ns", "host_unmap_ns",
+        "host_unmap_next_ns", "host_stream_call_ns", "host_copy_ns"}) {
     std::fprintf(file, "%s = %.15g\n", name, figure(name));
   }
   return std::fclose(file) == 0;

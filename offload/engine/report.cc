@@ -78,7 +78,8 @@ void advise_budget(std::string* text, const RefusalFacts& facts, Bytes needed) {
 void advise_page_bytes(std::string* text, const RefusalFacts& facts, Bytes others) {
   if (facts.page_bytes <= kDefaultPageBytes || facts.in_smallest_pages + others > facts.now.budget_bytes) return;
   advise(text, "page_bytes = \"" + setting(kDefaultPageBytes) + "\" (THERMOCLINE_PAGE_BYTES): then it takes " +
-                   amount(facts.in_smallest_pages) + "; pages are " + amount(facts.page_bytes) + " now, which is faster");
+                   amount(facts.in_smallest_pages) + "; pages are " + amount(facts.page_bytes) +
+                   " now, which is faster");
 }
 void advise_host_limit(std::string* text, const RefusalFacts& facts) {
   const Bytes needed = limit_that_grants(facts.now.block_bytes + facts.wanted_pages, facts.has_net);

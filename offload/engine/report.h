@@ -39,9 +39,9 @@ struct RefusalFacts {
   Bytes wanted_pages = 0;  // in whole pages
   Bytes page_bytes = 0;
   Bytes in_smallest_pages = 0;  // what is wanted, if pages were as small as the device allows
-  Bytes device_total = 0;    // memory of the device
-  bool evicts = false;       // the policy does, and it has not stopped
-  bool has_stopped = false;  // memory may be used unseen (EngineOptions::evict_no_more)
+  Bytes device_total = 0;       // memory of the device
+  bool evicts = false;          // the policy does, and it has not stopped
+  bool has_stopped = false;     // memory may be used unseen (EngineOptions::evict_no_more)
   Bytes min_offload_bytes = 0;
   EngineStatistics now;
   Bytes small_stay = 0;    // blocks below min_offload_bytes, pinned ones apart

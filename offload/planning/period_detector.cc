@@ -36,60 +36,55 @@ std::uint64_t joined(std::uint64_t a, std::uint64_t b) { return a ^ (b * 0x9e377
 }  // namespace
 
 PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind) {
-  const bool unsteady = kind != 0 && unsteady_.contains(kind);
+  by_kind_ = kind != 0 && unsteady_.contains(kind);
   // What such an operation uses says nothing.
-  if (unsteady) token = UnsteadyKinds::token_of(kind), reuse = {};
-  by_kind_ = unsteady;
-  if (following_) {
-    const std::size_t place = expected_place();
-    if (iterations_[current_].tokens[place] != token && is_taken_for_expected(token, kind)) {
-      by_kind_ = true;
-      take_for_expected(kind, unsteady);
-      remember(iterations_[current_].tokens[place], live_bytes, {}, kind);
-      return followed_to(place);
-    }
+  if (by_kind_) token = UnsteadyKinds::token_of(kind), reuse = {};
+  if (!following_) {
+    remember(token, live_bytes, reuse, kind);
+    return look_for_iteration();
   }
-  return add_steady(token, live_bytes, reuse, kind);
+  Iteration& iteration = iterations_[current_];
+  const std::size_t expected = position_ + 1 == iteration.tokens.size() ? 0 : position_ + 1;
+  if (iteration.tokens[expected] == token) {
+    if (++steady_ == kGram && suspected_ != 0) unsteady_.add(std::exchange(suspected_, 0));
+    remember(token, live_bytes, reuse, kind);
+    return followed_to(expected);
+  }
+  if (kind != 0 && kind == iteration.kinds[expected] && (by_kind_ || steady_ >= kSteady)) {
+    take_for_expected(expected, kind);
+    remember(iteration.tokens[expected], live_bytes, {}, kind);
+    return followed_to(expected);
+  }
+  remember(token, live_bytes, reuse, kind);
+  return leave(token);
 }
 
-std::size_t PeriodDetector::expected_place() const {
-  return position_ + 1 == iterations_[current_].tokens.size() ? 0 : position_ + 1;
-}
-
-bool PeriodDetector::is_taken_for_expected(std::uint64_t token, std::uint64_t kind) const {
-  if (kind == 0 || kind != iterations_[current_].kinds[expected_place()]) return false;
-  return token == UnsteadyKinds::token_of(kind) || steady_ >= kSteady;
-}
-
-void PeriodDetector::take_for_expected(std::uint64_t kind, bool unsteady) {
-  if (unsteady) {
-    iterations_[current_].tokens[expected_place()] = UnsteadyKinds::token_of(kind);
+// It has the kind of the expected operation, and other operands.
+void PeriodDetector::take_for_expected(std::size_t place, std::uint64_t kind) {
+  if (by_kind_) {
+    iterations_[current_].tokens[place] = UnsteadyKinds::token_of(kind);
     return;
   }
+  by_kind_ = true;
   suspected_ = kind;
   steady_ = 0;
 }
 
-PeriodDetector::Event PeriodDetector::add_steady(std::uint64_t token, Bytes live_bytes, Reuse reuse,
-                                                 std::uint64_t kind) {
-  remember(token, live_bytes, reuse, kind);
-  if (following_) {
-    const std::size_t expected = expected_place();
-    if (iterations_[current_].tokens[expected] == token) {
-      if (++steady_ == kGram && suspected_ != 0) unsteady_.add(std::exchange(suspected_, 0));
-      return followed_to(expected);
-    }
-    suspected_ = 0;
-    // The iteration that is followed may be a part of a longer one: gradients that are accumulated before an optimizer
-    // runs.
-    if (const std::optional<std::size_t> period = find_longer()) return take_up(*period);
-    if (take_known_way(token)) return Event::kMatch;
-    following_ = false;
-    unsteady_.restart();
-    departure_ = {{current_, position_}, token};
-    departed_ = operations();
-    return Event::kDiverged;
-  }
+// The last operation is not the expected one.
+PeriodDetector::Event PeriodDetector::leave(std::uint64_t token) {
+  suspected_ = 0;
+  // The iteration that is followed may be a part of a longer one: gradients that are accumulated before an optimizer
+  // runs.
+  if (const std::optional<std::size_t> period = find_longer()) return take_up(*period);
+  if (take_known_way(token)) return Event::kMatch;
+  following_ = false;
+  unsteady_.restart();
+  departure_ = {{current_, position_}, token};
+  departed_ = operations();
+  return Event::kDiverged;
+}
+
+PeriodDetector::Event PeriodDetector::look_for_iteration() {
   if (tokens_.size() < kGram) return Event::kNothing;
   if (unsteady_.watch(kinds_, tokens_)) remember_anew(0);
   if (!iterations_.empty() && resume(range_hash(tokens_.size() - kGram, tokens_.size()))) {
@@ -225,7 +220,8 @@ void PeriodDetector::remember_anew(std::size_t from) {
   }
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const bool unsteady = kinds[i] != 0 && unsteady_.contains(kinds[i]);
-    remember(unsteady ? UnsteadyKinds::token_of(kinds[i]) : tokens[i], live[i], unsteady ? Reuse{} : reuses[i], kinds[i]);
+    remember(unsteady ? UnsteadyKinds::token_of(kinds[i]) : tokens[i], live[i], unsteady ? Reuse{} : reuses[i],
+             kinds[i]);
   }
 }
 

@@ -111,10 +111,9 @@ class PeriodDetector {
   std::optional<std::size_t> find_period() const;
   std::optional<std::size_t> find_longer() const;
   void remember(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind);
-  Event add_steady(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind);
-  std::size_t expected_place() const;
-  bool is_taken_for_expected(std::uint64_t token, std::uint64_t kind) const;
-  void take_for_expected(std::uint64_t kind, bool unsteady);
+  void take_for_expected(std::size_t place, std::uint64_t kind);
+  Event leave(std::uint64_t token);
+  Event look_for_iteration();
   void forget_half();
   void remember_anew(std::size_t from);
   Event take_up(std::size_t period);
@@ -138,8 +137,8 @@ class PeriodDetector {
   std::vector<std::uint64_t> kinds_;
   UnsteadyKinds unsteady_;
   bool by_kind_ = false;
-  std::size_t steady_ = 0;          // operations in a row that were exactly as expected
-  std::uint64_t suspected_ = 0;     // the kind of the one before them, which was not
+  std::size_t steady_ = 0;               // operations in a row that were exactly as expected
+  std::uint64_t suspected_ = 0;          // the kind of the one before them, which was not
   std::uint64_t marked_ = 0;             // operations() at the last mark
   std::vector<std::uint32_t> previous_;  // position of the previous occurrence of the same gram, + 1; 0: none
   std::unordered_map<std::uint64_t, std::uint32_t> newest_;  // by gram: position + 1

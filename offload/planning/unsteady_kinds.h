@@ -29,7 +29,7 @@ class UnsteadyKinds {
   // The token of all operations of an unsteady kind.
   static std::uint64_t token_of(std::uint64_t kind) { return kind * 0x9e3779b97f4a7c15u + 1; }
 
-  bool contains(std::uint64_t kind) const { return kinds_.contains(kind); }
+  bool contains(std::uint64_t kind) const { return !kinds_.empty() && kinds_.contains(kind); }
   void add(std::uint64_t kind) {
     if (kinds_.size() < kMost) kinds_.insert(kind);
   }
@@ -43,11 +43,11 @@ class UnsteadyKinds {
 
  private:
   std::unordered_set<std::uint64_t> kinds_;
-  std::size_t watched_ = 0;   // since restart()
-  std::uint64_t hash_ = 0;    // of the last kContext kinds
+  std::size_t watched_ = 0;                                // since restart()
+  std::uint64_t hash_ = 0;                                 // of the last kContext kinds
   std::unordered_map<std::uint64_t, std::size_t> newest_;  // by hash: how many were remembered then
-  std::size_t distance_ = 0;  // to the context that is compared with
-  std::size_t equal_ = 0;     // operations of the context with equal tokens
+  std::size_t distance_ = 0;                               // to the context that is compared with
+  std::size_t equal_ = 0;                                  // operations of the context with equal tokens
 };
 
 }  // namespace thermocline

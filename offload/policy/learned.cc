@@ -49,10 +49,12 @@ std::uint64_t LearnedPolicy::token_of(const Arrival& arrival) const {
 
 // What a copy accesses is said in full; of kernels it is read from their parameters (unsteady_kinds.h).
 std::uint64_t LearnedPolicy::kind_of(const OperationInfo& info) {
-  return info.operator_class == OperatorClass::kCopy ? 0 : info.kind;
+  return info.operator_class == OperatorClass::kCopy || counts_by_kind(info) ? 0 : info.kind;
 }
 
-bool LearnedPolicy::counts_by_kind(const OperationInfo& info) { return info.follows && info.is_kernel() && info.kind != 0; }
+bool LearnedPolicy::counts_by_kind(const OperationInfo& info) {
+  return info.follows && info.is_kernel() && info.kind != 0;
+}
 
 std::uint64_t LearnedPolicy::nanoseconds_of(const Arrival& arrival) const {
   if (arrival.info.nanoseconds != 0) return arrival.info.nanoseconds;
@@ -254,7 +256,7 @@ void LearnedPolicy::bind() {
   const std::span<const std::uint32_t> names = known.profile.operands(period_detector_.position());
   const bool by_kind = by_kind_ || period_detector_.matched_by_kind();
   // Slabs, which come last, are known by their order where there are equally many; a wrong guess costs a copy.
-  const std::size_t bound = by_kind                                ? as_learned(known.profile, names)
+  const std::size_t bound = by_kind                            ? as_learned(known.profile, names)
                             : names.size() == operands_.size() ? names.size()
                                                                : own_pages_;
   THERMOCLINE_CHECK(bound <= names.size(), "equal tokens have equally many operands of their own pages");

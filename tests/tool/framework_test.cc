@@ -27,7 +27,8 @@ TEST_F(Frameworks, AreSetUpUnlessTheUserHasSpoken) {
             "1,bfc,false,bfc,false,--other\n");
   // A user who chooses PyTorch's allocator by another variable has decided too.
   for (const char* other : {"PYTORCH_ALLOC_CONF=backend:native", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"}) {
-    EXPECT_EQ(shown({}, {other}), ",cuda_malloc_async,true,cuda_async,false,--xla_gpu_enable_command_buffer=\n") << other;
+    EXPECT_EQ(shown({}, {other}), ",cuda_malloc_async,true,cuda_async,false,--xla_gpu_enable_command_buffer=\n")
+        << other;
   }
   EXPECT_EQ(shown({"--no-frameworks"}), ",,,,,\n");
   EXPECT_EQ(shown({}, {"THERMOCLINE_FRAMEWORKS=false"}), ",,,,,\n");
@@ -50,8 +51,8 @@ TEST_F(Frameworks, WhatIsSetForFrameworksIsSaidInOneLineWherePythonOrAScriptRuns
   EXPECT_EQ(run({"run", "--no-frameworks", "--", script}).err, "");
   EXPECT_EQ(run({"run", "--simulate", "reference", "--no-library", "--", script}).err, "");
   const std::vector<std::string> all = {"PYTORCH_NO_CUDA_MEMORY_CACHING=1", "TF_GPU_ALLOCATOR=bfc",
-                                        "TF_FORCE_GPU_ALLOW_GROWTH=1", "XLA_PYTHON_CLIENT_ALLOCATOR=bfc",
-                                        "XLA_PYTHON_CLIENT_PREALLOCATE=1", "XLA_FLAGS=--other"};
+                                        "TF_FORCE_GPU_ALLOW_GROWTH=1",      "XLA_PYTHON_CLIENT_ALLOCATOR=bfc",
+                                        "XLA_PYTHON_CLIENT_PREALLOCATE=1",  "XLA_FLAGS=--other"};
   EXPECT_EQ(run({"run", "--", script}, all).err, "");
 }
 

@@ -131,7 +131,7 @@ ReplayResult run(const Trace& trace, const PolicyEntry* policy, Bytes budget, bo
   EXPECT_TRUE(plan_steps(trace, kSteps, &program, &reason)) << reason;
   ReplayOptions options;
   options.device.library = THERMOCLINE_SIMULATED_CUDA;
-  options.device.profile = "h200";
+  options.device.profile = "reference";
   options.device.check = true;
   options.exact = exact;
   options.engine.policy = policy;
@@ -198,7 +198,7 @@ TEST(EqualLayers, OnSeveralStreams) {
 // The device computes for a moment, so the link is all that counts. Nothing goes out, a fixed share stays, and the rest
 // comes in without a pause: the room of two layers is for the one in use and the one that arrives.
 TEST(EqualLayers, ThatAreOnlyReadComeInAsFastAsTheLinkAllows) {
-  constexpr double kLinkBytesPerMs = 55.6e6;  // of the h200, each way (simulator/profile.cc)
+  constexpr double kLinkBytesPerMs = 50e6;  // of the yardstick, each way (simulator/profile.cc)
   for (const Bytes part : {8 * kMiB, kPart}) {
     const Model model{.layers = 16, .parts = 1, .part = part, .us = 5, .norm_us = 1};
     const Trace trace = Loop({model}).trace();
