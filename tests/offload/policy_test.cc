@@ -185,5 +185,31 @@ TEST_F(PolicyTest, OnceMemoryMayBeUsedUnseenNothingLeavesWhateverItSays) {
   }
 }
 
+// As on a GPU: some words of a kernel's parameters are set by nobody, and point into another live buffer each time.
+TEST_F(PolicyTest, LearnedFollowsKernelsThatSeemToUseOtherBuffersEachTime) {
+  start({.budget_bytes = 16 * kPage, .policy = kLearnedPolicy, .host_is_readable = false});
+  constexpr Bytes kBytes = 2 * kPage;
+  std::vector<DeviceAddress> buffers(10);
+  for (DeviceAddress& buffer : buffers) {
+    buffer = allocate(kBytes);
+    ASSERT_TRUE(submit({{buffer, kBytes}}, Access::kWrite, {.nanoseconds = 1000}, 1).ok());
+  }
+  std::vector<DeviceAddress> others(3);
+  for (std::size_t i = 0; i < others.size(); ++i) others[i] = allocate(kPage << i);
+  std::mt19937 random(1);
+  for (int turn = 0; turn < 8; ++turn) {
+    for (std::size_t i = 0; i < 60; ++i) {
+      Operands operands = {{buffers[i * buffers.size() / 60], kBytes}, {buffers[(i + 1) * 7 % 10], kBytes}};
+      if (i % 3 == 0) operands.emplace_back(others[random() % others.size()], kPage);
+      const OperationInfo info{.kind = 100 + i, .nanoseconds = 500'000, .name = "kernel", .follows = true};
+      ASSERT_TRUE(submit(operands, Access::kUnknown, info, 500).ok());
+    }
+  }
+  const EngineStatistics found = engine_->statistics();
+  EXPECT_GT(found.plans, 0u);
+  EXPECT_EQ(found.divergences, 0u);
+  EXPECT_GT(found.evicted_bytes, 0u);
+}
+
 }  // namespace
 }  // namespace thermocline
