@@ -194,10 +194,10 @@ constexpr std::array kOptions = {
         "host_limit_shared", "THERMOCLINE_HOST_LIMIT_SHARED", OptionType::kSizeOrPercent, "",
         "Most pinned host memory that this user's processes on the machine take together; a percentage is of the "
         "machine's memory. Unset: each for itself (docs/processes.md)."),
-    option<&Settings::page_bytes>("page_bytes", "THERMOCLINE_PAGE_BYTES", OptionType::kSize, "",
-                                  "Of what size physical memory is taken from the driver and mapped; rounded to a "
-                                  "power of two that the device can "
-                                  "have. Unset: a 256th of the budget, 16 MiB at most (docs/offload.md)."),
+    option<&Settings::page_bytes>(
+        "page_bytes", "THERMOCLINE_PAGE_BYTES", OptionType::kSize, "",
+        "Of what size physical memory is taken from the driver and mapped: a power of two, 32 MiB and an "
+        "eighth of the budget at most. Unset: a 256th of the budget, 16 MiB at most (docs/offload.md)."),
     option<&Settings::min_offload_bytes>(
         "min_offload_bytes", "THERMOCLINE_MIN_OFFLOAD_BYTES", OptionType::kSize, kMinOffload.text,
         "Smaller buffers stay on the device unless all that share their pages are idle."),

@@ -43,7 +43,7 @@ def markdown(report: dict) -> str:
     facts = report["about"]
     lines = [f"# Acceptance run: {facts['device']}", "", "Written by `./dev gpu`; all of it is in the JSON file beside this page.", ""]
     lines += [f"- {key}: {value}" for key, value in facts.items() if value and key != "device"]
-    lines += ["", "| section | outcome | seconds | |", "| --- | --- | --- | --- |"]
+    lines += ["", "| section | outcome | seconds | commit | |", "| --- | --- | --- | --- | --- |"]
     for name, section in report["sections"].items():
         note = section.get("reason", "")
         if "asked" in section:
@@ -60,7 +60,7 @@ def markdown(report: dict) -> str:
             note = f"{len(found)} programs" + (": " + ", ".join(differ) + " differ" if differ else "")
         elif "peak_live_bytes" in section:
             note = f"a third of {section['peak_live_bytes'] / MIB:.1f} MiB, {section['evicted_bytes'] / MIB:.1f} MiB moved out"
-        lines.append(f"| {name} | {section['outcome']} | {section['seconds']:.1f} | {note} |")
+        lines.append(f"| {name} | {section['outcome']} | {section['seconds']:.1f} | {section.get('commit', '')[:7]} | {note} |")
     rows = report.get("register", [])
     if rows:
         lines += ["", "| assumption | expected | seen | |", "| --- | --- | --- | --- |"]
@@ -88,6 +88,3 @@ def markdown(report: dict) -> str:
             percent = f"{run['percent']} %" if run["percent"] else ""
             lines.append(f"| {run['model']} | {run['way']} | {percent} | {over} | {run.get('same_bits', '-')} | {note.strip()} |")
     return "\n".join(lines) + "\n"
-
-
-# Limit of each section in seconds; then it is killed.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections of the acceptance run (gpu.py): each asks or runs something and says whether it is right, and the machine that they\nrun on."""
+"""The sections of the acceptance run (gpu.py): each asks or runs something and says whether it is right, and the machine
+that they run on."""
 
 from __future__ import annotations
 
@@ -151,12 +152,16 @@ def conformance(machine: Machine) -> dict:
     if not named:
         listed = machine.run([str(machine.build / "tests" / "conformance" / "conformance"), "--list"], 20)
         named = [line.split()[0] for line in listed.stdout.splitlines() if line]
-    parts = [named[i :: machine.jobs] for i in range(machine.jobs)]
+    if not named:
+        raise Failed("conformance --list names no rules")
+    # Asked for none, the program asks all.
+    parts = [part for part in (named[i :: machine.jobs] for i in range(machine.jobs)) if part]
     with ThreadPoolExecutor(machine.jobs) as pool:
-        asked = list(pool.map(lambda i: ask_rules(machine, str(i), parts[i]), range(machine.jobs)))
+        asked = list(pool.map(lambda i: ask_rules(machine, str(i), parts[i]), range(len(parts))))
     answers, whole = asked[0][0], all(complete for _, complete in asked)
     found = {rule["name"]: rule for part, _ in asked for rule in part["rules"]}
-    again = [name for name in named if found[name]["outcome"] == "disagrees"] if machine.jobs > 1 else []
+    whole = whole and all(name in found for name in named)
+    again = [name for name in named if found.get(name, {}).get("outcome") == "disagrees"] if machine.jobs > 1 else []
     if again:
         found |= {rule["name"]: rule for rule in ask_rules(machine, "again", again)[0]["rules"]}
     answers["rules"] = [found[name] for name in named if name in found]
@@ -207,6 +212,9 @@ def programs(machine: Machine) -> dict:
         name = f"{program.parent.name}/{program.name}"
         if name in hang_alone and not machine.simulate:
             unsupported.append({"program": name, "says": "not run: hangs without the library"})
+            return
+        if machine.end - time.monotonic() < 2:
+            wrong.append({"program": name, "says": "not run: out of time"})
             return
         try:
             plain = machine.run([str(program)], 60)
@@ -380,6 +388,8 @@ def frameworks(machine: Machine) -> dict:
         raise Skipped("kernels of libraries compute nothing on a simulated device")
     program = ROOT / "bench" / "gpu" / "frameworks.py"
     listed = machine.run([sys.executable, "-B", str(program), "--list"], 20)
+    if listed.returncode != 0:
+        raise Skipped(last_line(listed.stderr))
     runs = []
 
     def compare(line: str) -> None:
@@ -393,8 +403,11 @@ def frameworks(machine: Machine) -> dict:
                 row |= {"outcome": "not available", "reason": last_line(plain.stdout)}
                 return
             whole = machine.run(machine.under_library(["--stats=line", *flags], command), 90)
-            row["same_output"] = plain.returncode == 0 and (plain.returncode, plain.stdout) == (whole.returncode, whole.stdout)
-            row["reason"] = last_line(plain.stderr) if plain.returncode else last_line(whole.stderr) if whole.returncode else ""
+            if plain.returncode != 0:
+                row |= {"outcome": "not available", "reason": last_line(plain.stderr)}
+                return
+            row["same_output"] = (plain.returncode, plain.stdout) == (whole.returncode, whole.stdout)
+            row["reason"] = last_line(whole.stderr) if whole.returncode else ""
             peak = row["peak_live_bytes"] = statistic(whole.stderr, "peak_live_bytes")
             budget = str(peak * int(percent) // 100)
             half = machine.run(machine.under_library(["--stats=line", "--budget", budget, *flags], command), 90)
@@ -402,7 +415,8 @@ def frameworks(machine: Machine) -> dict:
             row["reason"] = row["reason"] or (last_line(half.stderr) if half.returncode else "")
             row["evicted_bytes"] = statistic(half.stderr, "evicted_bytes")
         except Failed as error:
-            row |= {"same_output": False, "reason": str(error)}
+            row.setdefault("same_output", False)
+            row["reason"] = row.get("reason") or str(error)
 
     with ThreadPoolExecutor(min(6, machine.jobs)) as pool:
         list(pool.map(compare, listed.stdout.splitlines()))

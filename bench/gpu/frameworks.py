@@ -50,7 +50,7 @@ def torch_matmul() -> None:
 
 
 def torch_training() -> None:
-    """Forward, backward, Adam; PyTorch's cache and its expandable segments off."""
+    """Forward, backward, Adam, with PyTorch's allocator as it is; under `thermocline run`, without its cache."""
     torch = torch_device()
     model = network(torch)
     optimizer = torch.optim.Adam(model.parameters(), 1e-4)

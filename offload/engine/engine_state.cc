@@ -43,6 +43,8 @@ std::unique_ptr<EvictionPolicy> make_policy(const PolicyParts& parts) {
 constexpr Bytes kHostStepBytes = 64 * kMiB;
 
 constexpr Bytes kSlabsInBudget = 256;
+// Buffers of less than this part of a page share pages, so that none takes more than twice its size.
+constexpr Bytes kSharedBelow = 2;
 
 // What waits where it is, with the lock held; costs nothing where nobody defers and nobody looks.
 struct InPlace {
@@ -107,6 +109,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   heap_options.device = options.device;
   heap_options.page_bytes = facts.page_bytes;
   heap_options.limit = budget;
+  heap_options.whole_pages_from = std::max(heap_options.whole_pages_from, facts.page_bytes / kSharedBelow);
   heap_options.may_alias = options.may_alias;
   // Many slabs that one operation needs have to fit into a small budget, too.
   heap_options.slab_bytes = std::max(facts.page_bytes, std::min(budget / kSlabsInBudget, heap_options.slab_bytes));

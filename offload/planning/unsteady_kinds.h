@@ -5,6 +5,9 @@
 // convolutions only some fields. The rest is whatever the stack held; on an H200 that was another live buffer in 18 of
 // 1085 operations of GPT-2's training step, and no two steps were equal.
 //
+// This is for replays and recordings, whose kinds are names. Of a running program's kernels the kind has the grid, too, and
+// is all that counts (LearnedPolicy::token_of).
+//
 // How they are found. The last kContext kinds have come in the same order before, and at least three in four of these
 // operations had the same operands as then. If the operands of the one in the middle differ, its kind is unsteady, and so
 // are those of the others that differ, but for the newest quarter, which a change may have begun with. A change of sizes (a

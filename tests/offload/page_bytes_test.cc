@@ -21,7 +21,7 @@ TEST(PageBytes, AreWhatTheDeviceCanHave) {
   EXPECT_EQ(page_bytes_for(64 * kMiB, 0, 32 * kMiB), 32 * kMiB);
   EXPECT_EQ(page_bytes_for(Bytes{80} << 30, kMiB, kSmallest), 2 * kMiB);
   EXPECT_EQ(page_bytes_for(Bytes{80} << 30, 12 * kMiB, kSmallest), 8 * kMiB);
-  EXPECT_EQ(page_bytes_for(Bytes{80} << 30, 64 * kMiB, kSmallest), 64 * kMiB);
+  EXPECT_EQ(page_bytes_for(Bytes{80} << 30, 64 * kMiB, kSmallest), 32 * kMiB);
 }
 
 TEST(PageBytes, LeaveSeveralInABudget) { EXPECT_EQ(page_bytes_for(64 * kMiB, 64 * kMiB, kSmallest), 8 * kMiB); }
