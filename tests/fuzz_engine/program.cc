@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "driver/page_size.h"
+#include "offload/page_bytes.h"
 #include "tests/fuzz_engine/random.h"
 
 namespace thermocline::fuzz_engine {
@@ -66,6 +67,7 @@ class Maker {
     const std::uint64_t pages = random_.one_in(6) ? random_.between(200, 600) : random_.between(12, 120);
     setup.budget = pages * kPage + (random_.one_in(8) ? random_.below(kPage) : 0);
     setup.memory = random_.one_in(2) ? round_up(setup.budget, kPage) : setup.budget + 2 * kGiB;
+    setup.page_bytes = page_bytes_for(setup.budget, wanted_page_bytes(seed), kPage);
     if (random_.one_in(6)) setup.host_limit = random_.between(64, 512) * kMiB;
     const std::uint64_t policy = random_.below(10);
     setup.policy = policy == 0 ? kNoPolicy : policy < 5 ? kReactivePolicy : kLearnedPolicy;
@@ -80,6 +82,12 @@ class Maker {
     setup.recompute = setup.policy == kLearnedPolicy && setup.host_fallback != HostFallback::kFull &&
                       Random(seed ^ 0x616761696e).one_in(2);
     if (faults) setup.fault_one_in = std::array<std::uint64_t, 4>{20, 200, 1000, 5000}[random_.below(4)];
+  }
+
+  // 0: as the engine chooses. From a separate random source, as above.
+  static Bytes wanted_page_bytes(std::uint64_t seed) {
+    Random random(seed ^ 0x7061676573);
+    return random.one_in(2) ? 0 : kPage << random.below(5);
   }
 
   void add(const Step& step) { program_.steps.push_back(step); }
@@ -299,8 +307,9 @@ Program make_program(std::uint64_t seed, std::size_t steps, bool faults) { retur
 
 std::string describe(const Setup& setup) {
   return "seed " + std::to_string(setup.seed) + ", budget " + std::to_string(setup.budget) + ", memory " +
-         std::to_string(setup.memory) + ", host limit " + std::to_string(setup.host_limit) + ", policy " +
-         setup.policy->name + (setup.safety == Safety::kTrusting ? ", trusting" : "") +
+         std::to_string(setup.memory) + ", host limit " + std::to_string(setup.host_limit) + ", pages " +
+         std::to_string(setup.page_bytes) + ", policy " + setup.policy->name +
+         (setup.safety == Safety::kTrusting ? ", trusting" : "") +
          (setup.host_fallback == HostFallback::kOff    ? ""
           : setup.host_fallback == HostFallback::kAuto ? ", net"
                                                        : ", full net") +

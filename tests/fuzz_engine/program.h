@@ -78,7 +78,8 @@ struct Step {
 struct Setup {
   std::uint64_t seed = 0;
   Bytes budget = 0;
-  Bytes memory = 0;  // of the device
+  Bytes memory = 0;      // of the device
+  Bytes page_bytes = 0;  // of the engine
   Bytes host_limit = 0;
   const PolicyEntry* policy = kReactivePolicy;
   Safety safety = Safety::kStrict;

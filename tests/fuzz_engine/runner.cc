@@ -50,6 +50,7 @@ class EngineRunner final : public Runner, private Relauncher {
                                 .host_fallback = setup_.host_fallback,
                                 .host_is_readable = false,
                                 .host_limit_bytes = setup_.host_limit,
+                                .page_bytes = setup_.page_bytes,
                                 .soft_limit = setup_.soft_limit,
                                 // Nothing is recomputed while the lock is released.
                                 .waits_without_lock = !setup_.recompute,
@@ -152,7 +153,7 @@ class EngineRunner final : public Runner, private Relauncher {
   bool pin(const Step& step) {
     Buffer& buffer = buffer_of(step);
     if (buffer.bytes == 0) return false;
-    const Bytes needed = footprint(buffer.bytes);
+    const Bytes needed = footprint(buffer.bytes, setup_.page_bytes);
     if (const Status status = engine_->pin(buffer.address, "test"); !status.ok()) {
       refused(step, status, needed);
       return false;
@@ -209,7 +210,7 @@ class EngineRunner final : public Runner, private Relauncher {
     // Operations that run again may need more room than the operation for which they run.
     const bool must =
         setup_.policy != kNoPolicy && !setup_.recompute && setup_.host_limit == 0 && step.kind != Kind::kUnknown;
-    if (must && needed + pinned_bytes() + taken() <= round_down(setup_.budget, kPage))
+    if (must && needed + pinned_bytes() <= whole_pages_beside(taken()))
       fail(std::string(name_of(step.kind)) + " was refused, and " + std::to_string(needed) + " bytes fit");
   }
 
@@ -229,7 +230,7 @@ class EngineRunner final : public Runner, private Relauncher {
     outcome_.statistics = engine_->statistics();
     expect_nothing_held("after everything was freed");
     DeviceAddress all;
-    const Bytes whole = round_down(setup_.budget, kPage);
+    const Bytes whole = whole_pages_beside(0);
     if (need(engine_->allocate(whole, StreamHandle{}, &all), "the whole budget in one piece")) {
       const MemoryAccess access{all};
       Operation operation = engine_->begin(StreamHandle{}, {&access, 1});
@@ -259,6 +260,9 @@ class EngineRunner final : public Runner, private Relauncher {
     Bytes sum = 0;
     for (const Taken& one : taken_) sum += one.bytes;
     return sum;
+  }
+  Bytes whole_pages_beside(Bytes others) const {
+    return round_down(setup_.budget - std::min(others, setup_.budget), setup_.page_bytes);
   }
   Bytes stolen() const {
     Bytes sum = 0;

@@ -69,7 +69,7 @@ bool Runner::allocate_step(const Step& step) {
   const std::uint32_t stream = stream_of(step);
   const auto handle = step.names_stream ? std::optional(order_->handle(stream)) : std::nullopt;
   DeviceAddress address;
-  if (!take(allocate(step.bytes, handle, &address), step, footprint(step.bytes))) return false;
+  if (!take(allocate(step.bytes, handle, &address), step, footprint(step.bytes, setup_.page_bytes))) return false;
   buffer = {};
   buffer.address = address;
   buffer.bytes = step.bytes;
@@ -154,7 +154,7 @@ bool Runner::operator_step(const Step& step) {
       return false;
     writes[count] = operand.writes;
     named[count++] = &buffer;
-    needed += footprint(buffer.bytes);
+    needed += footprint(buffer.bytes, setup_.page_bytes);
   }
   if (count == 0) return false;
   const double microseconds = step.nanoseconds == 0 ? 5 : static_cast<double>(step.nanoseconds) / 1000;
@@ -190,7 +190,7 @@ bool Runner::copy_step(const Step& step) {
     return down ? driver().copy_to_host(staging.host, memory_access.address, bytes, handle)
                 : driver().copy_to_device(memory_access.address, staging.host, bytes, handle);
   });
-  if (!take(status, step, footprint(buffer.bytes))) return false;
+  if (!take(status, step, footprint(buffer.bytes, setup_.page_bytes))) return false;
   order_->used(stream, buffer.history, !down);
   order_->used(stream, staging.history, down);
   if (down) staging.defined = bytes;

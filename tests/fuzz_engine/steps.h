@@ -3,6 +3,7 @@
 // (runner.cc).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -19,13 +20,12 @@
 
 namespace thermocline::fuzz_engine {
 
-inline constexpr Bytes kPage = kDefaultPageBytes;
-inline constexpr Bytes kLargestSlab = 8 * kMiB;
-
-// Upper bound for the bytes of pages of a buffer of this size.
-inline Bytes footprint(Bytes bytes) {
-  const Bytes whole = round_up(bytes, kPage);
-  return bytes >= kPage || whole - bytes <= whole / 8 ? whole : kLargestSlab;
+// Upper bound for the bytes of pages of a buffer of this size: its own, or a whole slab.
+inline Bytes footprint(Bytes bytes, Bytes page) {
+  constexpr Bytes kLargestSlab = 8 * kMiB;
+  const Bytes whole = round_up(bytes, page);
+  const bool owns_pages = bytes >= std::max(page / 2, kDefaultPageBytes) || whole - bytes <= whole / 8;
+  return owns_pages ? whole : std::max(page, kLargestSlab);
 }
 
 struct Buffer {
@@ -86,7 +86,7 @@ class Runner {
   const std::vector<SimulatedOperand>& operands() const { return operands_; }
   Bytes pinned_bytes() const {
     Bytes sum = 0;
-    for (const Buffer& buffer : buffers_) sum += buffer.pinned ? footprint(buffer.bytes) : 0;
+    for (const Buffer& buffer : buffers_) sum += buffer.pinned ? footprint(buffer.bytes, setup_.page_bytes) : 0;
     return sum;
   }
 
