@@ -307,6 +307,13 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   const bool new_block = block.live_buffers() == 1;
   const bool evicts = options.policy->evicts();
   if (new_block && policy->wants().addresses) policy->placed(bytes, block);
+  // Once more is live than the device holds, the host must be able to hold all of it: what leaves and what returns are
+  // both there while they change places. Pages that happen to be free, because others are away, do not change that.
+  const Bytes limit = budget_bytes - external_bytes;
+  if (new_block && evicts && !host_holds(held_block_bytes + block.bytes(), limit)) {
+    give_back(*out);
+    return Status::out_of_memory();
+  }
   // A slab that is away has contents: it comes back with them, at its first access.
   if (new_block && !block.mapped()) {
     heap.expect_user(hint != clock.index_of(StreamHandle{}) ? hint : stream);
@@ -314,14 +321,10 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
                                                                   : Status::out_of_memory();
   }
   if (status.is_out_of_memory() && !evicts) status = heap.map(block, Wait::kYes);
-  // Not ready: nothing can be mapped while a stream is blocked.
-  if ((status.is_out_of_memory() || status == Status::not_ready()) && evicts) {
-    // It gets pages at its first access. Once more is live than the device holds, the host must be able to hold all of
-    // it: what leaves and what returns are both there while they change places.
-    const Bytes limit = budget_bytes - external_bytes;
-    const Bytes live = held_block_bytes + (new_block ? block.bytes() : 0);
-    if (pinned_block_bytes + block.bytes() <= limit && host_holds(live, limit)) status = Status();
-  }
+  // It gets pages at its first access. Not ready: nothing can be mapped while a stream is blocked.
+  if ((status.is_out_of_memory() || status == Status::not_ready()) && evicts &&
+      pinned_block_bytes + block.bytes() <= limit)
+    status = Status();
   if (!status.ok()) give_back(*out);
   return status;
 }

@@ -162,6 +162,19 @@ TEST_F(SleepTest, WithoutEnoughHostMemorySomeOfItStays) {
   EXPECT_EQ(wake().asleep_bytes, 0u);
 }
 
+TEST_F(SleepTest, RoomThatItMadeIsGrantedOnlyIfHostAndDeviceHoldAll) {
+  EngineOptions limited = options();
+  limited.host_limit_bytes = 8 * kBuffer;
+  begin(12, limited);
+  sleep();
+  // 16 of them are the budget, which the device holds without the host.
+  for (int i = 12; i < 16; ++i) all_.push_back(allocate(kBuffer));
+  DeviceAddress refused;
+  EXPECT_TRUE(engine_->allocate(kBuffer, std::nullopt, &refused).is_out_of_memory());
+  use_all();
+  use_all();
+}
+
 TEST_F(SleepTest, WorkInFlightIsWaitedForIfAskedTo) {
   begin();
   ASSERT_TRUE(submit({{all_[2], kBuffer}}, Access::kUnknown, {.kind = 7, .nanoseconds = 1000}, 1e7).ok());
