@@ -310,7 +310,9 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   // Once more is live than the device holds, the host must be able to hold all of it: what leaves and what returns are
   // both there while they change places. Pages that happen to be free, because others are away, do not change that.
   const Bytes limit = budget_bytes - external_bytes;
-  if (new_block && evicts && !host_holds(held_block_bytes + block.bytes(), limit)) {
+  const bool is_held = !new_block || !evicts || host_holds(held_block_bytes + block.bytes(), limit);
+  // Scratch may take free pages even so: it is gone before anybody else returns.
+  if (!is_held && !recomputing) {
     give_back(*out);
     return Status::out_of_memory();
   }

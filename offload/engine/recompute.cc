@@ -249,7 +249,7 @@ Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, Strea
   info = {};
   host_read = nullptr;
   begin_operands(list);
-  if (Status status = residency.make_resident(operands); !status.ok()) return status;
+  if (Status status = make_operands_resident(); !status.ok()) return status;
   const StreamIndex on = clock.index_of(handle);
   for (const BlockState* state : operands) {
     // It may run in another stream than what made its operands, and what reads them still.

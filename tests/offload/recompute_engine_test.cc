@@ -11,10 +11,12 @@ namespace {
 
 class RecomputeEngineTest : public EngineTest, private Relauncher {
  protected:
-  void SetUp() override {
-    start({.budget_bytes = 64 * kMiB,
+  void SetUp() override { begin(64 * kMiB, false); }
+  void begin(Bytes budget, bool soft_limit) {
+    start({.budget_bytes = budget,
            .evict_no_more = &unseen_,
            .host_is_readable = false,
+           .soft_limit = soft_limit,
            .recompute = Recompute::kAuto,
            .relauncher = this});
     from_ = allocate(kSize);
@@ -101,6 +103,17 @@ TEST_F(RecomputeEngineTest, NoAddressLeadsToAnothersPagesWhereAnybodyMayUseIt) {
   const std::uint64_t behind = engine_->statistics().unmaps;
   ASSERT_TRUE(operate({{more.back(), kSize}}).ok());
   EXPECT_EQ(engine_->statistics().unmaps, behind) << "none did any more";
+}
+
+class RecomputeOverBudgetTest : public RecomputeEngineTest {
+  void SetUp() override { begin(12 * kMiB, true); }
+};
+
+TEST_F(RecomputeOverBudgetTest, WhatExceededTheBudgetMayDoSoAgain) {
+  make();
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  EXPECT_TRUE(operate({{to_, kSize}}, Access::kRead).ok());
+  EXPECT_EQ(recomputed(), 1u);
 }
 
 }  // namespace
