@@ -112,6 +112,12 @@ class RecomputeOverBudgetTest : public RecomputeEngineTest {
 TEST_F(RecomputeOverBudgetTest, WhatExceededTheBudgetMayDoSoAgain) {
   make();
   ASSERT_TRUE(engine_->drop(to_).ok());
+  // What fits brings the engine back to its budget first.
+  const std::array uses{OperandUse{.writes = true}};
+  const RelaunchInfo relaunch{.id = 2, .may_run_again = false, .uses = uses};
+  ASSERT_TRUE(
+      submit({{other_, kSize}}, Access::kWrite, {.kind = 9, .nanoseconds = 1000, .relaunch = &relaunch}, std::nan(""))
+          .ok());
   EXPECT_TRUE(operate({{to_, kSize}}, Access::kRead).ok());
   EXPECT_EQ(recomputed(), 1u);
 }
