@@ -26,7 +26,7 @@ constexpr Assumption kTable[] = {
      "a page that gets a new owner while its old mapping exists shows other bytes",
      "alias_shows_copies alias_shows_sets alias_shows_kernels_in_a_stream alias_across_streams "
      "alias_two_handles_change_places alias_goes_alone alias_within_a_reservation alias_access_is_each_mappings_own "
-     "alias_takes_memory_once",
+     "alias_takes_memory_once alias_copy_onto_itself retained_handle_is_whole import_is_the_same_memory",
      "alias", "",
      "a page gets a new owner only when nothing uses it; safety = strict, host_fallback = off and recompute = off"},
     {"alias_count", "a handle can have any number of mappings", "documentation is silent", "any number", "",

@@ -5,6 +5,14 @@ from __future__ import annotations
 
 from gpu_sections import MIB
 
+# What real libraries show by running: programs of bench/gpu/frameworks.py that print the same with and without the library, also in part of
+# their memory.
+SHOWN_BY = {
+    "lazy_loading": ["torch_training", "cupy_arrays", "jax"],
+    "nccl": ["torch_nccl"],
+    "runtimes": ["torch_training", "cupy_arrays", "jax", "numba_kernels"],
+}
+
 
 def seen_of(row: dict, sections: dict) -> tuple[str, str]:
     """What was seen of an assumption (holds, fails, not checked), and details."""
@@ -27,6 +35,12 @@ def seen_of(row: dict, sections: dict) -> tuple[str, str]:
         details.append("measured, see probe")
     if row["id"] == "sanitizer" and sections.get("sanitizer", {}).get("outcome") in ("right", "wrong"):
         outcomes.add("holds" if sections["sanitizer"]["outcome"] == "right" else "fails")
+    ran = {one["program"]: one for one in sections.get("frameworks", {}).get("libraries", []) if "same_output" in one}
+    for name in SHOWN_BY.get(row["id"], []):
+        if name in ran:
+            same = ran[name]["same_output"] and ran[name].get("same_output_in_part", False)
+            outcomes.add("holds" if same else "fails")
+            details.append(f"{name}: {'same output' if same else 'other output'}")
     seen = "fails" if "fails" in outcomes else "holds" if outcomes else "not checked"
     return seen, "; ".join(detail for detail in details if detail)
 

@@ -7,6 +7,8 @@
 #include "hooks/runtime/counters.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/heap_memory.h"
+#include "hooks/submit/late_frees.h"
+#include "hooks/submit/stream_queues.h"
 #include "hooks/submit/submit.h"
 
 namespace thermocline {
@@ -63,6 +65,26 @@ CUresult share(CUdeviceptr address, const char* reason, Call call) {
   });
 }
 
+// The driver's free of the memory under a texture waits for its readers, so a program may destroy the texture right
+// after it. Where the free could not wait then, because a stream was capturing, this waits.
+CUresult behind_late_frees(Call call) {
+  const EngineSet* const engines = engines_now();
+  CUcontext current = nullptr;
+  if (engines == nullptr || Runtime::get().broken() || any_stream_may_block() ||
+      real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) {
+    return call();
+  }
+  const ActiveEngine* const active = engines->in(current);
+  if (active == nullptr) return call();
+  return guarded([&] {
+    {
+      const Inside inside;
+      static_cast<void>(wait_for_late_frees(*active));
+    }
+    return call();
+  });
+}
+
 }  // namespace
 }  // namespace thermocline
 
@@ -85,6 +107,11 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject* pTexObject, const CUDA_RESOURCE_
   using namespace thermocline;
   return keep(in(pResDesc), kTexture,
               [&] { return real<Function::cuTexObjectCreate>(pTexObject, pResDesc, pTexDesc, pResViewDesc); });
+}
+
+CUresult CUDAAPI cuTexObjectDestroy(CUtexObject texObject) {
+  using namespace thermocline;
+  return behind_late_frees([&] { return real<Function::cuTexObjectDestroy>(texObject); });
 }
 
 CUresult CUDAAPI cuTexRefSetAddress_v2(size_t* ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes) {

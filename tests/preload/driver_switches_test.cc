@@ -76,6 +76,13 @@ TEST(DriverSwitches, ProgramsHaveTheSameBitsOrAClearRefusal) {
   }
 }
 
+// Where pages wait for their readers, a texture is destroyed before kernels that read it have run, unless that waits.
+TEST(DriverSwitches, ATextureOutlivesItsReadersWhereTheFreeOfItsMemoryCouldNotWait) {
+  const std::string program = "memory/freed_under_a_texture";
+  const ProcessResult plain = run(program, "", false, 0);
+  for (const std::uint64_t order : orders()) expect_same(plain, run(program, "alias=off", true, order));
+}
+
 // Whether the driver says so by its version or by what it lacks: nothing leaves the device, and that is said once.
 TEST(DriverSwitches, NothingIsEvictedWhereTheDriverDoesNotTellWhatKernelsAreGiven) {
   const std::string notice = "does not tell what kernels are given";
