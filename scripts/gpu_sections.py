@@ -199,8 +199,9 @@ def programs(machine: Machine) -> dict:
     # They do not end on an H200 (driver 580.159), even without the library: one thread waits in a driver call for what another does next, whose
     # calls probably wait for the first one's.
     hang_alone = {"copies/standing_elsewhere", "launches/full_queue", "memory/freed_while_standing"}
-    # One thread fills a queue and waits, without a lock only as far as the queue holds as much as the library believes.
-    relies_on = {"launches/full_queue": "queue_depth"}
+    # In one a thread fills a queue and waits, without a lock only as far as the queue holds as much as the library believes. One prints
+    # whether all memory is free at the end, where the driver keeps the code that it loaded.
+    relies_on = {"launches/full_queue": "queue_depth", "contexts/memory_info": "lazy_loading"}
     violated = {row["id"] for row in switched_off(machine, register_of(machine))} if machine.driver else set()
     folder = machine.build / "tests" / "programs" / "api_paths"
     found = sorted(p for kind in ("contexts", "copies", "graphs", "launches", "memory") for p in (folder / kind).glob("*"))
