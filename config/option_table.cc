@@ -196,8 +196,9 @@ constexpr std::array kOptions = {
         "machine's memory. Unset: each for itself (docs/processes.md)."),
     option<&Settings::page_bytes>(
         "page_bytes", "THERMOCLINE_PAGE_BYTES", OptionType::kSize, "",
-        "Of what size physical memory is taken from the driver and mapped: a power of two, 32 MiB and an "
-        "eighth of the budget at most. Unset: a 256th of the budget, 16 MiB at most (docs/offload.md)."),
+        "Of what size physical memory is taken from the driver and mapped: rounded down to a power of two, from what "
+        "the device allows (2 MiB) to 32 MiB and an eighth of the budget. Unset: a 256th of the budget, 16 MiB at "
+        "most (docs/offload.md)."),
     option<&Settings::min_offload_bytes>(
         "min_offload_bytes", "THERMOCLINE_MIN_OFFLOAD_BYTES", OptionType::kSize, kMinOffload.text,
         "Smaller buffers stay on the device unless all that share their pages are idle."),

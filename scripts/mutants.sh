@@ -83,8 +83,14 @@ passes() {
   timeout 300 "build/mutants/tree/build/release/tests/$program" --gtest_filter="$filter" >/dev/null 2>&1
 }
 
-find_by_test() {
-  [[ -n $1 ]] && build_tests "${1%% *}" && ! passes "$1"
+# Prints what the test that a record names says of the planted defect, or nothing.
+judge_by_test() {
+  [[ -n $1 ]] || return 0
+  if ! build_tests "${1%% *}"; then
+    echo 'does not build |'
+  elif ! passes "$1"; then
+    echo "killed | $1"
+  fi
 }
 
 # A test that fails with nothing planted finds nothing.
@@ -125,17 +131,17 @@ try_one() {
   slurp "$source_folder/${files[n]}" text
   planted=${text/"${olds[n]}"/"${news[n]}"}
   printf '%s' "$planted" >"build/mutants/tree/${files[n]}"
-  if find_by_test "${killers[n]}"; then
-    result="killed | ${killers[n]}"
+  result=$(judge_by_test "${killers[n]}")
+  if [[ -n $result ]]; then
+    :
   elif [[ -n $only_tests ]]; then
     result='survived |'
-    broken=1
   elif build_tests fuzz_engine; then
     result=$(hunt)
   else
     result='does not build |'
-    broken=1
   fi
+  [[ $result != 'does not build'* && ($result != survived* || -z $only_tests) ]] || broken=1
   printf '%s' "$text" >"build/mutants/tree/${files[n]}"
   printf '| %d | %s | %s | %s |\n' "$n" "${names[n]}" "${files[n]}" "$result"
   [[ $n -gt 0 || $result == killed* ]] || {

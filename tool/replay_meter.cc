@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "config/settings.h"
+#include "offload/page_bytes.h"
 #include "tool/replay_options.h"
 #include "tool/values.h"
 #include "trace/steady_step.h"
@@ -44,6 +45,7 @@ ReplayOptions ReplayMeter::options_of(const Knobs& knobs, Bytes budget) const {
   ReplayOptions options = replay_options(default_settings(), profile_, simulator_, budget);
   options.engine.policy = knobs.policy;
   options.engine.safety = knobs.safety;
+  if (knobs.page_bytes != 0) options.engine.page_bytes = knobs.page_bytes;
   options.engine.min_offload_bytes = knobs.min_offload_bytes;
   options.engine.low_water_percent = knobs.low_water_percent;
   options.engine.clean_reserve_percent = knobs.clean_reserve_percent;
@@ -72,11 +74,15 @@ bool ReplayMeter::run(const ReplayOptions& options, Measured* out) {
 }
 
 const Measured* ReplayMeter::measure(const Knobs& k, Bytes budget) {
-  const Key key{k.policy, k.safety, k.min_offload_bytes, k.low_water_percent, k.clean_reserve_percent, budget};
+  const ReplayOptions options = options_of(k, budget);
+  // As the engine chooses, so that nothing is replayed twice.
+  const Bytes limit = std::min(budget, Bytes{profile_.memory_bytes.value});
+  const Bytes page = page_bytes_for(limit, options.engine.page_bytes, Bytes{profile_.page_bytes.value});
+  const Key key{k.policy, k.safety, page, k.min_offload_bytes, k.low_water_percent, k.clean_reserve_percent, budget};
   const auto known = known_.find(key);
   if (known != known_.end()) return &known->second;
   Measured measured;
-  if (!run(options_of(k, budget), &measured)) return nullptr;
+  if (!run(options, &measured)) return nullptr;
   return &known_.emplace(key, measured).first->second;
 }
 

@@ -41,7 +41,7 @@ class ReplayMeter {
   bool steps_repeat() const { return repeats_; }
 
  private:
-  using Key = std::tuple<const PolicyEntry*, Safety, Bytes, unsigned, unsigned, Bytes>;
+  using Key = std::tuple<const PolicyEntry*, Safety, Bytes, Bytes, unsigned, unsigned, Bytes>;
 
   ReplayOptions options_of(const Knobs& knobs, Bytes budget) const;
   bool run(const ReplayOptions& options, Measured* out);

@@ -116,8 +116,16 @@ ordered_json or_null(const std::optional<Bytes>& value) { return value ? ordered
 
 ordered_json knobs_json(const Knobs& knobs) {
   ordered_json out = ordered_json::object();
-  for (const std::string& key : knob_keys()) out[key] = knob_text(knobs, key);
+  for (const std::string& key : knob_keys()) {
+    const std::string value = knob_text(knobs, key);
+    out[key] = value.empty() ? ordered_json(nullptr) : ordered_json(value);
+  }
   return out;
+}
+
+std::string told(const Knobs& knobs, const std::string& key) {
+  const std::string value = knob_text(knobs, key);
+  return value.empty() ? "by the budget" : value;
 }
 
 ordered_json batch_json(const BatchAnswer& a) {
@@ -143,13 +151,15 @@ ordered_json pair_json(const PairFindings& pair) {
 }  // namespace
 
 const std::vector<std::string>& knob_keys() {
-  static const std::vector<std::string> keys = {"policy", "safety", "min_offload_bytes", "low_water", "clean_reserve"};
+  static const std::vector<std::string> keys = {"policy",    "safety",       "page_bytes", "min_offload_bytes",
+                                                "low_water", "clean_reserve"};
   return keys;
 }
 
 std::string knob_text(const Knobs& knobs, const std::string& key) {
   if (key == "policy") return knobs.policy->name;
   if (key == "safety") return knobs.safety == Safety::kStrict ? "strict" : "trusting";
+  if (key == "page_bytes") return knobs.page_bytes == 0 ? "" : SizeSetting::of_bytes(knobs.page_bytes).text();
   if (key == "min_offload_bytes") return SizeSetting::of_bytes(knobs.min_offload_bytes).text();
   const unsigned percent = key == "low_water" ? knobs.low_water_percent : knobs.clean_reserve_percent;
   return std::to_string(percent) + "%";
@@ -158,6 +168,7 @@ std::string knob_text(const Knobs& knobs, const std::string& key) {
 void copy_knob(const Knobs& from, const std::string& key, Knobs* to) {
   if (key == "policy") to->policy = from.policy;
   if (key == "safety") to->safety = from.safety;
+  if (key == "page_bytes") to->page_bytes = from.page_bytes;
   if (key == "min_offload_bytes") to->min_offload_bytes = from.min_offload_bytes;
   if (key == "low_water") to->low_water_percent = from.low_water_percent;
   if (key == "clean_reserve") to->clean_reserve_percent = from.clean_reserve_percent;
@@ -171,6 +182,8 @@ std::string settings_file(const TuneFindings& f) {
          f.trace + " --device " + f.profile->name + " --steps " + std::to_string(f.steps) + " --config THIS_FILE\n\n";
   out += "budget = \"" + SizeSetting::of_bytes(f.budget).text() + "\"\n";
   for (const std::string& key : knob_keys()) {
+    // Unset, it is chosen by the budget.
+    if (knob_text(f.best, key).empty()) continue;
     std::string line = key + " = \"" + knob_text(f.best, key) + "\"";
     const auto changed = std::ranges::find(f.changed, key, &ChangedKnob::key);
     line.resize(std::max<std::size_t>(line.size() + 2, 32), ' ');
@@ -178,7 +191,7 @@ std::string settings_file(const TuneFindings& f) {
       out += line + "# the default\n";
       continue;
     }
-    out += line + "# the default, " + knob_text(f.defaults, key) + ", ";
+    out += line + "# the default, " + told(f.defaults, key) + ", ";
     out += changed->without ? "takes " + compared(*changed->without, f.with_best) + "\n" : "runs out of memory\n";
   }
   return out;
@@ -195,11 +208,11 @@ void print_findings(const TuneFindings& f, std::FILE* out) {
   } else {
     for (const std::string& line : summary(f)) std::fprintf(out, "  %s\n", line.c_str());
     for (const std::string& key : knob_keys()) {
-      const std::string value = knob_text(f.best, key);
-      const bool is_default = value == knob_text(f.defaults, key);
+      const std::string value = told(f.best, key);
+      const bool is_default = value == told(f.defaults, key);
       std::fprintf(out, "  %-20s %s\n", key.c_str(),
                    is_default ? value.c_str()
-                              : text("%-10s instead of %s", value.c_str(), knob_text(f.defaults, key).c_str()).c_str());
+                              : text("%-10s instead of %s", value.c_str(), told(f.defaults, key).c_str()).c_str());
     }
   }
   print_curve(f, out);

@@ -38,10 +38,12 @@ std::vector<Setting> all_settings(bool may_trust) {
   constexpr std::array kSafeties = {Safety::kTrusting, Safety::kStrict};
   constexpr std::array<Bytes, 9> kSmallest = {16 * kKiB, 128 * kKiB, 512 * kKiB, kMiB,     2 * kMiB,
                                               4 * kMiB,  8 * kMiB,   16 * kMiB,  32 * kMiB};
+  constexpr std::array<Bytes, 4> kPages = {2 * kMiB, 4 * kMiB, 8 * kMiB, 16 * kMiB};
   constexpr std::array kLowWater = {10U, 20U, 30U, 40U, 50U, 60U, 70U, 80U, 90U};
   constexpr std::array kReserve = {0U, 10U, 25U, 40U, 60U};
   std::vector<Setting> all = {{changes_of<&Knobs::policy>(kTried)}};
   if (may_trust) all.push_back({changes_of<&Knobs::safety>(kSafeties)});
+  all.push_back({changes_of<&Knobs::page_bytes>(kPages)});
   all.push_back({changes_of<&Knobs::min_offload_bytes>(kSmallest)});
   all.push_back({changes_of<&Knobs::low_water_percent>(kLowWater), true});
   all.push_back({changes_of<&Knobs::clean_reserve_percent>(kReserve), true});

@@ -22,6 +22,7 @@ namespace thermocline {
 struct Knobs {
   const PolicyEntry* policy = EngineOptions{}.policy;
   Safety safety = EngineOptions{}.safety;
+  Bytes page_bytes = 0;  // 0: chosen by the budget (offload/page_bytes.h)
   Bytes min_offload_bytes = EngineOptions{}.min_offload_bytes;
   unsigned low_water_percent = EngineOptions{}.low_water_percent;
   unsigned clean_reserve_percent = EngineOptions{}.clean_reserve_percent;

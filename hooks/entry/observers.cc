@@ -11,6 +11,7 @@
 #include "hooks/entry/pool_usage.h"
 #include "hooks/entry/sleep_orders.h"
 #include "hooks/interpose/real_table.h"
+#include "hooks/pointers/uploads.h"
 #include "hooks/runtime/caching_heaps.h"
 #include "hooks/runtime/engine_observer.h"
 #include "hooks/submit/peers.h"
@@ -63,7 +64,11 @@ constexpr EngineObserver kIdleThread{
     .engine_began = [](const ActiveEngine&, const Settings& settings) { look_for_idleness(settings.idle_after); }};
 
 constexpr EngineObserver kMisuse{
-    .settings_loaded = [](const Settings& settings) { watch_misuse(watch_of(settings.debug)); },
+    .settings_loaded =
+        [](const Settings& settings) {
+          watch_misuse(watch_of(settings.debug));
+          sample_large_uploads(settings.safety == Safety::kTrusting);
+        },
     .engine_ended =
         [](const ActiveEngine& one) {
           if (watches_misuse()) forget_buffers(one.range);

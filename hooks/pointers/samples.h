@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which parts of a large upload are looked at first. Reading all of it takes several times as long as its copy (5 GB/s of memory
-// that a copy has just written, on the machine of an H200 whose link carries 55), and what programs upload in such pieces are
-// weights, batches and what was offloaded. Tables of pointers are small or dense: a sixteenth, its beginning and its end tell
-// whether there are any.
+// Which parts of a large upload are looked at first with safety = trusting. Reading all of it takes several times as long as its
+// copy (5 GB/s of memory that a copy has just written, on the machine of an H200 whose link carries 55), and what programs
+// upload in such pieces is mostly weights, batches and what was offloaded. A sixteenth, the beginning and the end find tables
+// that are dense; a few pointers amid other data may be missed, so without that promise everything is read.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace thermocline {
 
-// Smaller uploads are searched whole.
+// Smaller uploads are always searched whole.
 inline constexpr Bytes kLeastSampledBytes = 4 * kMiB;
 inline constexpr Bytes kSampleBytes = 4096;
 inline constexpr Bytes kSampleEvery = 16 * kSampleBytes;

@@ -2,6 +2,7 @@
 #include "hooks/pointers/uploads.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "hooks/interpose/own_memory.h"
 #include "hooks/interpose/symbols.h"
@@ -105,6 +106,13 @@ Reading read_as_it_is(CUdeviceptr from, bool slow, void* to, Bytes bytes) {
   return Reading::kRead;
 }
 
+// Whether samples decide if the upload is searched. A pointer that they miss leads to wrong results, so only whoever vouches
+// for all accesses has its large uploads sampled.
+std::atomic<bool> samples_large_uploads{false};
+bool is_sampled(Bytes bytes) {
+  return bytes >= kLeastSampledBytes && samples_large_uploads.load(std::memory_order_relaxed);
+}
+
 // Whether samples of a large source hold an address or a tensor map. `read(at, bytes)` returns where these bytes are, null if
 // they can not be read: then the source has to be searched.
 template <class Read>
@@ -129,7 +137,7 @@ void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes byt
   const auto read = [&](CUdeviceptr at, Bytes part) {
     return read_as_it_is(at, slow, block.data(), part) == Reading::kRead ? block.data() : nullptr;
   };
-  if (bytes >= kLeastSampledBytes && !samples_hold_addresses(scan, to, from, bytes, read)) return;
+  if (is_sampled(bytes) && !samples_hold_addresses(scan, to, from, bytes, read)) return;
   // Blocks overlap, so that nothing that spans two of them is missed.
   for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
     const Bytes part = std::min<Bytes>(block.size(), bytes - done);
@@ -152,6 +160,8 @@ void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes byt
 }
 
 }  // namespace
+
+void sample_large_uploads(bool samples) { samples_large_uploads.store(samples, std::memory_order_relaxed); }
 
 EngineBits changing_references(const EngineSet& engines, EngineBits bits, const AccessList& accesses) {
   if (!accesses.moves().empty()) return bits;
@@ -224,7 +234,7 @@ void Changes::search(const Move& move) {
     return static_cast<const unsigned char*>(block.data());
   };
   for_each_row(move, [&](CUdeviceptr to, CUdeviceptr from) {
-    if (move.bytes >= kLeastSampledBytes && !samples_hold_addresses(scan, to, from, move.bytes, read)) return;
+    if (is_sampled(move.bytes) && !samples_hold_addresses(scan, to, from, move.bytes, read)) return;
     if (is_slow) return search_write_combined(scan, to, from, move.bytes, block);
     scan(reinterpret_cast<const unsigned char*>(from), move.bytes, to,
          [&](Bytes offset, std::uint64_t word) { found(DeviceAddress{to + offset}, word); });

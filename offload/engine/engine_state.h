@@ -209,6 +209,7 @@ class Engine::State {
   Bytes external_bytes = 0;
   std::uint64_t leaving_free = 0;  // those for whom less is held than the budget allows
   bool over_budget = false;        // the heap's limit is higher than the budget, for an operation (soft_limit.cc)
+  bool raised = false;             // ... which has not been counted yet
   EngineStatistics counters;       // those that no part keeps
   ReportHandler report_handler = nullptr;
 
@@ -257,6 +258,7 @@ class Engine::State {
   bool any_nonresident() const;
   Status admit(StreamHandle handle);
   bool host_holds(Bytes live, Bytes limit);
+  void count_raise();
   Status return_to_budget();
   Status find_addresses(Bytes bytes, StreamIndex hint, Buffer** out);
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);

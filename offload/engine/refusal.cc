@@ -57,6 +57,10 @@ std::vector<RefusalFacts::LargeBlock> largest_of(const Heap& heap) {
   return all;
 }
 
+Bytes in_smallest_pages(const Block& block) {
+  return round_up(block.is_slab() ? block.bytes() : block.contents_end(), kDefaultPageBytes);
+}
+
 }  // namespace
 
 RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_operation) const {
@@ -65,6 +69,7 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   facts.one_operation = one_operation;
   facts.wanted = wanted;
   facts.page_bytes = heap.page_bytes();
+  facts.page_setting = options.page_bytes;
   facts.wanted_pages = round_up(wanted, facts.page_bytes);
   facts.in_smallest_pages = round_up(wanted, kDefaultPageBytes);
   facts.device_total = device_total;
@@ -82,6 +87,8 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
 
   Sums<StreamIndex> streams;
   heap.for_each_block([&](const Block& block) {
+    ++facts.blocks;
+    facts.live_in_smallest_pages += in_smallest_pages(block);
     if (block.is_slab()) ++facts.slabs;
     if (block.bytes() < options.min_offload_bytes && residency.pins_of(block) == 0) facts.small_stay += block.bytes();
     heap.for_each_buffer(block, [&](const Buffer& buffer) {
@@ -93,10 +100,8 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   facts.stays = pinned_block_bytes + facts.small_stay;
   if (one_operation) {
     facts.in_smallest_pages = 0;
-    for (const BlockState* operand : operands) {
-      const Block& block = *operand->block;
-      facts.in_smallest_pages += round_up(block.is_slab() ? block.bytes() : block.contents_end(), kDefaultPageBytes);
-    }
+    facts.wanted_blocks = operands.size();
+    for (const BlockState* operand : operands) facts.in_smallest_pages += in_smallest_pages(*operand->block);
     // What it uses itself may stay.
     for (const BlockState* operand : operands) {
       const bool stays = operand->pins > 0 || operand->block->bytes() < options.min_offload_bytes;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "driver/page_size.h"
+#include "offload/page_bytes.h"
 #include "offload/residency/host_grant.h"
 
 namespace thermocline {
@@ -66,26 +67,59 @@ Bytes most_addresses(const RefusalFacts& facts) {
 
 void advise(std::string* text, const std::string& what) { *text += "  do     " + what + "\n"; }
 
-// What there is already is no advice: then all that is live, and what is wanted, at once.
-void advise_budget(std::string* text, const RefusalFacts& facts, Bytes needed) {
+// A larger budget has larger pages, unless a setting says otherwise, in which each block may take up to a page more.
+Bytes in_pages_of_its_own(const RefusalFacts& facts, Bytes needed, std::uint64_t blocks) {
+  Bytes budget = needed;
+  for (Bytes before = 0; before != budget;) {
+    before = budget;
+    const Bytes page = page_bytes_for(budget, facts.page_setting, facts.page_bytes);
+    budget = std::max(budget, needed + blocks * (page - facts.page_bytes));
+  }
+  return budget;
+}
+
+// What an operation or an allocation needs beside what stays. What there is already is no advice: then all that is live, and
+// what is wanted, at once.
+Bytes live_and_wanted(const RefusalFacts& facts) {
+  return facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes;
+}
+void advise_budget_for(std::string* text, const RefusalFacts& facts, Bytes needed, std::uint64_t blocks) {
   const Bytes most = facts.device_total, budget = facts.now.budget_bytes;
-  if (needed <= budget) needed = facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes;
+  needed = in_pages_of_its_own(facts, needed, blocks);
+  if (needed <= budget) needed = in_pages_of_its_own(facts, live_and_wanted(facts), facts.blocks + facts.wanted_blocks);
   if (needed <= budget || needed > most) return;
   advise(text,
          "budget = \"" + setting(needed) + "\" (THERMOCLINE_BUDGET, run --budget); the device has " + amount(most));
 }
-// Larger pages were chosen for speed; a program that fits in small ones should not need a larger budget.
-void advise_page_bytes(std::string* text, const RefusalFacts& facts, Bytes others) {
-  if (facts.page_bytes <= kDefaultPageBytes || facts.in_smallest_pages + others > facts.now.budget_bytes) return;
+void advise_budget(std::string* text, const RefusalFacts& facts) {
+  const Bytes others = facts.now.external_bytes + facts.stays;
+  advise_budget_for(text, facts, facts.wanted_pages + others, facts.wanted_blocks);
+}
+void advise_budget_for_all(std::string* text, const RefusalFacts& facts) {
+  advise_budget_for(text, facts, live_and_wanted(facts), facts.blocks + facts.wanted_blocks);
+}
+
+// Larger pages were chosen for speed; a program that fits in small ones should not need a larger budget, or more host memory.
+void advise_page_bytes_for(std::string* text, const RefusalFacts& facts, Bytes in_smallest_pages, Bytes limit) {
+  if (facts.page_bytes <= kDefaultPageBytes || in_smallest_pages > limit) return;
   advise(text, "page_bytes = \"" + setting(kDefaultPageBytes) + "\" (THERMOCLINE_PAGE_BYTES): then it takes " +
-                   amount(facts.in_smallest_pages) + "; pages are " + amount(facts.page_bytes) +
-                   " now, which is faster");
+                   amount(in_smallest_pages) + "; pages are " + amount(facts.page_bytes) + " now, which is faster");
+}
+void advise_page_bytes(std::string* text, const RefusalFacts& facts) {
+  const Bytes others = std::min(facts.now.budget_bytes, facts.now.external_bytes + facts.stays);
+  advise_page_bytes_for(text, facts, facts.in_smallest_pages, facts.now.budget_bytes - others);
+}
+// Of all that is live, and what is wanted.
+void advise_page_bytes_for_all(std::string* text, const RefusalFacts& facts) {
+  const Bytes wanted = facts.one_operation ? 0 : facts.in_smallest_pages;
+  const Bytes host = facts.evicts ? granted_under(facts.now.host_limit_bytes, facts.has_net) : 0;
+  advise_page_bytes_for(text, facts, facts.live_in_smallest_pages + wanted, std::max(limit_of(facts), host));
 }
 void advise_host_limit(std::string* text, const RefusalFacts& facts) {
   const Bytes needed = limit_that_grants(facts.now.block_bytes + facts.wanted_pages, facts.has_net);
   advise(text, "host_limit = \"" + setting(std::max(needed, facts.now.host_live_bytes + facts.host_refused)) +
                    "\" (THERMOCLINE_HOST_LIMIT); it is " + amount(facts.now.host_limit_bytes) +
-                   ", and live buffers take " + amount(facts.now.block_bytes));
+                   ", and live buffers take " + amount(facts.now.block_bytes) + " in whole pages");
 }
 // Of a limit that processes share, what others have.
 Bytes others_share(const EngineStatistics& now) {
@@ -162,28 +196,27 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
 }
 
 void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
-  const Bytes others = facts.now.external_bytes + facts.stays;
   switch (cause) {
     case Cause::kLargerThanDevice:
       advise(text, "use less at once: a smaller batch, or the operation in parts");
       break;
     case Cause::kLargerThanBudget:
-      advise_page_bytes(text, facts, others);
-      advise_budget(text, facts, facts.wanted_pages + others);
+      advise_page_bytes(text, facts);
+      advise_budget(text, facts);
       advise(text, "or use less at once: a smaller batch, or the operation in parts");
       break;
     case Cause::kOwnMappings:
-      advise_budget(text, facts, facts.wanted_pages + others);
+      advise_budget(text, facts);
       advise(text, "or map less: for PyTorch, expandable_segments:False lets the library manage its memory");
       break;
     case Cause::kPinned:
       advise(text, facts.pins.empty() ? "pin less" : "release what is pinned, above all: " + facts.pins.front().name);
-      advise_budget(text, facts, facts.wanted_pages + others);
+      advise_budget(text, facts);
       break;
     case Cause::kSmallStay:
       advise(text, "min_offload_bytes = \"" + setting(facts.page_bytes) + "\" (THERMOCLINE_MIN_OFFLOAD_BYTES); it is " +
                        amount(facts.min_offload_bytes));
-      advise_budget(text, facts, facts.wanted_pages + others);
+      advise_budget(text, facts);
       break;
     case Cause::kAddresses:
       advise(text, "let the process have more addresses (ulimit -v unlimited), or reserve fewer in the program");
@@ -193,21 +226,24 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
                        std::to_string(facts.now.device_bytes / kMiB) + "MiB\", so that room is made in time");
       break;
     case Cause::kFragmentation:
-      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
+      advise_budget_for_all(text, facts);
       advise(text, "or allocate small buffers that live long before those that do not, so that they share pages");
       if (!facts.has_stopped) advise_policy(text, facts);
       break;
     case Cause::kPolicyNone:
       advise_policy(text, facts);
-      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
+      advise_page_bytes_for_all(text, facts);
+      advise_budget_for_all(text, facts);
       break;
     case Cause::kHostLimit:
+      advise_page_bytes_for_all(text, facts);
       advise_host_limit(text, facts);
-      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
+      advise_budget_for_all(text, facts);
       break;
     case Cause::kSharedHostLimit:
+      advise_page_bytes_for_all(text, facts);
       advise_shared_limit(text, facts);
-      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
+      advise_budget_for_all(text, facts);
       break;
     case Cause::kHostRefused:
       advise(text,
@@ -218,7 +254,8 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       break;
     case Cause::kStopped:
     case Cause::kOther:
-      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
+      advise_page_bytes_for_all(text, facts);
+      advise_budget_for_all(text, facts);
       break;
   }
 }

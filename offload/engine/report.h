@@ -37,11 +37,15 @@ struct RefusalFacts {
   bool one_operation = false;
   Bytes wanted = 0;        // as asked; of an operation, its blocks
   Bytes wanted_pages = 0;  // in whole pages
+  std::uint64_t wanted_blocks = 1;
   Bytes page_bytes = 0;
-  Bytes in_smallest_pages = 0;  // what is wanted, if pages were as small as the device allows
-  Bytes device_total = 0;       // memory of the device
-  bool evicts = false;          // the policy does, and it has not stopped
-  bool has_stopped = false;     // memory may be used unseen (EngineOptions::evict_no_more)
+  Bytes page_setting = 0;            // 0: chosen by the budget (page_bytes.h)
+  Bytes in_smallest_pages = 0;       // what is wanted, if pages were as small as the device allows
+  Bytes live_in_smallest_pages = 0;  // the same of all live blocks
+  std::uint64_t blocks = 0;          // live
+  Bytes device_total = 0;            // memory of the device
+  bool evicts = false;               // the policy does, and it has not stopped
+  bool has_stopped = false;          // memory may be used unseen (EngineOptions::evict_no_more)
   Bytes min_offload_bytes = 0;
   EngineStatistics now;
   Bytes small_stay = 0;    // blocks below min_offload_bytes, pinned ones apart

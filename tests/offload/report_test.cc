@@ -159,6 +159,26 @@ TEST(Report, WhatFitsInSmallerPagesNeedsThese) {
   });
 }
 
+// 1023 MiB have pages of 2 MiB; from 1 GiB on they have 4 MiB.
+TEST(Report, ALargerBudgetIsCountedInItsOwnPages) {
+  expect_good_advice({.budget_bytes = 1023 * kMiB}, "one operation uses 1.01 GiB at once", 0, [](Program& program) {
+    std::vector<DeviceAddress> buffers(4);
+    for (DeviceAddress& buffer : buffers) buffer = program.allocate(257 * kMiB);
+    program.use(buffers);
+  });
+}
+
+TEST(Report, WhatTheHostHoldsInSmallerPagesNeedsThese) {
+  const EngineOptions options{.budget_bytes = 160 * kMiB,
+                              .policy = kReactivePolicy,
+                              .host_is_readable = false,
+                              .host_limit_bytes = 320 * kMiB,
+                              .page_bytes = 16 * kMiB};
+  expect_good_advice(options, "has no room on the host", 0, [](Program& program) {
+    for (int i = 0; i < 30; ++i) program.use_new(9 * kMiB);
+  });
+}
+
 TEST(Report, AllocationLargerThanTheBudgetNeedsALargerBudget) {
   expect_good_advice({.budget_bytes = 8 * kPage}, "it needs 18.0 MiB at once, and the budget is 16.0 MiB", 0,
                      [](Program& program) { program.use_new(8 * kPage + 1); });

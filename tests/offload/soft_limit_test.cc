@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that are too large for the budget, if they may exceed it.
+#include <array>
+
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {
@@ -27,6 +29,17 @@ TEST_P(SoftLimitTest, WhatIsTooLargeRunsAndTheBudgetHoldsAgainForTheNext) {
   ASSERT_TRUE(operate({{small, 2 * kPage}}, Access::kWrite).ok());
   EXPECT_LE(now().device_bytes, kBudget);
   EXPECT_EQ(now().out_of_memory, 0u);
+}
+
+// It has to wait for what leaves, and begins again.
+TEST_P(SoftLimitTest, WhatWaitsFirstIsCountedOnce) {
+  std::array<DeviceAddress, 4> all;
+  for (DeviceAddress& one : all) {
+    one = allocate(12 * kPage);
+    ASSERT_TRUE(submit({{one, 12 * kPage}}, Access::kWrite, {.kind = 7, .nanoseconds = 1000}, 5e5).ok());
+  }
+  ASSERT_TRUE(operate({{all[0], 12 * kPage}, {all[1], 12 * kPage}}).ok());
+  EXPECT_EQ(now().over_budget_operations, 1u);
 }
 
 TEST_P(SoftLimitTest, ComputesTheSameBits) {

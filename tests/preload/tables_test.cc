@@ -19,10 +19,11 @@ TEST_P(Table, LeadsToWhatIsThere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Preload, Table,
-                         testing::Values("pageable", "unified", "pinned", "write_combined", "write_combined_captured",
-                                         "rows", "layers", "batch", "values", "nested", "moved", "interior", "written",
-                                         "displaced", "displaced_by_no_name", "displaced_later", "global", "captured",
-                                         "built", "maps", "map_in_global", "maps_captured"),
+                         testing::Values("pageable", "unified", "pinned", "amid_much", "amid_much_pinned",
+                                         "write_combined", "write_combined_captured", "rows", "layers", "batch",
+                                         "values", "nested", "moved", "interior", "written", "displaced",
+                                         "displaced_by_no_name", "displaced_later", "global", "captured", "built",
+                                         "maps", "map_in_global", "maps_captured"),
                          [](const auto& test) { return test.param; });
 
 // `checked`: with the race checker, which must find nothing.

@@ -81,6 +81,15 @@ TEST(Tuning, SettingsThatRunAreFoundWhereTheFirstOnesDoNot) {
   EXPECT_LT(search.best.min_offload_bytes, kMiB);
 }
 
+TEST(Tuning, PagesInWhichItRunsAreFoundWhereItDoesNotInThoseOfItsBudget) {
+  const auto ask = [](const Knobs& k) -> std::optional<KnobWorth> {
+    if (k.page_bytes == 0 || k.page_bytes > 4 * kMiB) return std::nullopt;
+    const double step = k.page_bytes == 4 * kMiB ? 7 : 8;
+    return KnobWorth{step, step};
+  };
+  EXPECT_EQ(search_knobs(Knobs(), false, ask).best.page_bytes, 4 * kMiB);
+}
+
 TEST(Tuning, TheLeastBudgetIsFoundToTheGrain) {
   for (Bytes truth = 1; truth <= 40; ++truth) {
     std::size_t asked = 0;

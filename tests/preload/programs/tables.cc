@@ -129,6 +129,23 @@ void pinned(Program& p) {
   rounds(p, p.table, kTargets);
 }
 
+// In the middle of much else, as in an arena that is uploaded in one piece.
+void amid(Program& p, bool is_pinned) {
+  constexpr std::size_t kArena = std::size_t{5} << 20, kAt = 3'000'000;
+  const auto words = targets(p);
+  std::vector<unsigned char> arena(kArena);
+  std::memcpy(arena.data() + kAt, words.data(), kTargets * 8);
+  CUdeviceptr there = 0;
+  CHECK(cuMemAlloc(&there, kArena));
+  if (is_pinned) CHECK(cuMemHostRegister(arena.data(), kArena, 0));
+  CHECK(cuMemcpyHtoDAsync(there, arena.data(), kArena, p.stream));
+  CHECK(cuStreamSynchronize(p.stream));
+  if (is_pinned) CHECK(cuMemHostUnregister(arena.data()));
+  rounds(p, there + kAt, kTargets);
+}
+void amid_much(Program& p) { amid(p, false); }
+void amid_much_pinned(Program& p) { amid(p, true); }
+
 // Memory that is slow to read for the host.
 std::uint64_t* write_combined_memory(std::size_t bytes) {
   void* at = nullptr;
@@ -457,6 +474,8 @@ void maps_captured(Program& p) {
 constexpr Kind kKinds[] = {{"pageable", pageable},
                            {"unified", unified},
                            {"pinned", pinned},
+                           {"amid_much", amid_much},
+                           {"amid_much_pinned", amid_much_pinned},
                            {"write_combined", write_combined},
                            {"rows", rows},
                            {"layers", layers},
