@@ -14,6 +14,7 @@
 
 #include "offload/operator_class.h"
 #include "offload/planning/period_detector.h"
+#include "offload/planning/profile.h"
 #include "telemetry/recording.h"
 #include "trace/event_fields.h"
 #include "trace/mapped_file.h"
@@ -134,11 +135,13 @@ class Surveyor {
   void look_at(const RecordedEvent& event) {
     switch (event.kind) {
       case RecordedKind::kAllocate:
+        add(event);
+        break;
       case RecordedKind::kHeld:
-        live_.add(event.address, event.bytes, 0, 0);
+        if (!live_.holds(event.address, event.bytes)) add(event);
         break;
       case RecordedKind::kFree:
-        static_cast<void>(live_.remove(event.address));
+        release(event.address);
         break;
       case RecordedKind::kDuration:
         found_.nanoseconds[event.token] = event.nanoseconds;
@@ -161,11 +164,34 @@ class Surveyor {
     }
   }
 
+  void add(const RecordedEvent& event) {
+    release(event.address);
+    static_cast<void>(live_.add(event.address, event.bytes, 0, 0));
+  }
+
+  void release(std::uint64_t address) {
+    if (const auto gone = live_.remove(address)) uses_.freed(gone->id);
+  }
+
+  // Which buffers come again is asked as in the library (LearnedPolicy::arriving), so that equal layers are told apart
+  // here, too.
+  Reuse reuse_of(const RecordedEvent& event) {
+    operands_.clear();
+    for (const MemoryAccess& access : event.accesses) {
+      live_.accessed_by(access, [this](const LiveBuffers::Buffer& buffer) {
+        if (std::ranges::find(operands_, buffer.id, &ProfileRecorder::Operand::serial) != operands_.end()) return;
+        operands_.push_back({.serial = buffer.id, .bytes = buffer.bytes, .contents = buffer.bytes, .planned = true});
+      });
+    }
+    const std::size_t sure =
+        calls_.contains(event.name) ? operands_.size() : std::min(operands_.size(), ProfileRecorder::kSureOperands);
+    return uses_.add(operands_, sure, 0, live_.live_bytes());
+  }
+
   void operate(const RecordedEvent& event) {
     ++operators_;
-    const std::uint64_t kind = calls_.contains(event.name) ? 0 : event.name + 1;
     const PeriodDetector::Event step =
-        period_detector_.add(event.token * 0x9E3779B97F4A7C15u + event.name, live_.live_bytes(), {}, kind);
+        period_detector_.add(event.token * 0x9E3779B97F4A7C15u + event.name, live_.live_bytes(), reuse_of(event));
     const std::uint64_t period = period_detector_.period();
     if (step == PeriodDetector::Event::kFound) {
       for (const std::uint64_t at : {operators_ - 2 * period, operators_ - period, operators_}) end_step(at);
@@ -174,13 +200,16 @@ class Surveyor {
     }
   }
 
+  // What comes before the first period is a step, unless it is empty.
   void end_step(std::uint64_t at) {
-    if (periods_.empty() || periods_.back() < at) periods_.push_back(at);
+    if (at > (periods_.empty() ? 0 : periods_.back())) periods_.push_back(at);
   }
 
   Survey found_;
   std::vector<std::uint64_t> marks_, periods_;
   LiveBuffers live_;
+  ProfileRecorder uses_;
+  std::vector<ProfileRecorder::Operand> operands_;  // of the operation
   PeriodDetector period_detector_;
   std::unordered_set<std::uint64_t> calls_;  // names of the driver's functions
   std::uint64_t operators_ = 0;

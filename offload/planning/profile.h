@@ -61,6 +61,10 @@ struct Profile {
 // Stores what the last operations accessed, until a period is known and a profile can be computed.
 class ProfileRecorder {
  public:
+  // Of the buffers that are read from a kernel's parameters, the first are what it uses: words that nobody sets come
+  // behind.
+  static constexpr std::size_t kSureOperands = 2;
+
   struct Operand {
     std::uint64_t serial;  // of the block; never reused
     Bytes bytes;           // of its pages

@@ -5,8 +5,8 @@
 // convolutions only some fields. The rest is whatever the stack held; on an H200 that was another live buffer in 18 of
 // 1085 operations of GPT-2's training step, and no two steps were equal.
 //
-// This is for replays and recordings, whose kinds are names. Of a running program's kernels the kind has the grid, too, and
-// is all that counts (LearnedPolicy::token_of).
+// This is for replays, whose kinds are names. Of a running program's kernels the kind has the grid, too, and is all
+// that counts, in the library (LearnedPolicy::token_of) as in its recordings (Recorder::token_of).
 //
 // How they are found. The last kContext kinds have come in the same order before, and at least three in four of these
 // operations had the same operands as then. If the operands of the one in the middle differ, its kind is unsteady, and so

@@ -20,8 +20,6 @@ constexpr std::size_t kMostMarks = 4096;
 constexpr unsigned kMostCorrections = 4;
 constexpr std::size_t kTolerated = 8;  // a mistake about one in so many of what leaves
 constexpr std::size_t kSweptAtOnce = 4;
-// Of the buffers that are read from a kernel's parameters, the first are what it uses: words that nobody sets come behind.
-constexpr std::size_t kSureOperands = 2;
 
 std::uint64_t scramble(std::uint64_t x) {
   x ^= x >> 32;
@@ -91,7 +89,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
   unfenced_ns_ += nanoseconds;
   assignment_.arriving(current_, submitted_ns_);
   submitted_ns_ += nanoseconds;
-  const std::size_t sure = by_kind_ ? std::min(own_pages_, kSureOperands) : own_pages_;
+  const std::size_t sure = by_kind_ ? std::min(own_pages_, ProfileRecorder::kSureOperands) : own_pages_;
   const Reuse reuse = recorder_.add(scratch_, sure, nanoseconds, arrival.live_block_bytes);
   const std::size_t before = period_detector_.position();
   switch (period_detector_.add(token_, arrival.live_bytes, reuse, kind_of(arrival.info))) {

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <span>
+#include <vector>
 
 #include "telemetry/recording.h"
 #include "trace/read.h"
@@ -37,6 +40,29 @@ class RecordingToTrace : public testing::Test {
     writer_.operate(name, 0, 100 + name, accesses);
   }
   void allocate(std::uint64_t at, Bytes bytes) { writer_.allocate(kBase + at, bytes, 0); }
+  // Equal layers, one kernel each, up and down again. `unset(i)`: where a word of the i-th kernel's parameters that nobody
+  // sets points to.
+  template <class Unset>
+  void passes(std::uint64_t layers, int count, Unset unset) {
+    writer_.name(0, "layer");
+    for (std::uint64_t i = 0; i < layers; ++i) allocate(i << 20, 1 << 20);
+    const auto layer = [](std::uint64_t i) { return MemoryAccess{DeviceAddress{kBase + (i << 20)}}; };
+    std::uint64_t launched = 0;
+    for (int pass = 0; pass < count; ++pass) {
+      for (std::uint64_t i = 1; i < layers; ++i) operate(0, {layer(i), layer(i - 1), layer(unset(launched++))});
+      for (std::uint64_t i = layers - 1; i > 0; --i) operate(0, {layer(i - 1), layer(i), layer(unset(launched++))});
+    }
+  }
+  // Numbers of operators.
+  std::vector<std::size_t> steps() const {
+    const Trace all = trace();
+    std::vector<std::size_t> counts;
+    for (const StepSpan& step : all.steps) {
+      const std::span events = std::span(all.events).subspan(step.begin, step.end - step.begin);
+      counts.push_back(static_cast<std::size_t>(std::ranges::count(events, EventKind::kOperator, &TraceEvent::kind)));
+    }
+    return counts;
+  }
   void free(std::uint64_t at) { writer_.free(kBase + at, 0); }
 
   std::filesystem::path folder_;
@@ -110,6 +136,20 @@ TEST_F(RecordingToTrace, FindsTheStepsAndLeavesOutWhatIsBehindTheLast) {
   EXPECT_EQ(summary_.steps, 5u) << "what comes before the first one is one, too";
   EXPECT_EQ(result.steps.size(), 5u);
   EXPECT_EQ(result.operators.size(), 161u);
+}
+
+TEST_F(RecordingToTrace, TellsEqualLayersApartByTheirBuffers) {
+  passes(10, 6, [](std::uint64_t) { return 0; });
+  save();
+  ASSERT_TRUE(convert()) << reason_;
+  EXPECT_EQ(steps(), std::vector<std::size_t>(6, 18));
+}
+
+TEST_F(RecordingToTrace, WordsOfParametersThatNobodySetsHideNoEqualLayers) {
+  passes(10, 12, [](std::uint64_t launch) { return launch * launch / 5 % 10; });
+  save();
+  ASSERT_TRUE(convert()) << reason_;
+  EXPECT_EQ(steps(), std::vector<std::size_t>(12, 18));
 }
 
 TEST_F(RecordingToTrace, BelievesTheMarksOfTheProgram) {
