@@ -324,9 +324,8 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   }
   if (status.is_out_of_memory() && !evicts) status = heap.map(block, Wait::kYes);
   // It gets pages at its first access. Not ready: nothing can be mapped while a stream is blocked.
-  if ((status.is_out_of_memory() || status == Status::not_ready()) && evicts &&
-      pinned_block_bytes + block.bytes() <= limit)
-    status = Status();
+  const bool may_wait = evicts && is_held && pinned_block_bytes + block.bytes() <= limit;
+  if ((status.is_out_of_memory() || status == Status::not_ready()) && may_wait) status = Status();
   if (!status.ok()) give_back(*out);
   return status;
 }
