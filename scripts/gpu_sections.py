@@ -98,8 +98,9 @@ def statistic(text: str, name: str) -> int:
 
 
 def is_refusal(done: subprocess.CompletedProcess[str]) -> bool:
-    """The library refused memory and said why."""
-    return done.returncode != 0 and "thermocline: out of memory: " in done.stderr
+    """The library refused memory and said why (a program may go on), or the driver did so with its own error: both are out of memory."""
+    by_driver = done.returncode != 0 and last_line(done.stderr).startswith("program: 2 from ")
+    return "thermocline: out of memory: " in done.stderr or by_driver
 
 
 def stands_aside(done: subprocess.CompletedProcess[str]) -> bool:
