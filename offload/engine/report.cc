@@ -236,13 +236,9 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       advise_budget_for_all(text, facts);
       break;
     case Cause::kHostLimit:
-      advise_page_bytes_for_all(text, facts);
-      advise_host_limit(text, facts);
-      advise_budget_for_all(text, facts);
-      break;
     case Cause::kSharedHostLimit:
       advise_page_bytes_for_all(text, facts);
-      advise_shared_limit(text, facts);
+      (cause == Cause::kHostLimit ? advise_host_limit : advise_shared_limit)(text, facts);
       advise_budget_for_all(text, facts);
       break;
     case Cause::kHostRefused:
