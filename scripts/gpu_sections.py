@@ -98,9 +98,11 @@ def statistic(text: str, name: str) -> int:
 
 
 def is_refusal(done: subprocess.CompletedProcess[str]) -> bool:
-    """The library refused memory and said why (a program may go on), or the driver did so with its own error: both are out of memory."""
+    """The library refused memory and said why (a program may go on), or the driver did so with its own error, which is out of memory. A
+    capture that can not stay valid beside the library was announced at the start, and ends with CUDA's error for that."""
     by_driver = done.returncode != 0 and last_line(done.stderr).startswith("program: 2 from ")
-    return "thermocline: out of memory: " in done.stderr or by_driver
+    is_capture = "(capture_mode); captures are invalidated" in done.stderr and "program: 90" in done.stderr
+    return "thermocline: out of memory: " in done.stderr or by_driver or is_capture
 
 
 def stands_aside(done: subprocess.CompletedProcess[str]) -> bool:
