@@ -8,7 +8,6 @@ from gpu_sections import MIB
 # What real libraries show by running: programs of bench/gpu/frameworks.py that print the same with and without the library, also in part of
 # their memory.
 SHOWN_BY = {
-    "lazy_loading": ["torch_training", "cupy_arrays", "jax"],
     "nccl": ["torch_nccl"],
     "runtimes": ["torch_training", "cupy_arrays", "jax", "numba_kernels"],
 }

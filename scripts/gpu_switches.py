@@ -53,7 +53,15 @@ def main(words: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     build = Path(words[0]).resolve()
-    switches = words[1:] or switches_of(build)
+    if not (build / "bin" / "thermocline").exists():
+        print(f"gpu_switches: {build} has no bin/thermocline: name a build folder (./dev build release makes build/release)", file=sys.stderr)
+        return 2
+    known = switches_of(build)
+    unknown = [switch for switch in words[1:] if switch not in known]
+    if unknown:
+        print(f"gpu_switches: not in the register: {' '.join(unknown)}; it has {' '.join(known)}", file=sys.stderr)
+        return 2
+    switches = words[1:] or known
     kept = json.loads(RESULT.read_text())["rows"] if words[1:] and RESULT.exists() else []
     rows = {row["switch"]: row for row in kept}
     for switch in switches:

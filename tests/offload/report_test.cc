@@ -174,9 +174,12 @@ TEST(Report, WhatTheHostHoldsInSmallerPagesNeedsThese) {
                               .host_is_readable = false,
                               .host_limit_bytes = 320 * kMiB,
                               .page_bytes = 16 * kMiB};
-  expect_good_advice(options, "has no room on the host", 0, [](Program& program) {
+  const Body body = [](Program& program) {
     for (int i = 0; i < 30; ++i) program.use_new(9 * kMiB);
-  });
+  };
+  const std::string report = refused(options, body);
+  EXPECT_NE(report.find("on the host\n  do     page_bytes = \"2MiB\""), std::string::npos) << report;
+  expect_good_advice(options, "has no room on the host", 0, body);
 }
 
 TEST(Report, AllocationLargerThanTheBudgetNeedsALargerBudget) {
