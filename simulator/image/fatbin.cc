@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "simulator/image/cubin.h"
 #include "simulator/image/decompress.h"
@@ -80,7 +81,8 @@ bool same_layout(const ImageKernel& a, const ImageKernel& b) {
 
 // A cubin does not show which parameters its kernels load, and its code can not be run here. The PTX that it was made
 // from does and can, and may define variables of its own (format strings of printf).
-void take_text(const Image& text, Image* cubin) {
+void take_text(Image text, Image* cubin) {
+  place_parameters(cubin->architecture, &text);
   cubin->text = text.text;
   cubin->functions = text.functions;
   std::map<std::string_view, const ImageVariable*> variables;
@@ -142,7 +144,7 @@ ImageResult read_fatbin(ByteSpan data, Image* out) {
       const ImageResult result = read_entry(*entry, *payload, &image);
       if (!has_cubin) last = result;
       if (result.ok() && has_cubin) {
-        take_text(image, out);
+        take_text(std::move(image), out);
         return last;
       }
       if (result.ok()) {

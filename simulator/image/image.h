@@ -21,6 +21,7 @@ namespace simulator {
 struct ImageParameter {
   std::uint32_t offset = 0;
   std::uint32_t size = 0;
+  std::uint32_t alignment = 1;  // as PTX declares it; a cubin does not tell, but has the final offset
 };
 
 // Whether a kernel uses a byte of its parameters. A structure may have padding, whose contents are arbitrary: whatever
@@ -86,5 +87,10 @@ ImageResult read_image(std::span<const std::byte> data, Image* out);
 
 // Reads what a program passes as `const void*`. `data` must not be nullptr.
 ImageResult read_image(const void* data, Image* out);
+
+// Lays out the parameters of kernels that were read from PTX as a compiler for `architecture` (10 * major + minor) does.
+// Parameters are aligned in the constant bank, where they do not begin at a round address: a tensor map that is the only
+// parameter has offset 48 on sm_90. Source: KPARAM_INFO and PARAM_CBANK of what ptxas 13.0 writes for sm_75 to sm_120.
+void place_parameters(std::uint32_t architecture, Image* image);
 
 }  // namespace simulator

@@ -146,7 +146,9 @@ class Reader {
       const std::uint64_t end = offset + parameter.bytes;
       if (parameter.bytes > kPtxLargestParameters || end > kPtxLargestParameters)
         return fail("more parameters than a kernel can have");
-      kernel->parameters.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(parameter.bytes)});
+      kernel->parameters.push_back({.offset = static_cast<std::uint32_t>(offset),
+                                    .size = static_cast<std::uint32_t>(parameter.bytes),
+                                    .alignment = static_cast<std::uint32_t>(parameter.alignment)});
       kernel->parameter_bytes = static_cast<std::uint32_t>(end);
       loads_.add(kernel->parameters.back(), std::move(parameter.name), parameter.array);
     } while (lexer_.accept(","));

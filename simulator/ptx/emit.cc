@@ -377,8 +377,11 @@ void Emitter::check_stack() {
   begin(on);
 }
 
-Emitted emit_kernel(const Module& module, const Function& kernel, const VariableAddresses& addresses) {
-  Shared shared{module, addresses, {}, {}, {}, {}, {}, 16, false};
+Emitted emit_kernel(const Module& module, const Function& kernel, const VariableAddresses& addresses,
+                    std::span<const std::uint32_t> parameter_offsets) {
+  if (parameter_offsets.size() != kernel.parameters.size())
+    throw Error("its PTX does not have the parameters that its compiled code has");
+  Shared shared{module, addresses, parameter_offsets, {}, {}, {}, {}, {}, 16, false};
   shared.need(&kernel);
   std::string code;
   for (std::size_t i = 0; i < shared.pending.size(); ++i) {

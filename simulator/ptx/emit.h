@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,7 +49,9 @@ struct Emitted {
 };
 
 // The kernel and everything that it may call. Throws Error.
-Emitted emit_kernel(const Module& module, const Function& kernel, const VariableAddresses& addresses);
+// `parameter_offsets`: of each of its parameters, in what a launch passes.
+Emitted emit_kernel(const Module& module, const Function& kernel, const VariableAddresses& addresses,
+                    std::span<const std::uint32_t> parameter_offsets);
 
 // LLVM's name of the type.
 std::string llvm_type(Type type);
@@ -160,6 +163,7 @@ class Emitter {
 struct Shared {
   const Module& module;
   const VariableAddresses& addresses;
+  std::span<const std::uint32_t> parameter_offsets;  // of the kernel
   Emitted out;
   std::vector<const Function*> pending;  // functions to be emitted, in order
   std::set<const Function*> known;

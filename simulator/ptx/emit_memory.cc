@@ -12,16 +12,10 @@ namespace {
 constexpr std::uint64_t kReads = std::uint64_t{1} << 28;  // bits of the page table's entries
 constexpr std::uint64_t kWrites = std::uint64_t{1} << 29;
 
-// Offset of a kernel's parameter; nothing if it has none of that name.
-std::optional<std::uint64_t> parameter_offset(const Function& function, std::string_view name, std::uint64_t* bytes) {
-  std::uint64_t offset = 0;
-  for (const Variable& parameter : function.parameters) {
-    offset = (offset + parameter.alignment - 1) / parameter.alignment * parameter.alignment;
-    if (parameter.name == name) {
-      *bytes = parameter.bytes;
-      return offset;
-    }
-    offset += parameter.bytes;
+// Nothing if the kernel has no parameter of that name.
+std::optional<std::size_t> parameter_index(const Function& kernel, std::string_view name) {
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    if (kernel.parameters[i].name == name) return i;
   }
   return std::nullopt;
 }
@@ -86,9 +80,11 @@ std::string Emitter::address_of_symbol(const Operand& operand, Space* space, std
     return slot_address(*this, "%v" + std::to_string(operand.index));
   }
   if (function_.is_entry) {
-    if (const auto offset = parameter_offset(function_, operand.name, bytes)) {
+    if (const auto index = parameter_index(function_, operand.name)) {
       *space = Space::kParam;
-      return let("add i64 " + context_field(offsetof(ThreadContext, parameters), 64) + ", " + std::to_string(*offset));
+      *bytes = function_.parameters[*index].bytes;
+      return let("add i64 " + context_field(offsetof(ThreadContext, parameters), 64) + ", " +
+                 std::to_string(shared_.parameter_offsets[*index]));
     }
   } else if (const std::string slot = parameter_slot(operand.name); !slot.empty()) {
     *space = Space::kParam;

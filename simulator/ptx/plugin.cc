@@ -36,7 +36,8 @@ void* load(const char* text, std::size_t bytes, const NamedAddress* variables, s
 
 void unload(void* module) { delete static_cast<Loaded*>(module); }
 
-void* find(void* module, const char* name, char* error) {
+void* find(void* module, const char* name, const std::uint32_t* parameter_offsets, std::size_t parameters,
+           char* error) {
   auto* const loaded = static_cast<Loaded*>(module);
   if (const auto known = loaded->kernels.find(name); known != loaded->kernels.end()) return known->second.get();
   const Function* const function = loaded->module->find(name);
@@ -47,7 +48,7 @@ void* find(void* module, const char* name, char* error) {
   try {
     auto kernel = std::make_unique<Kernel>();
     kernel->name = name;
-    kernel->emitted = emit_kernel(*loaded->module, *function, loaded->addresses);
+    kernel->emitted = emit_kernel(*loaded->module, *function, loaded->addresses, {parameter_offsets, parameters});
     kernel->code = compile(kernel->emitted.ir);
     kernel->entry = kernel->code->entry();
     kernel->emitted.ir.clear();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "driver/check.h"
 #include "simulator/ptx/emit.h"
@@ -21,7 +22,9 @@ void read(std::string_view input) {
     for (const Function& function : module->functions) {
       if (!function.is_entry || !function.has_body) continue;
       try {
-        THERMOCLINE_CHECK(!emit_kernel(*module, function, addresses).ir.empty(), "a kernel that is taken has code");
+        const std::vector<std::uint32_t> offsets(function.parameters.size());
+        THERMOCLINE_CHECK(!emit_kernel(*module, function, addresses, offsets).ir.empty(),
+                          "a kernel that is taken has code");
       } catch (const Error& error) {
         THERMOCLINE_CHECK(error.what()[0] != '\0', "who refuses says why");
       }

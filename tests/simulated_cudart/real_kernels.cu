@@ -254,6 +254,29 @@ int run_uploads() {
   return wrong;
 }
 
+// Its copy in the constant bank is aligned, not its offset among the parameters.
+struct alignas(64) Aligned {
+  int values[32];
+};
+__global__ void copy_aligned(int* out, const __grid_constant__ Aligned first, int add, Aligned second) {
+  out[threadIdx.x] = first.values[threadIdx.x] * add + second.values[31 - threadIdx.x];
+}
+
+int run_aligned() {
+  int* const out = buffer<int>();
+  Aligned first, second;
+  for (int i = 0; i < 32; ++i) {
+    first.values[i] = i * i;
+    second.values[i] = 1000 * i;
+  }
+  copy_aligned<<<1, 32>>>(out, first, 3, second);
+  int host[32];
+  require(cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost));
+  int wrong = 0;
+  for (int i = 0; i < 32; ++i) wrong += host[i] != i * i * 3 + 1000 * (31 - i);
+  return wrong;
+}
+
 // Variables are initialized again with the device.
 int run_reset() {
   int wrong = 0;
@@ -286,6 +309,7 @@ int main(int, char** arguments) {
   if (is("unnamed")) wrong = run_unnamed();
   if (is("orders")) wrong = run_orders();
   if (is("uploads")) wrong = run_uploads();
+  if (is("aligned")) wrong = run_aligned();
   if (is("reset")) wrong = run_reset();
   if (is("beyond")) beyond<<<2, 32>>>(buffer<float>());
   if (is("misaligned")) misaligned<<<1, 1>>>(buffer<char>());

@@ -53,6 +53,10 @@ TEST(RealKernels, KeepWhatOthersHaveWhereNothingWasWrittenYet) {
     }
   }
 }
+TEST(RealKernels, FindParametersWithAnAlignmentOfTheirOwn) {
+  expect_right(run("aligned", {"--no-library"}));
+  expect_right(run("aligned"));
+}
 TEST(RealKernels, FindVariablesAsTheyBeganBehindAReset) {
   expect_right(run("reset"));
   expect_right(run("reset", {"--no-library"}));

@@ -107,6 +107,40 @@ TEST(PtxImage, LoadsTellWhatAKernelSeesOfItsParameters) {
   EXPECT_EQ(reads(*find_kernel(image, "body_says_nothing")), "rrrr????????");
 }
 
+// As ptxas 13.0 places them (KPARAM_INFO of its cubins).
+TEST(PtxImage, ParametersAreAlignedInTheConstantBank) {
+  constexpr char kText[] =
+      ".version 9.0 .target sm_90 .entry k(.param .u64 out, .param .align 64 .b8 map[128], .param .u64 in) {"
+      " .reg .b64 %rd<3>; ld.param.u64 %rd1, [map+8]; add.u64 %rd1, %rd1, 4; ret; }"
+      " .entry k32(.param .align 32 .b8 map[32]) { ret; } .entry k128(.param .align 128 .b8 map[128]) { ret; }"
+      " .entry k16(.param .u32 n, .param .align 16 .b8 map[16]) { ret; }";
+  const struct {
+    std::uint32_t architecture;
+    const char *places, *aligned_32, *aligned_128;
+  } known[] = {{75, "0+8 32+128 160+8 ", "0+32 ", "32+128 "},
+               {89, "0+8 32+128 160+8 ", "0+32 ", "32+128 "},
+               {90, "0+8 48+128 176+8 ", "16+32 ", "112+128 "},
+               {100, "0+8 64+128 192+8 ", "0+32 ", "0+128 "},
+               {120, "0+8 64+128 192+8 ", "0+32 ", "0+128 "}};
+  for (const auto& expected : known) {
+    SCOPED_TRACE(expected.architecture);
+    Image image;
+    ASSERT_TRUE(read_text(kText, &image).ok());
+    for (int again = 0; again < 2; ++again) {
+      place_parameters(expected.architecture, &image);
+      const ImageKernel& kernel = *find_kernel(image, "k");
+      EXPECT_EQ(layout(kernel), expected.places);
+      ASSERT_EQ(kernel.reads.size(), kernel.parameter_bytes);
+      const std::string seen = reads(kernel);
+      EXPECT_EQ(seen.find('r'), kernel.parameters[1].offset + 8);
+      EXPECT_EQ(std::count(seen.begin(), seen.end(), 'r'), 8);
+      EXPECT_EQ(layout(*find_kernel(image, "k32")), expected.aligned_32);
+      EXPECT_EQ(layout(*find_kernel(image, "k128")), expected.aligned_128);
+      EXPECT_EQ(layout(*find_kernel(image, "k16")), "0+4 16+16 ");
+    }
+  }
+}
+
 TEST(PtxImage, DeclarationsAreFound) {
   Image image;
   ASSERT_TRUE(read_text(kPtx, &image).ok());

@@ -123,6 +123,8 @@ CUresult read_image_file(const char* path, Image* out) {
 }
 
 CUresult load_module(Call& call, Image image, CUmodule* out, CUmodule first) {
+  const auto capability = static_cast<std::uint32_t>(call.machine().profile().compute_capability.value);
+  if (image.is_ptx) place_parameters(capability, &image);  // a driver compiles it for its device
   CUmod_st object;
   object.device = call.device();
   object.context = call.context();

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "simulator/core/execution/executor.h"
 #include "simulator/cuda/module/ptx_textures.h"
@@ -193,7 +194,10 @@ CUresult find_code(CUfunc_st& function, std::uint64_t most_steps) {
   if (module.code == nullptr) module.code = load(module, *library.interface, &reason);
   if (module.code == nullptr) return refuse(function, reason);
   char error[ptx::kMessageBytes] = {};
-  void* const code = library.interface->find(module.code->loaded(), function.kernel.name.c_str(), error);
+  std::vector<std::uint32_t> offsets;
+  for (const ImageParameter& parameter : function.kernel.parameters) offsets.push_back(parameter.offset);
+  void* const code = library.interface->find(module.code->loaded(), function.kernel.name.c_str(), offsets.data(),
+                                             offsets.size(), error);
   if (code == nullptr) return refuse(function, error);
   function.real = std::make_shared<PtxKernel>(module.code, code, most_steps);
   return CUDA_SUCCESS;

@@ -95,11 +95,19 @@ static void mix_by_structure(int one, int other) {
   CHECK(cuLaunchKernel(mix_maps, 64, 1, 1, 128, 1, 1, 0, NULL, parameters, NULL));
 }
 
+// In a block, parameters are where the compiler has put them: a map is aligned in the constant bank, not in the block.
 static void mix_by_block(int out, CUdeviceptr in) {
-  unsigned char block[136];
-  size_t bytes = sizeof block;
-  memcpy(block, &maps[out], 128);
-  memcpy(block + 128, &in, sizeof in);
+  unsigned char block[256];
+  size_t map_offset = 0, in_offset = 0, size = 0;
+  if (cuFuncGetParamInfo(mix_map, 0, &map_offset, &size) != CUDA_SUCCESS) {  // before CUDA 12.4
+    mix_by_map(out, in);
+    return;
+  }
+  CHECK(cuFuncGetParamInfo(mix_map, 1, &in_offset, &size));
+  size_t bytes = in_offset + sizeof in;
+  memset(block, 7, sizeof block);
+  memcpy(block + map_offset, &maps[out], 128);
+  memcpy(block + in_offset, &in, sizeof in);
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
   CHECK(cuLaunchKernel(mix_map, 64, 1, 1, 128, 1, 1, 0, NULL, NULL, extra));
 }
