@@ -8,8 +8,10 @@ constexpr Assumption kTable[] = {
     {"param_info", "the driver reports offset and size of a kernel's parameters",
      "cuda.h 13.0, cuFuncGetParamInfo, since CUDA 12.4 (shader-slang/slang-rhi#574)", "reports them",
      "param_info=off version=12.0", "every launch counts as accessing all live memory",
-     "parameters_tell_offset_and_size parameters_end kernel_parameters_are_the_functions", "", "",
-     "nothing is evicted (policy none), logged once; doctor says so beforehand"},
+     "parameters_tell_offset_and_size parameters_end kernel_parameters_are_the_functions "
+     "parameter_size_may_be_left_out "
+     "kernels_have_functions",
+     "", "", "nothing is evicted (policy none), logged once; doctor says so beforehand"},
     {"param_info_loading", "asking for parameters does not wait for the device and does not load the kernel",
      "documentation is silent", "neither", "", "a program that relies on lazy loading loads earlier, and waits", "", "",
      "it needs a kernel that is not loaded", "asked once per function, at its first launch"},
@@ -38,7 +40,7 @@ constexpr Assumption kTable[] = {
      "the call goes to the driver unchanged"},
     {"driver_versions", "drivers of CUDA 11.8 to 13.x work, each with the functions that it has",
      "CUDA Compatibility; cudaTypedefs.h of each version", "13.0", "version=11.8 version=12.0 version=12.4 batch=off",
-     "a needed function is missing", "version_needs_no_init", "", "",
+     "a needed function is missing", "version_needs_no_init lookup_per_thread_means_own_stream", "", "",
      "each missing function has its own fallback; before 12.4 nothing is evicted"},
     {"forward_compatibility", "a forward-compatibility package behaves as a driver of its version",
      "CUDA Compatibility, Forward Compatibility: data center devices only", "has none", "", "as driver_versions", "",

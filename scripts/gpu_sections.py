@@ -98,12 +98,13 @@ def statistic(text: str, name: str) -> int:
 
 
 def is_refusal(done: subprocess.CompletedProcess[str]) -> bool:
-    """The library refused memory and said why (a program may go on), or the driver did so with its own error, which is out of memory. A
-    capture that can not stay valid beside the library was announced at the start, and ends with CUDA's error for that."""
+    """The library refused memory or an operation and said why (a program may go on), or the driver did so with its own error, which is out
+    of memory. A capture that can not stay valid beside the library was announced at the start, and ends with CUDA's error for that."""
     by_driver = done.returncode != 0 and last_line(done.stderr).startswith("program: 2 from ")
     told = "(capture_mode); captures are invalidated" in done.stderr
     is_capture = told and re.search(r"(program:|ended) 90[01]\b", done.stderr + done.stdout) is not None
-    return "thermocline: out of memory: " in done.stderr or by_driver or is_capture
+    by_library = re.search(r"^thermocline: (out of memory: |.* is refused: )", done.stderr, re.MULTILINE) is not None
+    return by_library or by_driver or is_capture
 
 
 def stands_aside(done: subprocess.CompletedProcess[str]) -> bool:

@@ -82,6 +82,7 @@ int main(void) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 3;
   const pid_t other = fork();
+  close(ends[other == 0 ? 0 : 1]);  // so that each sees when the other has ended
   if (other == 0) return child(ends[1]);
   begin();
   make_buffers();
