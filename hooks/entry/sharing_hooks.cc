@@ -65,24 +65,21 @@ CUresult share(CUdeviceptr address, const char* reason, Call call) {
   });
 }
 
-// The driver's free of the memory under a texture waits for its readers, so a program may destroy the texture right
-// after it. Where the free could not wait then, because a stream was capturing, this waits.
-CUresult behind_late_frees(Call call) {
+// What is the engine's of the current context, if late frees can concern a texture of it.
+const ActiveEngine* engine_of_current() {
   const EngineSet* const engines = engines_now();
   CUcontext current = nullptr;
-  if (engines == nullptr || Runtime::get().broken() || any_stream_may_block() ||
-      real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) {
-    return call();
+  if (engines == nullptr || Runtime::get().broken() || real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) {
+    return nullptr;
   }
-  const ActiveEngine* const active = engines->in(current);
-  if (active == nullptr) return call();
-  return guarded([&] {
-    {
-      const Inside inside;
-      static_cast<void>(wait_for_late_frees(*active));
-    }
-    return call();
-  });
+  return engines->in(current);
+}
+
+CUresult destroy_texture(CUtexObject texture) {
+  const ActiveEngine* const active = engine_of_current();
+  if (active == nullptr) return real<Function::cuTexObjectDestroy>(texture);
+  if (is_destroyed_late(*active, texture)) return CUDA_ERROR_INVALID_VALUE;
+  return destroy_texture_later(*active, texture) ? CUDA_SUCCESS : real<Function::cuTexObjectDestroy>(texture);
 }
 
 }  // namespace
@@ -105,13 +102,17 @@ CUresult CUDAAPI cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, s
 CUresult CUDAAPI cuTexObjectCreate(CUtexObject* pTexObject, const CUDA_RESOURCE_DESC* pResDesc,
                                    const CUDA_TEXTURE_DESC* pTexDesc, const CUDA_RESOURCE_VIEW_DESC* pResViewDesc) {
   using namespace thermocline;
-  return keep(in(pResDesc), kTexture,
-              [&] { return real<Function::cuTexObjectCreate>(pTexObject, pResDesc, pTexDesc, pResViewDesc); });
+  return keep(in(pResDesc), kTexture, [&] {
+    const CUresult result = real<Function::cuTexObjectCreate>(pTexObject, pResDesc, pTexDesc, pResViewDesc);
+    const ActiveEngine* const active = result == CUDA_SUCCESS ? engine_of_current() : nullptr;
+    if (active != nullptr) is_a_new_texture(*active, *pTexObject);
+    return result;
+  });
 }
 
 CUresult CUDAAPI cuTexObjectDestroy(CUtexObject texObject) {
   using namespace thermocline;
-  return behind_late_frees([&] { return real<Function::cuTexObjectDestroy>(texObject); });
+  return destroy_texture(texObject);
 }
 
 CUresult CUDAAPI cuTexRefSetAddress_v2(size_t* ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes) {

@@ -261,7 +261,7 @@
   X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070, kAny, "keeps dptr") \
   X(cuPointerSetAttribute, cuPointerSetAttribute, 6000, kAny, "keeps ptr") \
   X(cuTexObjectCreate, cuTexObjectCreate, 5000, kAny, "keeps pResDesc") \
-  X(cuTexObjectDestroy, cuTexObjectDestroy, 5000, kAny, "waits where a free could not") \
+  X(cuTexObjectDestroy, cuTexObjectDestroy, 5000, kAny, "waits for frees that could not wait") \
   X(cuTexRefSetAddress_v2, cuTexRefSetAddress, 3020, kAny, "keeps dptr") \
   X(cuTexRefSetAddress2D_v2, cuTexRefSetAddress2D, 3020, kAny, "keeps dptr") \
   X(cuTexRefSetAddress2D_v3, cuTexRefSetAddress2D, 4010, kAny, "keeps dptr") \

@@ -20,11 +20,22 @@ struct Late {
   Mutex mutex{"late frees", lock_level::kLeaf};
   // By engine and buffer: whether somebody is waiting for it now. Entries of engines that have ended are ignored.
   std::map<std::pair<const ActiveEngine*, std::uint64_t>, bool> all THERMOCLINE_GUARDED_BY(mutex);
+  std::map<std::pair<const ActiveEngine*, CUtexObject>, bool> textures THERMOCLINE_GUARDED_BY(mutex);  // likewise
   std::vector<PinnedBuffer> unpins THERMOCLINE_GUARDED_BY(mutex);  // that nobody is waiting for
 };
 Late& late() { return process_lifetime<Late>(); }
 
 std::atomic<bool> any{false};
+
+// Those of the engine that nobody is waiting for yet; they are awaited from now on.
+template <class Key, class Entries>
+std::vector<Key> take(const ActiveEngine& active, Entries& entries) {
+  std::vector<Key> taken;
+  for (auto& [key, awaited] : entries) {
+    if (key.first == &active && !std::exchange(awaited, true)) taken.push_back(Key{key.second});
+  }
+  return taken;
+}
 
 }  // namespace
 
@@ -57,13 +68,32 @@ bool is_freed_late(const ActiveEngine& active, DeviceAddress at) {
   return late().all.contains({&active, at.value});
 }
 
+bool destroy_texture_later(const ActiveEngine& active, CUtexObject texture) {
+  if (!any.load(std::memory_order_acquire)) return false;
+  const MutexLock lock(late().mutex);
+  const auto is_of_engine = [&](const auto& entry) { return entry.first.first == &active; };
+  if (!std::ranges::any_of(late().all, is_of_engine)) return false;
+  late().textures.insert_or_assign({&active, texture}, false);
+  return true;
+}
+
+bool is_destroyed_late(const ActiveEngine& active, CUtexObject texture) {
+  if (!any.load(std::memory_order_acquire)) return false;
+  const MutexLock lock(late().mutex);
+  return late().textures.contains({&active, texture});
+}
+
+void is_a_new_texture(const ActiveEngine& active, CUtexObject texture) {
+  if (!any.load(std::memory_order_acquire)) return;
+  const MutexLock lock(late().mutex);
+  late().textures.erase({&active, texture});
+}
+
 LateFrees::LateFrees(const ActiveEngine& active) : active_(active) {
   if (!any.load(std::memory_order_acquire)) return;
   const MutexLock lock(late().mutex);
-  for (auto& [key, awaited] : late().all) {
-    if (key.first != &active || std::exchange(awaited, true)) continue;
-    taken_.push_back(DeviceAddress{key.second});
-  }
+  taken_ = take<DeviceAddress>(active, late().all);
+  textures_ = take<CUtexObject>(active, late().textures);
   const auto of_others = [&](const PinnedBuffer& buffer) { return buffer.active != &active_; };
   const auto mine = std::stable_partition(late().unpins.begin(), late().unpins.end(), of_others);
   unpins_.assign(mine, late().unpins.end());
@@ -72,16 +102,23 @@ LateFrees::LateFrees(const ActiveEngine& active) : active_(active) {
 
 LateFrees::~LateFrees() {
   unpin_later(unpins_);
-  if (taken_.empty()) return;
+  if (taken_.empty() && textures_.empty()) return;
   const MutexLock lock(late().mutex);
   for (const DeviceAddress at : taken_) late().all.insert_or_assign({&active_, at.value}, false);
+  for (const CUtexObject texture : textures_) late().textures.insert_or_assign({&active_, texture}, false);
 }
 
 void LateFrees::waited() {
   {
     const MutexLock lock(late().mutex);
     for (const DeviceAddress at : taken_) late().all.erase({&active_, at.value});
-    if (late().all.empty() && late().unpins.empty()) any.store(false, std::memory_order_release);
+    for (const CUtexObject texture : textures_) late().textures.erase({&active_, texture});
+    const bool none = late().all.empty() && late().textures.empty() && late().unpins.empty();
+    if (none) any.store(false, std::memory_order_release);
+  }
+  // Before their memory is reused.
+  for (const CUtexObject texture : std::exchange(textures_, {})) {
+    static_cast<void>(real<Function::cuTexObjectDestroy>(texture));
   }
   for (const PinnedBuffer& buffer : std::exchange(unpins_, {})) buffer.unpin();
   // Must not happen earlier: as soon as the engine has freed it, another thread may be given the address, and free

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must wait until the device is done with work that is not seen, until somebody has waited for the context, or it
 // has ended: buffers that the program has freed but that can not be waited for yet (they have escaped, escaped.h, and
-// while any stream captures, waiting for the context is not allowed), and pinned buffers that nothing names any longer
-// but what may still run.
+// while any stream captures, waiting for the context is not allowed), textures that the program has destroyed behind such
+// a free, and pinned buffers that nothing names any longer but what may still run.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,15 @@ void unpin_later(const std::vector<PinnedBuffer>& pinned);
 // True if the program has already freed it.
 bool is_freed_late(const ActiveEngine& active, DeviceAddress at);
 
-// Takes the late frees, and unpins, of an engine before a wait for its whole context; puts them back if the wait fails.
+// The driver's free of the memory under a texture waits for its readers, so a program may destroy the texture right
+// behind it. True if frees of this engine could not wait: the texture is destroyed when they have been waited for.
+bool destroy_texture_later(const ActiveEngine& active, CUtexObject texture);
+// True if the program has already destroyed it.
+bool is_destroyed_late(const ActiveEngine& active, CUtexObject texture);
+// The driver has created it: what the program destroyed under this handle did not exist.
+void is_a_new_texture(const ActiveEngine& active, CUtexObject texture);
+
+// Takes the late frees, textures and unpins of an engine before a wait for its whole context; puts them back if the wait fails.
 class LateFrees {
  public:
   explicit LateFrees(const ActiveEngine& active);
@@ -29,13 +37,14 @@ class LateFrees {
   LateFrees(const LateFrees&) = delete;
   LateFrees& operator=(const LateFrees&) = delete;
 
-  bool none() const { return taken_.empty() && unpins_.empty(); }
+  bool none() const { return taken_.empty() && textures_.empty() && unpins_.empty(); }
   // Everything submitted before has completed.
   void waited();
 
  private:
   const ActiveEngine& active_;
   std::vector<DeviceAddress> taken_;
+  std::vector<CUtexObject> textures_;
   std::vector<PinnedBuffer> unpins_;
 };
 

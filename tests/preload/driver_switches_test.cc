@@ -76,7 +76,7 @@ TEST(DriverSwitches, ProgramsHaveTheSameBitsOrAClearRefusal) {
   }
 }
 
-// Where pages wait for their readers, a texture is destroyed before kernels that read it have run, unless that waits.
+// Where pages wait for their readers, kernels that read a texture have not run when the program destroys it.
 TEST(DriverSwitches, ATextureOutlivesItsReadersWhereTheFreeOfItsMemoryCouldNotWait) {
   const std::string program = "memory/freed_under_a_texture";
   const ProcessResult plain = run(program, "", false, 0);

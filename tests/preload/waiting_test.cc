@@ -44,6 +44,22 @@ TEST(Waiting, ABufferUnderATextureOutlivesItsReadersWhileAStreamRecords) {
   expect_that_nobody_is_kept_waiting("memory/freed_under_a_texture");
 }
 
+// Only real kernels notice that a texture is gone.
+TEST(Waiting, ATextureOutlivesItsReadersWhileAStreamRecords) {
+  for (std::vector<std::string> arguments : {std::vector<std::string>{}, {"behind_host_functions"}}) {
+    arguments.insert(arguments.begin(), api_path("memory/freed_under_a_texture"));
+    Running running;
+    running.environment = {"THERMOCLINE_SIMULATE_KERNELS=real"};
+    const ProcessResult plain = run_program(arguments, running);
+    EXPECT_EQ(plain.status, 0) << plain.err;
+    running.preload = {LIBRARY_FILE};
+    for (const std::uint64_t order : orders()) {
+      running.order = order;
+      expect_same(plain, run_program(arguments, running));
+    }
+  }
+}
+
 TEST(Waiting, WhoEndsTheProcessDoesNotWaitForThreadsThatStayInTheDriver) {
   const std::vector<std::string> arguments = {api_path("process/ends_in_a_signal"), "others"};
   EXPECT_EQ(run_plain(arguments).status, 3);
