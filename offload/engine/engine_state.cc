@@ -295,22 +295,26 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   hear();
   if (!detained.empty()) release_detained();
   if (caches.has_large()) reclaim(Reclaim::kLarge);
+  const bool evicts = options.policy->evicts();
+  const Bytes limit = budget_bytes - external_bytes;
+  // Once more is live than the device holds, the host must be able to hold all of it: what leaves and what returns are
+  // both there while they change places. Pages that happen to be free, because others are away, do not change that.
+  const auto can_be_held = [&](const Block& found) {
+    return found.live_buffers() != 1 || !evicts || host_holds(held_block_bytes + found.bytes(), limit);
+  };
   Status status = find_addresses(bytes, hint, out);
-  if ((!status.ok() || !(*out)->block().mapped()) && caches.parked_bytes() > 0) {
+  bool is_held = status.ok() && can_be_held((*out)->block());
+  if ((!is_held || !(*out)->block().mapped()) && caches.parked_bytes() > 0) {
     // First the place found: with what is parked the rest of its block may go, of which this is no part yet.
     if (status.ok()) heap.free(*out);
     reclaim();
     status = heap.allocate(bytes, hint, out);
+    is_held = status.ok() && can_be_held((*out)->block());
   }
   if (!status.ok()) return status;
   Block& block = (*out)->block();
   const bool new_block = block.live_buffers() == 1;
-  const bool evicts = options.policy->evicts();
   if (new_block && policy->wants().addresses) policy->placed(bytes, block);
-  // Once more is live than the device holds, the host must be able to hold all of it: what leaves and what returns are
-  // both there while they change places. Pages that happen to be free, because others are away, do not change that.
-  const Bytes limit = budget_bytes - external_bytes;
-  const bool is_held = !new_block || !evicts || host_holds(held_block_bytes + block.bytes(), limit);
   // Scratch may take free pages even so: it is gone before anybody else returns.
   if (!is_held && !recomputing) {
     give_back(*out);

@@ -175,6 +175,27 @@ TEST_F(SleepTest, RoomThatItMadeIsGrantedOnlyIfHostAndDeviceHoldAll) {
   use_all();
 }
 
+// Slabs of which all buffers are parked in a thread's cache count as live until they are taken back.
+TEST_F(SleepTest, WhatIsParkedIsTakenBackBeforeAnythingIsRefusedForTheHost) {
+  EngineOptions limited = options(32 * kPage);
+  limited.host_limit_bytes = 32 * kPage;
+  begin(5, limited);  // 20 pages
+  sleep();
+  // Free addresses with pages, so that the next place found is mapped already.
+  ASSERT_TRUE(engine_->free(allocate(10 * kPage), std::nullopt).ok());
+  std::vector<DeviceAddress> filling, last;
+  for (Bytes size = 0; size < 10; ++size) {
+    for (int i = 0; i < 3; ++i) last.push_back(allocate(9000 + 600 * size));
+    for (int i = 0; i < 62; ++i) filling.push_back(allocate(32 * 1024));
+  }
+  for (const auto* const freed : {&filling, &last}) {
+    for (const DeviceAddress at : *freed) ASSERT_TRUE(engine_->free(at, std::nullopt).ok());
+  }
+  EXPECT_GT(engine_->statistics().block_bytes, 22 * kPage) << "slabs are parked, or this shows nothing";
+  all_.push_back(allocate(10 * kPage));
+  for (const DeviceAddress one : all_) ASSERT_TRUE(operate({{one, kBuffer}}).ok());
+}
+
 TEST_F(SleepTest, WorkInFlightIsWaitedForIfAskedTo) {
   begin();
   ASSERT_TRUE(submit({{all_[2], kBuffer}}, Access::kUnknown, {.kind = 7, .nanoseconds = 1000}, 1e7).ok());
