@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from gpu_sections import MIB
+from gpu_sections import MIB, is_shown
 
-# What real libraries show by running: programs of bench/gpu/frameworks.py that print the same with and without the library, also in part of
-# their memory.
+# What real libraries show by running: programs of bench/gpu/frameworks.py that print the same with and without the library, also in a part
+# of their memory. It holds as far as they go: one rank of NCCL; the versions of the runtime that they bring.
 SHOWN_BY = {
     "nccl": ["torch_nccl"],
     "runtimes": ["torch_training", "cupy_arrays", "jax", "numba_kernels"],
@@ -37,9 +37,9 @@ def seen_of(row: dict, sections: dict) -> tuple[str, str]:
     ran = {one["program"]: one for one in sections.get("frameworks", {}).get("libraries", []) if "same_output" in one}
     for name in SHOWN_BY.get(row["id"], []):
         if name in ran:
-            same = ran[name]["same_output"] and ran[name].get("same_output_in_part", False)
+            same = is_shown(ran[name])
             outcomes.add("holds" if same else "fails")
-            details.append(f"{name}: {'same output' if same else 'other output'}")
+            details.append(f"{name}: {'same output' if same else 'other output, or nothing moved'}")
     seen = "fails" if "fails" in outcomes else "holds" if outcomes else "not checked"
     return seen, "; ".join(detail for detail in details if detail)
 
@@ -69,7 +69,7 @@ def markdown(report: dict) -> str:
             note += f"; not without the library either: {left_out}" if left_out else ""
         elif "libraries" in section:
             found = [row for row in section["libraries"] if "same_output" in row]
-            differ = [row["program"] for row in found if not row["same_output"] or not row.get("same_output_in_part")]
+            differ = [row["program"] for row in found if not is_shown(row)]
             note = f"{len(found)} programs" + (": " + ", ".join(differ) + " differ" if differ else "")
         elif "peak_live_bytes" in section:
             note = f"a third of {section['peak_live_bytes'] / MIB:.1f} MiB, {section['evicted_bytes'] / MIB:.1f} MiB moved out"

@@ -98,12 +98,16 @@ def statistic(text: str, name: str) -> int:
 
 
 def is_refusal(done: subprocess.CompletedProcess[str]) -> bool:
-    """The library refused memory or an operation and said why (a program may go on), or the driver did so with its own error, which is out
-    of memory. A capture that can not stay valid beside the library was announced at the start, and ends with CUDA's error for that."""
+    """The program ended by an error because the library refused memory or an operation and said why, or because the driver did so with its
+    own error, which is out of memory. A capture that can not stay valid beside the library was announced at the start, and ends with CUDA's
+    error for that. Output that is only different, and a crash, are no refusal."""
+    if done.returncode < 0:
+        return False
     by_driver = done.returncode != 0 and last_line(done.stderr).startswith("program: 2 from ")
     told = "(capture_mode); captures are invalidated" in done.stderr
     is_capture = told and re.search(r"(program:|ended) 90[01]\b", done.stderr + done.stdout) is not None
-    by_library = re.search(r"^thermocline: (out of memory: |.* is refused: )", done.stderr, re.MULTILINE) is not None
+    said = re.search(r"^thermocline: (out of memory: |.* is refused: )", done.stderr, re.MULTILINE) is not None
+    by_library = said and done.returncode != 0
     return by_library or by_driver or is_capture
 
 
@@ -393,9 +397,15 @@ def pytorch(machine: Machine) -> dict:
     return {"right": bool(judged) and not wrong, "plain": plain, "plain_again": again, "runs": runs}
 
 
+def is_shown(row: dict) -> bool:
+    """The program printed the same in each run, and in a part of its memory something was moved."""
+    moved = row.get("evicted_bytes", 0) > 0 or row["percent"] == 100
+    return row["same_output"] and row.get("same_output_in_part", False) and moved
+
+
 def frameworks(machine: Machine) -> dict:
     """Small programs of other libraries (bench/gpu/frameworks.py): the same output without the library, with it, and with a part (half, of
-    most) of the memory that they use."""
+    most) of the memory that they use, which must have moved something."""
     if machine.simulate:
         raise Skipped("kernels of libraries compute nothing on a simulated device")
     program = ROOT / "bench" / "gpu" / "frameworks.py"
@@ -411,13 +421,14 @@ def frameworks(machine: Machine) -> dict:
         runs.append(row)
         try:
             plain = machine.run(command, 90)
-            if plain.returncode == 3:
-                row |= {"outcome": "not available", "reason": last_line(plain.stdout)}
-                return
+        except Failed as error:
+            row |= {"outcome": "not available", "reason": str(error)}
+            return
+        if plain.returncode != 0:
+            row |= {"outcome": "not available", "reason": last_line(plain.stdout if plain.returncode == 3 else plain.stderr)}
+            return
+        try:
             whole = machine.run(machine.under_library(["--stats=line", *flags], command), 90)
-            if plain.returncode != 0:
-                row |= {"outcome": "not available", "reason": last_line(plain.stderr)}
-                return
             row["same_output"] = (plain.returncode, plain.stdout) == (whole.returncode, whole.stdout)
             row["reason"] = last_line(whole.stderr) if whole.returncode else ""
             peak = row["peak_live_bytes"] = statistic(whole.stderr, "peak_live_bytes")
@@ -433,7 +444,7 @@ def frameworks(machine: Machine) -> dict:
     with ThreadPoolExecutor(min(6, machine.jobs)) as pool:
         list(pool.map(compare, listed.stdout.splitlines()))
     judged = [row for row in runs if row.get("outcome") != "not available"]
-    return {"right": bool(judged) and all(r["same_output"] and r.get("same_output_in_part") for r in judged), "libraries": runs}
+    return {"right": bool(judged) and all(is_shown(row) for row in judged), "libraries": runs}
 
 
 def sanitizer(machine: Machine) -> dict:

@@ -115,7 +115,8 @@ thermocline_result thermocline_trim(void);
 
 /* A hint that nothing will use the buffer that contains the address for a while. The buffer is evicted as soon as the
  * operations that use it have completed, and its memory serves other allocations. The address stays valid: the next
- * use fetches the contents. NOT_SUPPORTED where the library sees no operations. */
+ * use fetches the contents. Buffers that share pages with others (smaller than half of `page_bytes`) or are smaller than
+ * `min_offload_bytes` stay. NOT_SUPPORTED where the library sees no operations. */
 thermocline_result thermocline_evict(uint64_t device_address);
 
 /* A hint that the buffer will be used soon: its contents begin to be copied to the device. NOT_READY (600): there is
