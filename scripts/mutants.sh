@@ -93,11 +93,17 @@ judge_by_test() {
   fi
 }
 
+is_asked_for() { [[ $1 -ge $first && $1 -le $last ]]; }
+
 # A test that fails with nothing planted finds nothing.
 check_killers() {
-  local killer
-  for killer in "${killers[@]}"; do
-    [[ -n $killer ]] || continue
+  local n killer
+  local -A seen=()
+  for n in "${!names[@]}"; do
+    killer=${killers[n]}
+    [[ -n $killer && -z ${seen[$killer]:-} ]] || continue
+    is_asked_for "$n" || continue
+    seen[$killer]=yes
     build_tests "${killer%% *}" && passes "$killer" && continue
     echo "mutants: '$killer' does not pass with nothing planted" >&2
     exit 1
@@ -158,11 +164,11 @@ only_tests=''
   only_tests=yes
   shift
 }
+first=${1:-0} last=${2:-${#names[@]}}
 copy_tree
 check_killers
 broken=0
 for n in "${!names[@]}"; do
-  [[ -z $only_tests || -n ${killers[n]} ]] || continue
-  [[ $n -ge ${1:-0} && $n -le ${2:-${#names[@]}} ]] && try_one "$n"
+  [[ -z $only_tests || -n ${killers[n]} ]] && is_asked_for "$n" && try_one "$n"
 done
 exit "$broken"
