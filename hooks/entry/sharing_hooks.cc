@@ -53,6 +53,11 @@ CUresult share(CUdeviceptr address, const char* reason, Call call) {
     if (!active->engine->find(there).has_value()) return call();
     const Status pinned = patiently([&] { return active->engine->pin_for_now(there, reason); });
     if (!pinned.ok()) return static_cast<CUresult>(pinned.code());
+    const Status arrived = patiently([&] { return active->engine->arrive(there); });
+    if (!arrived.ok()) {
+      active->engine->unpin(there);
+      return static_cast<CUresult>(arrived.code());
+    }
     const CUresult result = call();
     if (result == CUDA_SUCCESS) {
       static_cast<void>(active->engine->pin(there, reason));

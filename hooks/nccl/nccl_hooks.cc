@@ -88,6 +88,17 @@ CUresult pin_for_now(Held* held, const char* reason) {
   return CUDA_SUCCESS;
 }
 
+CUresult arrive(const Held& held) {
+  for (const auto& [active, at] : held.pinned) {
+    const CurrentContext context(*active);
+    const Inside inside;
+    const CaptureTruce truce;
+    const Status status = patiently([&] { return active->engine->arrive(at); });
+    if (!status.ok()) return static_cast<CUresult>(status.code());
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult show(const Held& held) {
   AccessList accesses = held.accesses;
   if (!is_explicit(held.stream) && Runtime::get().is_there(held.engine)) {
@@ -189,7 +200,15 @@ ncclResult_t enter(ncclComm_t comm, void* buffer, Handle* handle, Arguments... a
   if (active == nullptr) return real_call<F>(arguments...);
   if (Runtime::get().broken()) return kNcclUnhandledCudaError;
   Held held{.engine = active, .info = {}, .accesses = AccessList().word(at.value), .pinned = {}};
-  if (guarded([&] { return pin_for_now(&held, kRegistered); }) != CUDA_SUCCESS) return kNcclUnhandledCudaError;
+  const auto pin_until_there = [&] {
+    const CUresult result = pin_for_now(&held, kRegistered);
+    // Other ranks access it unseen.
+    return result == CUDA_SUCCESS ? arrive(held) : result;
+  };
+  if (guarded(pin_until_there) != CUDA_SUCCESS) {
+    let_go(&held);
+    return kNcclUnhandledCudaError;
+  }
   const ncclResult_t result = real_call<F>(arguments...);
   if (result != kNcclSuccess && result != kNcclInProgress) {
     let_go(&held);

@@ -11,20 +11,21 @@
 namespace thermocline {
 
 CUresult HeldForCall::hold(const EngineSet& engines, const AccessList& accesses, const char* reason) {
-  for (const MemoryAccess& access : accesses.all()) {
-    const ActiveEngine* const active = engines.owner(access.address);
-    if (active == nullptr) continue;
+  for (const ActiveEngine* const active : engines) {
     const CurrentContext context(*active);
     if (context.is_refused()) return CUDA_SUCCESS;
     const Inside inside;
     const CaptureTruce truce;
-    // An address may be one past the end of a buffer, where there need not be another one.
-    if (!active->engine->find(access.address).has_value()) continue;
+    std::vector<AddressRange> ranges;
+    for (const MemoryAccess& access : part_of(accesses, *active).all()) {
+      // An address may be one past the end of a buffer, where there need not be another one.
+      if (active->engine->find(access.address).has_value()) ranges.push_back({access.address, access.bytes});
+    }
+    if (ranges.empty()) continue;
     held_.reserve(held_.size() + 1);
     std::uint64_t hold = 0;
-    const AddressRange range{access.address, access.bytes};
     const Status status = with_late_frees(
-        *active, [&] { return patiently([&] { return active->engine->hold_on_device(range, reason, &hold); }); });
+        *active, [&] { return patiently([&] { return active->engine->hold_on_device(ranges, reason, &hold); }); });
     if (!status.ok()) return static_cast<CUresult>(status.code());
     held_.emplace_back(active, hold);
   }
@@ -66,6 +67,9 @@ CUresult PinnedBuffers::pin_in(const ActiveEngine& active, const AccessList& acc
         active, [&] { return patiently([&] { return active.engine->pin_for_now(buffer->address, reason_); }); });
     if (!status.ok()) return static_cast<CUresult>(status.code());
     pinned_.push_back({&active, buffer->address, buffer->number});
+    // Whoever is not seen can not be made to wait for what brings it.
+    const Status there = patiently([&] { return active.engine->arrive(buffer->address); });
+    if (!there.ok()) return static_cast<CUresult>(there.code());
   }
   return CUDA_SUCCESS;
 }

@@ -219,7 +219,20 @@ void Engine::written_by_kernel(std::span<const MemoryAccess> accesses) {
 
 Status Engine::pin(DeviceAddress address, const char* reason) {
   std::unique_lock lock(mutex_);
-  return ask_without_waiting(lock, [&] { return state_->pin(address, reason); });
+  Status status = ask_without_waiting(lock, [&] { return state_->pin(address, reason, false); });
+  if (!status.ok()) return status;
+  const std::uint64_t number = state_->heap.find(address)->number();
+  status = ask_without_waiting(lock, [&] { return state_->arrived(address); });
+  const Buffer* const buffer = state_->heap.find(address);
+  if (buffer == nullptr || buffer->number() != number) return Status::invalid_value();  // freed meanwhile
+  if (status.ok()) status = state_->pin(address, reason);
+  state_->unpin(address);
+  return status;
+}
+
+Status Engine::arrive(DeviceAddress address) {
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->arrived(address); });
 }
 
 Status Engine::pin_for_now(DeviceAddress address, const char* reason) {
@@ -238,9 +251,9 @@ void Engine::unpin(DeviceAddress address, std::uint64_t number) {
   if (buffer != nullptr && buffer->number() == number) state_->unpin(address);
 }
 
-Status Engine::hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold) {
+Status Engine::hold_on_device(std::span<const AddressRange> ranges, const char* reason, std::uint64_t* hold) {
   std::unique_lock lock(mutex_);
-  return ask_without_waiting(lock, [&] { return state_->hold_on_device(range, reason, hold); });
+  return ask_without_waiting(lock, [&] { return state_->hold_on_device(ranges, reason, hold); });
 }
 
 void Engine::let_go(std::uint64_t hold) {

@@ -141,17 +141,21 @@ class Engine {
   // The same of a graph that was launched (graph_kernels.cc).
   void written_by_graph(std::span<const GraphKernel> kernels);
 
-  // Brings the buffer at `address` to the device and keeps it there until it is freed (`reason` is a literal, for
-  // reports).
+  // Brings the buffer at `address` to the device, waits until it is there, and keeps it there until it is freed
+  // (`reason` is a literal, for reports).
   Status pin(DeviceAddress address, const char* reason);
-  // The same until unpin was called as often; where pin was called as well, until it is freed.
+  // The same until unpin was called as often; where pin was called as well, until it is freed. Does not wait: operations
+  // that name the buffer do, on their stream.
   Status pin_for_now(DeviceAddress address, const char* reason);
+  // Waits until the pinned buffer is there, for who accesses it without being seen.
+  Status arrive(DeviceAddress address);
   void unpin(DeviceAddress address);
   // The same if that buffer (BufferFacts::number) is still there.
   void unpin(DeviceAddress address, std::uint64_t number);
-  // The eviction units that the range lies in come to the device and stay until let_go. A range of 0 bytes: the whole
-  // buffer. `reason` is a literal, for reports.
-  Status hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold);
+  // The eviction units that the ranges lie in come to the device and stay until let_go: all of them, or none, so that
+  // threads that hold some of theirs do not wait for one another. A range of 0 bytes: the whole buffer. `reason` is a
+  // literal, for reports. not_ready: what others hold leaves no room.
+  Status hold_on_device(std::span<const AddressRange> ranges, const char* reason, std::uint64_t* hold);
   void let_go(std::uint64_t hold);
 
   // The program knows that the buffer is not used for a while: it is copied out now, behind its uses, and goes before

@@ -478,6 +478,12 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
   return {};
 }
 
+// Everybody who is seen waits for the same on his stream.
+Status Engine::State::arrived(DeviceAddress address) {
+  const Buffer* const buffer = heap.find(address);
+  return buffer != nullptr ? clock.synchronize(residency.state_of(buffer->block()).wait_for) : Status::invalid_value();
+}
+
 Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
   if (!options.policy->evicts()) return Status::not_supported();
   hear();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -71,8 +72,9 @@ class Engine::State {
   Status pin(DeviceAddress address, const char* reason, bool for_good = true);
   void written_by_graph(std::span<const GraphKernel> kernels);
   void unpin(DeviceAddress address);
+  Status arrived(DeviceAddress address);
   void let_go_pin(const Buffer& buffer);
-  Status hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold);
+  Status hold_on_device(std::span<const AddressRange> ranges, const char* reason, std::uint64_t* hold);
   void let_go(std::uint64_t hold);
   Status add_external(Bytes bytes);
   Status leave_free(Bytes bytes);
@@ -199,7 +201,11 @@ class Engine::State {
     const Block* block;
     std::vector<std::size_t> parts;
   };
-  std::unordered_map<std::uint64_t, std::vector<HeldParts>> held_ranges;  // few: as many as there are such calls
+  struct Held {
+    std::thread::id thread;  // whose call it is
+    std::vector<HeldParts> blocks;
+  };
+  std::unordered_map<std::uint64_t, Held> held_ranges;  // few: as many as there are such calls
   std::uint64_t newest_hold = 0;
   std::unordered_map<const Buffer*, Pin> pinned;  // few: each counts in its block's pins
   // Freed while streams stood that use them, or that they were freed on: nobody has their place before these have gone
@@ -243,6 +249,7 @@ class Engine::State {
   void unpin_block(BlockState& state);
   static Bytes held_part_bytes(const BlockState& state);
   void forget_held(const Block& block);
+  Bytes held_by_other_threads();
   Status read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything);
   Status read_table(AddressRange range, StreamIndex in, std::vector<DeviceAddress>* words);
   bool is_given_small_buffers() const;

@@ -30,23 +30,24 @@ void Engine::State::unpin_block(BlockState& state) {
   show_room();
 }
 
-Status Engine::State::hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold) {
+Status Engine::State::hold_on_device(std::span<const AddressRange> ranges, const char* reason, std::uint64_t* hold) {
   // What is held is let go when it is freed, so it must not be parked.
   reclaim(Reclaim::kForget);
   looks.abandoned();
   info = {};
   host_read = nullptr;
   if (Status status = recompute_all(); !status.ok()) return status;
-  const MemoryAccess access{range.at, range.bytes, Access::kUnknown};
-  begin_operands({&access, 1});
+  std::vector<MemoryAccess> all;
+  for (const AddressRange& range : ranges) all.push_back({range.at, range.bytes, Access::kUnknown});
+  begin_operands(all);
   if (Status status = make_operands_resident(FetchReason::kPinned); !status.ok()) {
     Bytes wanted = 0;
     for (const BlockState* state : operands) wanted += state->wanted_bytes();
     return status.is_out_of_memory() ? refuse(reason, wanted, true) : status;
   }
-  std::vector<HeldParts> held;
+  Held held{std::this_thread::get_id(), {}};
   for (BlockState* const state : operands) {
-    HeldParts& of_block = held.emplace_back(HeldParts{state->block, {}});
+    HeldParts& of_block = held.blocks.emplace_back(HeldParts{state->block, {}});
     const std::span<EvictionUnit> parts = state->parts();
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (!state->wants(parts[i])) continue;
@@ -64,7 +65,7 @@ Status Engine::State::hold_on_device(AddressRange range, const char* reason, std
 void Engine::State::let_go(std::uint64_t hold) {
   const auto found = held_ranges.find(hold);
   if (found == held_ranges.end()) return;
-  for (const HeldParts& held : found->second) {
+  for (const HeldParts& held : found->second.blocks) {
     BlockState& state = residency.state_of(*held.block);
     for (const std::size_t i : held.parts) {
       EvictionUnit& part = state.parts()[i];
@@ -82,8 +83,22 @@ void Engine::State::forget_held(const Block& block) {
   if (state.pins == 0) pinned_block_bytes -= held_part_bytes(state);
   show_room();
   for (auto& [hold, all] : held_ranges) {
-    std::erase_if(all, [&](const HeldParts& held) { return held.block == &block; });
+    std::erase_if(all.blocks, [&](const HeldParts& held) { return held.block == &block; });
   }
+}
+
+// What they let go soon, when their calls return. A part that several hold counts each time.
+Bytes Engine::State::held_by_other_threads() {
+  Bytes bytes = 0;
+  for (const auto& [hold, held] : held_ranges) {
+    if (held.thread == std::this_thread::get_id()) continue;
+    for (const HeldParts& of_block : held.blocks) {
+      const BlockState& state = residency.state_of(*of_block.block);
+      if (state.pins > 0) continue;
+      for (const std::size_t i : of_block.parts) bytes += state.parts()[i].bytes();
+    }
+  }
+  return bytes;
 }
 
 }  // namespace thermocline

@@ -118,8 +118,13 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
 }
 
 Status Engine::State::refuse(const char* what, Bytes bytes, bool one_operation) {
+  const Bytes held = held_by_other_threads();
+  const RefusalFacts facts = facts_of(what, bytes, one_operation);
+  const Bytes stays = facts.stays - std::min(held, facts.stays);
+  // It fits when their calls have returned.
+  if (held > 0 && stays + facts.wanted_pages + external_bytes <= budget_bytes) return Status::not_ready();
   ++counters.out_of_memory;
-  const std::string report = out_of_memory_report(facts_of(what, bytes, one_operation));
+  const std::string report = out_of_memory_report(facts);
   if (report_handler != nullptr) {
     report_handler(report);
   } else {

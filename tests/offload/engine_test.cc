@@ -348,6 +348,32 @@ TEST_F(EngineTest, PinnedBuffersStay) {
   EXPECT_EQ(engine_->statistics().pinned_buffers, 0u);
 }
 
+// Whoever accesses it may do so on a stream of which the engine knows nothing.
+TEST_F(EngineTest, WhatIsPinnedIsThereWhenTheCallReturns) {
+  for (const bool without_lock : {false, true}) {
+    start({.budget_bytes = 8 * kPage, .waits_without_lock = without_lock});
+    const Driver& driver = device_->driver();
+    StreamHandle stream;
+    ASSERT_TRUE(driver.create_stream(&stream).ok());
+    const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
+    ASSERT_TRUE(operate({{a, 5 * kPage}}, Access::kWrite).ok());
+    ASSERT_TRUE(operate({{b, 5 * kPage}}, Access::kWrite).ok());
+    ASSERT_FALSE(engine_->find(a)->resident);
+    ASSERT_TRUE(engine_->pin(a, "test").ok());
+    EXPECT_EQ(engine_->statistics().pinned_bytes, 5 * kPage);
+    const SimulatedOperand operand{a.value, 5 * kPage, SIMULATED_OPERAND_READ};
+    const auto there = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
+    ASSERT_EQ(device_->control().launch_operator(there, "unseen", 0, 0, 5, &operand, 1), 0);
+    ASSERT_TRUE(driver.synchronize_context().ok());
+    SimulatedStatistics statistics{};
+    statistics.size = sizeof statistics;
+    device_->control().statistics(&statistics);
+    EXPECT_EQ(statistics.races, 0u);
+    ASSERT_TRUE(driver.destroy_stream(stream).ok());
+    TearDown();
+  }
+}
+
 TEST_F(EngineTest, BuffersPinnedForNowStayUntilTheyAreUnpinnedAsOften) {
   start({.budget_bytes = 8 * kPage});
   const DeviceAddress kept = allocate(4 * kPage);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A range that a call holds on the device keeps the eviction units that contain it, and nothing else of its buffer.
+#include <array>
+#include <thread>
+
 #include "offload/residency/part_size.h"
 #include "tests/offload/engine_fixture.h"
 
@@ -16,7 +19,7 @@ class HeldRangesTest : public EngineTest {
     ASSERT_TRUE(operate({{large_, kLarge}}, Access::kWrite).ok());
   }
   Status hold(Bytes from, Bytes bytes) {
-    const Status status = engine_->hold_on_device({large_ + from, bytes}, "a test", &hold_);
+    const Status status = engine_->hold_on_device(std::array{AddressRange{large_ + from, bytes}}, "a test", &hold_);
     engine_->validate();
     return status;
   }
@@ -53,10 +56,37 @@ TEST_F(HeldRangesTest, ALittleOfALargeBufferNeedsLittleRoom) {
   EXPECT_EQ(pinned(), 3 * kPartBytes);
 }
 
+// Another thread's call returns soon; this thread's own does not before it has what it asks for.
+TEST_F(HeldRangesTest, WhatAnotherThreadsCallHoldsIsWaitedFor) {
+  const DeviceAddress other = allocate(2 * kPartBytes);
+  const auto use_other = [&] { return operate({{other, 2 * kPartBytes}}, Access::kWrite); };
+  std::thread([&] { ASSERT_TRUE(hold(0, 3 * kPartBytes).ok()); }).join();
+  EXPECT_EQ(use_other(), Status::not_ready());
+  EXPECT_EQ(engine_->statistics().out_of_memory, 0u);
+  let_go();
+  EXPECT_TRUE(use_other().ok());
+  ASSERT_TRUE(hold(0, 3 * kPartBytes).ok());
+  EXPECT_EQ(use_other(), Status::out_of_memory());
+  let_go();
+  // It would not fit if nothing were held.
+  std::thread([&] { ASSERT_TRUE(hold(0, 8).ok()); }).join();
+  const DeviceAddress more = allocate(3 * kPartBytes);
+  EXPECT_EQ(operate({{other, 2 * kPartBytes}, {more, 3 * kPartBytes}}, Access::kWrite), Status::out_of_memory());
+  let_go();
+}
+
+TEST_F(HeldRangesTest, AllRangesAreHeldOrNone) {
+  const DeviceAddress other = allocate(2 * kPartBytes);
+  ASSERT_TRUE(operate({{other, 2 * kPartBytes}}, Access::kWrite).ok());
+  const std::array both{AddressRange{large_, 3 * kPartBytes}, AddressRange{other, 2 * kPartBytes}};
+  EXPECT_EQ(engine_->hold_on_device(both, "a test", &hold_), Status::out_of_memory());
+  EXPECT_EQ(pinned(), 0u);
+}
+
 TEST_F(HeldRangesTest, BlocksAndRangesArePinnedBesideOneAnother) {
   std::uint64_t second = 0;
   ASSERT_TRUE(hold(0, 8).ok());
-  ASSERT_TRUE(engine_->hold_on_device({large_ + 16, kPartBytes}, "a test", &second).ok());
+  ASSERT_TRUE(engine_->hold_on_device(std::array{AddressRange{large_ + 16, kPartBytes}}, "a test", &second).ok());
   EXPECT_EQ(pinned(), 2 * kPartBytes);
   ASSERT_TRUE(engine_->pin_for_now(large_, "a test").ok());
   EXPECT_EQ(pinned(), kLarge);

@@ -3,6 +3,7 @@
 #include "offload/movement.h"
 
 #include <gtest/gtest.h>
+#include <array>
 
 #include "tests/offload/engine_fixture.h"
 
@@ -99,7 +100,7 @@ TEST_F(MovementTest, WhatIsPinnedIsFetchedForThat) {
   ASSERT_TRUE(engine_->pin(first, "a test").ok());
   expect_only(FetchReason::kPinned, {1, kBuffer});
   std::uint64_t hold = 0;
-  ASSERT_TRUE(engine_->hold_on_device({second, kBuffer}, "a test", &hold).ok());
+  ASSERT_TRUE(engine_->hold_on_device(std::array{AddressRange{second, kBuffer}}, "a test", &hold).ok());
   expect_only(FetchReason::kPinned, {2, 2 * kBuffer});
   engine_->let_go(hold);
 }

@@ -64,8 +64,8 @@ TEST_P(SoftLimitTest, ComputesTheSameBits) {
 TEST_P(SoftLimitTest, WhatIsHeldForAGraphMayExceedItToo) {
   const DeviceAddress first = allocate(12 * kPage), second = allocate(12 * kPage);
   std::uint64_t holds[2] = {};
-  ASSERT_TRUE(engine_->hold_on_device({first, 12 * kPage}, "a graph", &holds[0]).ok());
-  ASSERT_TRUE(engine_->hold_on_device({second, 12 * kPage}, "a graph", &holds[1]).ok());
+  ASSERT_TRUE(engine_->hold_on_device(std::array{AddressRange{first, 12 * kPage}}, "a graph", &holds[0]).ok());
+  ASSERT_TRUE(engine_->hold_on_device(std::array{AddressRange{second, 12 * kPage}}, "a graph", &holds[1]).ok());
   EXPECT_GE(now().device_bytes, 24 * kPage);
   EXPECT_EQ(now().over_budget_operations, 1u);
   for (const std::uint64_t hold : holds) engine_->let_go(hold);

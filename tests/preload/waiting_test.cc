@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/preload/running.h"
@@ -44,19 +45,30 @@ TEST(Waiting, ABufferUnderATextureOutlivesItsReadersWhileAStreamRecords) {
   expect_that_nobody_is_kept_waiting("memory/freed_under_a_texture");
 }
 
-// Only real kernels notice that a texture is gone.
+// Only real kernels read what is in a texture, and notice that one is gone.
+std::vector<ProcessResult> expect_same_of_real_kernels(const std::vector<std::string>& arguments, std::string budget) {
+  Running running;
+  running.environment = {"THERMOCLINE_SIMULATE_KERNELS=real"};
+  const ProcessResult plain = run_program(arguments, running);
+  EXPECT_EQ(plain.status, 0) << plain.err;
+  running.preload = {LIBRARY_FILE};
+  running.budget = std::move(budget);
+  std::vector<ProcessResult> all;
+  for (const std::uint64_t order : orders()) {
+    running.order = order;
+    expect_same(plain, all.emplace_back(run_program(arguments, running)));
+  }
+  return all;
+}
+
 TEST(Waiting, ATextureOutlivesItsReadersWhileAStreamRecords) {
-  for (std::vector<std::string> arguments : {std::vector<std::string>{}, {"behind_host_functions"}}) {
-    arguments.insert(arguments.begin(), api_path("memory/freed_under_a_texture"));
-    Running running;
-    running.environment = {"THERMOCLINE_SIMULATE_KERNELS=real"};
-    const ProcessResult plain = run_program(arguments, running);
-    EXPECT_EQ(plain.status, 0) << plain.err;
-    running.preload = {LIBRARY_FILE};
-    for (const std::uint64_t order : orders()) {
-      running.order = order;
-      expect_same(plain, run_program(arguments, running));
-    }
+  expect_same_of_real_kernels({api_path("memory/freed_under_a_texture")}, "");
+  expect_same_of_real_kernels({api_path("memory/freed_under_a_texture"), "behind_host_functions"}, "");
+}
+
+TEST(Waiting, WhatATextureReadsIsBackWhenTheTextureIsCreated) {
+  for (const ProcessResult& run : expect_same_of_real_kernels({api_path("memory/evicted_under_a_texture")}, "20MiB")) {
+    EXPECT_GT(statistic(run, "restored_bytes"), 0u);
   }
 }
 
