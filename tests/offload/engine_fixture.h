@@ -27,6 +27,7 @@ class EngineTest : public testing::Test {
     SimulatedDeviceOptions simulated;
     simulated.library = THERMOCLINE_SIMULATED_CUDA;
     simulated.memory_bytes = device_bytes;
+    simulated.check = true;
     device_ = SimulatedDevice::open(simulated, &why);
     ASSERT_NE(device_, nullptr) << why;
     ASSERT_TRUE(Engine::create(device_->driver(), options, &engine_).ok());
@@ -36,6 +37,7 @@ class EngineTest : public testing::Test {
     if (engine_ != nullptr) {
       EXPECT_TRUE(device_->driver().synchronize_context().ok());
       engine_->validate();
+      EXPECT_EQ(races(), 0u);
     }
     engine_.reset();
     device_.reset();
@@ -68,6 +70,12 @@ class EngineTest : public testing::Test {
     operation.commit();
     engine_->validate();
     return {};
+  }
+  std::uint64_t races() {
+    SimulatedStatistics statistics{};
+    statistics.size = sizeof statistics;
+    device_->control().statistics(&statistics);
+    return statistics.races;
   }
   std::uint64_t checksum() {
     EXPECT_TRUE(device_->driver().synchronize_context().ok());
