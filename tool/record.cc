@@ -29,6 +29,10 @@ std::string summary_text(const RecordingSummary& summary) {
   if (summary.guessed > 0) text += "; " + std::to_string(summary.guessed) + " durations are guesses";
   if (summary.begins_late) text += "; the beginning made room for the rest";
   if (summary.cut) text += "; the recording ends early";
+  if (summary.peak_with_rest_bytes > summary.peak_live_bytes) {
+    text += "; behind the last whole step the program held more, " + human_bytes(summary.peak_with_rest_bytes) +
+            ", which is not in the trace: a budget for the trace may be too small for it";
+  }
   return text;
 }
 

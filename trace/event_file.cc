@@ -81,6 +81,10 @@ bool read_recorded(const std::string& path, EventSink* sink, TraceError* error, 
   RecordingSummary summary;
   if (std::string reason = read_recording(path, "", sink, &summary); !reason.empty()) return fail(0, reason, error);
   if (summary.cut && warnings != nullptr) warnings->push_back("the recording ends early; what is before that is read");
+  if (summary.peak_with_rest_bytes > summary.peak_live_bytes && warnings != nullptr) {
+    warnings->push_back("behind the last whole step, which is the end of what is read, the program held " +
+                        std::to_string(summary.peak_with_rest_bytes) + " bytes, more than before");
+  }
   return true;
 }
 

@@ -110,6 +110,7 @@ class LiveBuffers {
 struct Survey {
   std::unordered_map<std::uint64_t, std::uint64_t> nanoseconds;  // by token
   std::vector<std::uint64_t> step_ends;                          // operators before the end of each step, ascending
+  Bytes peak_bytes = 0;
   bool cut = false;
   bool begins_late = false;  // the oldest part is missing
 
@@ -127,6 +128,7 @@ class Surveyor {
       look_at(event);
     }
     found_.cut = events.is_cut();
+    found_.peak_bytes = live_.peak_bytes();
     found_.step_ends = marks_.empty() ? std::move(periods_) : std::move(marks_);
     return std::move(found_);
   }
@@ -393,6 +395,7 @@ std::string read_recording(const std::string& path, const std::string& program, 
   const Survey found = Surveyor().survey(parts);
   summary->cut = found.cut;
   summary->begins_late = found.begins_late;
+  if (!found.begins_late) summary->peak_with_rest_bytes = found.peak_bytes;
   const std::size_t untold = found.first_told() > 0 ? 1 : 0;
   const nlohmann::json header = {{"schema", "thermocline-trace/1"},
                                  {"source", "thermocline record"},

@@ -22,8 +22,9 @@ struct RecordingSummary {
   std::uint64_t operators = 0, buffers = 0, steps = 0;  // in the trace
   std::uint64_t guessed = 0;                            // operators whose duration was not measured
   Bytes peak_live_bytes = 0;
-  bool cut = false;          // the recording ends in the middle of a block
-  bool begins_late = false;  // its beginning was dropped because of a size limit
+  Bytes peak_with_rest_bytes = 0;  // with what is left out behind the last whole step
+  bool cut = false;                // the recording ends in the middle of a block
+  bool begins_late = false;        // its beginning was dropped because of a size limit
 };
 
 // Whether a file with this beginning is a recording, of any version.

@@ -129,6 +129,7 @@ TEST_F(RecordingToTrace, FindsTheStepsAndLeavesOutWhatIsBehindTheLast) {
     for (std::uint64_t i = 1; i <= 40; ++i) operate(i, {{DeviceAddress{kBase}}});
   }
   for (std::uint64_t i = 1; i <= 10; ++i) operate(i, {{DeviceAddress{kBase}}});
+  allocate(2 << 20, 1 << 10);
   free(0);
   save();
   ASSERT_TRUE(convert()) << reason_;
@@ -136,6 +137,8 @@ TEST_F(RecordingToTrace, FindsTheStepsAndLeavesOutWhatIsBehindTheLast) {
   EXPECT_EQ(summary_.steps, 5u) << "what comes before the first one is one, too";
   EXPECT_EQ(result.steps.size(), 5u);
   EXPECT_EQ(result.operators.size(), 161u);
+  EXPECT_EQ(summary_.peak_live_bytes, Bytes{1 << 20});
+  EXPECT_EQ(summary_.peak_with_rest_bytes, Bytes{(1 << 20) + (1 << 10)}) << "what is left out is told";
 }
 
 TEST_F(RecordingToTrace, TellsEqualLayersApartByTheirBuffers) {
