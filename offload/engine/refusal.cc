@@ -101,6 +101,10 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   if (one_operation) {
     facts.in_smallest_pages = 0;
     facts.wanted_blocks = operands.size();
+    for (std::size_t i = named_operands; i < operands.size() && !given_everything; ++i) {
+      ++facts.followed_blocks;
+      facts.followed += operands[i]->wanted_bytes();
+    }
     for (const BlockState* operand : operands) facts.in_smallest_pages += in_smallest_pages(*operand->block);
     // What it uses itself may stay.
     for (const BlockState* operand : operands) {

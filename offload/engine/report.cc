@@ -117,8 +117,10 @@ void advise_page_bytes_for_all(std::string* text, const RefusalFacts& facts) {
 }
 void advise_host_limit(std::string* text, const RefusalFacts& facts) {
   const Bytes needed = limit_that_grants(facts.now.block_bytes + facts.wanted_pages, facts.has_net);
+  const Bytes kept = facts.now.host_limit_bytes - granted_under(facts.now.host_limit_bytes, facts.has_net);
   advise(text, "host_limit = \"" + setting(std::max(needed, facts.now.host_live_bytes + facts.host_refused)) +
-                   "\" (THERMOCLINE_HOST_LIMIT); it is " + amount(facts.now.host_limit_bytes) +
+                   "\" (THERMOCLINE_HOST_LIMIT) for this one; it is " + amount(facts.now.host_limit_bytes) +
+                   (kept > 0 ? ", of which " + amount(kept) + " are left for gaps between copies" : "") +
                    ", and live buffers take " + amount(facts.now.block_bytes) + " in whole pages");
 }
 // Of a limit that processes share, what others have.
@@ -138,17 +140,23 @@ void advise_policy(std::string* text, const RefusalFacts& facts) {
                    " may then leave the device");
 }
 
+// Of what one operation uses, what it was not given itself.
+std::string of_these_followed(const RefusalFacts& facts) {
+  if (facts.followed_blocks == 0) return "";
+  return "; of these " + amount(facts.followed) + " because of addresses stored in memory that it can reach";
+}
+
 void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
   const auto [wanted, budget] = amounts(facts.wanted_pages, facts.now.budget_bytes);
   std::string why;
   switch (cause) {
     case Cause::kLargerThanDevice:
       why = "it needs " + amounts(facts.wanted_pages, facts.device_total).first + " at once, and the device has " +
-            amounts(facts.wanted_pages, facts.device_total).second;
+            amounts(facts.wanted_pages, facts.device_total).second + of_these_followed(facts);
       break;
     case Cause::kLargerThanBudget:
       why = (facts.one_operation ? "one operation uses " : "it needs ") + wanted + " at once, and the budget is " +
-            budget;
+            budget + of_these_followed(facts);
       break;
     case Cause::kOwnMappings:
       why = "the program's own mappings hold " + amount(facts.now.external_bytes) + " of a budget of " + budget;

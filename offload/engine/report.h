@@ -38,6 +38,8 @@ struct RefusalFacts {
   Bytes wanted = 0;        // as asked; of an operation, its blocks
   Bytes wanted_pages = 0;  // in whole pages
   std::uint64_t wanted_blocks = 1;
+  std::uint64_t followed_blocks = 0;  // of these: only addresses that are stored in memory lead there
+  Bytes followed = 0;
   Bytes page_bytes = 0;
   Bytes page_setting = 0;            // 0: chosen by the budget (page_bytes.h)
   Bytes in_smallest_pages = 0;       // what is wanted, if pages were as small as the device allows

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -74,6 +75,11 @@ class Program {
     std::vector<MemoryAccess> accesses;
     for (const AddressRange& range : ranges) accesses.push_back({range.at, range.bytes, Access::kRead});
     Operation operation = engine_->begin(kStream, accesses);
+    note(operation.status());
+  }
+  void begin(DeviceAddress buffer, OperationInfo info) {
+    if (!ok_) return;
+    Operation operation = engine_->begin(kStream, std::array{MemoryAccess{buffer}}, info);
     note(operation.status());
   }
   void use_new(Bytes bytes) {
@@ -241,6 +247,23 @@ TEST(Report, PinnedMemoryThatTheOperationUsesIsNotInItsWay) {
                        program.pin(a, "stream capture");
                        program.use({a, b});
                      });
+}
+
+// Otherwise nobody finds out why an operation on one small buffer needs so much.
+TEST(Report, WhatAddressesInMemoryLeadToIsToldApart) {
+  const auto body = [](Program& program) {
+    const DeviceAddress table = program.allocate(4096), a = program.allocate(8 * kPage),
+                        b = program.allocate(8 * kPage);
+    program.use({a});
+    program.use({b});
+    const HeldWord words[] = {{table, a.value}, {table + 8, b.value}};
+    program.engine().hold(words);
+    program.begin(table, {.kind = 7, .follows = true});
+  };
+  EXPECT_NE(refused({.budget_bytes = 12 * kPage, .policy = kReactivePolicy}, body)
+                .find("of these 32.0 MiB because of addresses stored in memory that it can reach\n"),
+            std::string::npos)
+      << last_report;
 }
 
 TEST(Report, AHostLimitThatIsReachedNeedsALargerOne) {
