@@ -98,8 +98,8 @@ thermocline_result thermocline_set_out_of_memory_callback(thermocline_out_of_mem
 
 /* Hints */
 
-/* Fetches the buffer that contains the address and keeps it on the device until it is freed: for memory that is
- * accessed in ways that the library can not see, for example by another process. */
+/* Fetches the buffer that contains the address, waits until it is there, and keeps it on the device until it is freed:
+ * for memory that is accessed in ways that the library can not see, for example by another process. */
 thermocline_result thermocline_pin(uint64_t device_address);
 
 /* Marks the end of one step of the program's iteration: all operations submitted since the last call belong to that
