@@ -24,8 +24,9 @@ namespace thermocline {
 class TensorMaps {
  public:
   static constexpr std::size_t kBytes = 128;
-  // Alignment of maps: kernels are given a map at a multiple of 64 bytes (CUDA 13: 128) of their parameters, and the
-  // hardware reads maps only at such addresses. Structures passed by value are small and are searched at every offset.
+  // Alignment of maps (CUDA 13: 128): the hardware reads them only at such addresses. A parameter that holds some is
+  // aligned in the constant bank, not among the parameters. Structures passed by value are small and are searched at
+  // every offset.
   static constexpr std::size_t kAlignment = 64;
   static constexpr std::size_t kParameterAlignment = 16;
   static constexpr std::size_t kMost = std::size_t{1} << 18;

@@ -34,7 +34,7 @@ class Scanner {
         at += kWord;
         continue;
       }
-      if (place % kTensorMapAlignment == 0 && at + kTensorMapBytes <= parameter.size && take_tensor_map(data + at)) {
+      if (at % kTensorMapAlignment == 0 && at + kTensorMapBytes <= parameter.size && take_tensor_map(data + at)) {
         at += kTensorMapBytes;
         continue;
       }
