@@ -62,11 +62,13 @@ std::vector<ProcessResult> expect_same_of_real_kernels(const std::vector<std::st
 }
 
 TEST(Waiting, ATextureOutlivesItsReadersWhileAStreamRecords) {
+  if (!HAS_PTX) GTEST_SKIP() << "this build runs no PTX";
   expect_same_of_real_kernels({api_path("memory/freed_under_a_texture")}, "");
   expect_same_of_real_kernels({api_path("memory/freed_under_a_texture"), "behind_host_functions"}, "");
 }
 
 TEST(Waiting, WhatATextureReadsIsBackWhenTheTextureIsCreated) {
+  if (!HAS_PTX) GTEST_SKIP() << "this build runs no PTX";
   for (const ProcessResult& run : expect_same_of_real_kernels({api_path("memory/evicted_under_a_texture")}, "20MiB")) {
     EXPECT_GT(statistic(run, "restored_bytes"), 0u);
   }
