@@ -195,6 +195,7 @@ CUresult find_code(CUfunc_st& function, std::uint64_t most_steps) {
   if (module.code == nullptr) return refuse(function, reason);
   char error[ptx::kMessageBytes] = {};
   std::vector<std::uint32_t> offsets;
+  offsets.reserve(function.kernel.parameters.size());
   for (const ImageParameter& parameter : function.kernel.parameters) offsets.push_back(parameter.offset);
   void* const code = library.interface->find(module.code->loaded(), function.kernel.name.c_str(), offsets.data(),
                                              offsets.size(), error);
