@@ -98,16 +98,17 @@ def statistic(text: str, name: str) -> int:
 
 
 def is_refusal(done: subprocess.CompletedProcess[str]) -> bool:
-    """The program ended by an error because the library refused memory or an operation and said why, or because the driver did so with its
-    own error, which is out of memory. A capture that can not stay valid beside the library was announced at the start, and ends with CUDA's
-    error for that. Output that is only different, and a crash, are no refusal."""
+    """The program ended by an error, or printed it and went on, because the library refused memory or an operation and said why, or because
+    the driver did so with its own error, which is out of memory. A capture that can not stay valid beside the library was announced at the
+    start, and ends with CUDA's error for that. Output that is only different, and a crash, are no refusal."""
     if done.returncode < 0:
         return False
     by_driver = done.returncode != 0 and last_line(done.stderr).startswith("program: 2 from ")
     told = "(capture_mode); captures are invalidated" in done.stderr
     is_capture = told and re.search(r"(program:|ended) 90[01]\b", done.stderr + done.stdout) is not None
     said = re.search(r"^thermocline: (out of memory: |.* is refused: )", done.stderr, re.MULTILINE) is not None
-    by_library = said and done.returncode != 0
+    goes_on = re.search(r"^[\w ]+: 2$", done.stdout, re.MULTILINE) is not None
+    by_library = said and (done.returncode != 0 or goes_on)
     return by_library or by_driver or is_capture
 
 
