@@ -70,7 +70,7 @@ CUresult share(CUdeviceptr address, const char* reason, Call call) {
   });
 }
 
-// What is the engine's of the current context, if late frees can concern a texture of it.
+// The engine of the current context; null if there is none.
 const ActiveEngine* engine_of_current() {
   const EngineSet* const engines = engines_now();
   CUcontext current = nullptr;
@@ -83,8 +83,10 @@ const ActiveEngine* engine_of_current() {
 CUresult destroy_texture(CUtexObject texture) {
   const ActiveEngine* const active = engine_of_current();
   if (active == nullptr) return real<Function::cuTexObjectDestroy>(texture);
-  if (is_destroyed_late(*active, texture)) return CUDA_ERROR_INVALID_VALUE;
-  return destroy_texture_later(*active, texture) ? CUDA_SUCCESS : real<Function::cuTexObjectDestroy>(texture);
+  return guarded([&] {
+    if (is_destroyed_late(*active, texture)) return CUDA_ERROR_INVALID_VALUE;
+    return destroy_texture_later(*active, texture) ? CUDA_SUCCESS : real<Function::cuTexObjectDestroy>(texture);
+  });
 }
 
 }  // namespace

@@ -12,12 +12,14 @@ namespace thermocline {
 
 CUresult HeldForCall::hold(const EngineSet& engines, const AccessList& accesses, const char* reason) {
   for (const ActiveEngine* const active : engines) {
+    const AccessList part = part_of(accesses, *active);
+    if (part.empty()) continue;
     const CurrentContext context(*active);
     if (context.is_refused()) return CUDA_SUCCESS;
     const Inside inside;
     const CaptureTruce truce;
     std::vector<AddressRange> ranges;
-    for (const MemoryAccess& access : part_of(accesses, *active).all()) {
+    for (const MemoryAccess& access : part.all()) {
       // An address may be one past the end of a buffer, where there need not be another one.
       if (active->engine->find(access.address).has_value()) ranges.push_back({access.address, access.bytes});
     }
