@@ -50,13 +50,12 @@ Status AddressSpace::reserve(const Driver& driver, Bytes bytes, Bytes at_least, 
     status = driver.reserve(bytes, page_bytes, &begin);
   }
   if (!status.ok()) return status;
-  // Addresses are scarce: half is left to the program, if what remains is enough in spite of fragmentation.
-  if (bytes < wanted && bytes / 2 / kAmple >= at_least) {
-    const Bytes half = round_up(bytes / 2, page_bytes);
-    static_cast<void>(driver.release(begin, bytes));
-    status = driver.reserve(half, page_bytes, &begin);
+  // Addresses are scarce: half is left to the program, if what remains is enough in spite of fragmentation. What the
+  // driver does not release is kept whole: it would be lost.
+  if (bytes < wanted && bytes / 2 / kAmple >= at_least && driver.release(begin, bytes).ok()) {
+    bytes = round_up(bytes / 2, page_bytes);
+    status = driver.reserve(bytes, page_bytes, &begin);
     if (!status.ok()) return status;
-    bytes = half;
   }
   std::unique_ptr<AddressSpace> space(new AddressSpace(ReservationOwner(driver, begin, bytes), at_least, page_bytes));
   if (!space->allocate_tables()) return Status::out_of_memory();

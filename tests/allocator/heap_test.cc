@@ -436,6 +436,19 @@ TEST_F(HeapTest, AddressesAreHalvedUntilTheDriverGrantsThem) {
   EXPECT_EQ(fake.reservations(), 1u);
 }
 
+// Released in order to leave half: what the driver keeps would be lost until the process ends.
+TEST_F(HeapTest, AddressesThatTheDriverDoesNotReleaseAreUsed) {
+  heap.reset();
+  fake.most_reserved = Bytes{3} << 36;
+  fake.fail("cuMemAddressFree", 1, CUDA_ERROR_UNKNOWN);
+  make(64 * kPage);
+  EXPECT_EQ(heap->range_bytes(), Bytes{1} << 37);
+  EXPECT_EQ(fake.reservations(), 1u);
+  allocate_mapped(kPage);
+  heap.reset();
+  EXPECT_EQ(fake.reservations(), 0u);
+}
+
 TEST_F(HeapTest, ExhaustedAddressesAreOutOfMemory) {
   heap.reset();
   HeapOptions options;
