@@ -95,6 +95,11 @@ int check_flags(const Flags& flags, const CommandLine& line, const std::string& 
     say("--no-library: it is the library that records");
     return kWrongUsage;
   }
+  if (flags.no_library && (flags.budget || flags.policy)) {
+    say(std::string("--no-library: it is the library that evicts; leave out ") +
+        (flags.budget ? "--budget" : "--policy"));
+    return kWrongUsage;
+  }
   if (flags.audit && (flags.budget || flags.policy || flags.no_library)) {
     say(std::string("--audit evicts nothing, and it is the library that looks: ") +
         (flags.budget   ? "--budget"

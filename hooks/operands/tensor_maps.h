@@ -86,6 +86,15 @@ class TensorMaps {
 
 TensorMaps& tensor_maps();
 
+// Calls found(place, tensor) for each map in bytes that are copied to `to`.
+template <class Found>
+void search_for_tensor_maps(const void* from, Bytes bytes, std::uint64_t to, Found found) {
+  const TensorMaps& maps = tensor_maps();
+  if (maps.empty()) return;
+  maps.search(from, bytes, to, TensorMaps::kAlignment,
+              [&](std::size_t offset, DeviceAddress tensor) { found(DeviceAddress{to + offset}, tensor); });
+}
+
 // Adds accesses for the maps among the arguments. Without a layout, the block of `extra` is searched.
 void scan_tensor_maps(const TensorMaps& maps, const ParameterLayout* layout, KernelArguments arguments,
                       AccessList* out);

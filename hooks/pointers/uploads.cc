@@ -7,6 +7,7 @@
 #include "hooks/interpose/own_memory.h"
 #include "hooks/interpose/symbols.h"
 #include "hooks/operands/tensor_maps.h"
+#include "hooks/pointers/parallel_search.h"
 #include "hooks/pointers/samples.h"
 #include "hooks/pointers/word_scan.h"
 #include "hooks/pointers/write_combined.h"
@@ -80,15 +81,6 @@ void take_along(Engine& engine, const Move& move, bool exact) {
 }
 
 OwnRange range_of(const Engine& engine) { return {engine.range_begin(), engine.range_bytes()}; }
-
-// A tensor map that is copied to memory counts as a word with the address of its tensor.
-template <class Found>
-void search_for_tensor_maps(const void* from, Bytes bytes, CUdeviceptr to, Found found) {
-  const TensorMaps& maps = tensor_maps();
-  if (maps.empty()) return;
-  maps.search(from, bytes, to, TensorMaps::kAlignment,
-              [&](std::size_t offset, DeviceAddress tensor) { found(DeviceAddress{to + offset}, tensor); });
-}
 
 // Whether plain loads from the source take far longer than its copy (write_combined.h).
 bool is_slow_to_read(const Move& move) {
@@ -236,10 +228,9 @@ void Changes::search(const Move& move) {
   for_each_row(move, [&](CUdeviceptr to, CUdeviceptr from) {
     if (is_sampled(move.bytes) && !samples_hold_addresses(scan, to, from, move.bytes, read)) return;
     if (is_slow) return search_write_combined(scan, to, from, move.bytes, block);
-    scan(reinterpret_cast<const unsigned char*>(from), move.bytes, to,
-         [&](Bytes offset, std::uint64_t word) { found(DeviceAddress{to + offset}, word); });
-    search_for_tensor_maps(reinterpret_cast<const void*>(from), move.bytes, to,
-                           [&](DeviceAddress at, DeviceAddress tensor) { found(at, tensor.value); });
+    const Upload upload{.from = reinterpret_cast<const unsigned char*>(from), .bytes = move.bytes, .to = to};
+    search_upload(scan, upload, search_threads(move.bytes),
+                  [this](DeviceAddress at, std::uint64_t word) { found(at, word); });
   });
 }
 
