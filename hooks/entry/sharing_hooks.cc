@@ -38,36 +38,19 @@ void say_refused(CUresult answer) {
 // Pinned permanently only if the driver has shared it. The older calls can not share mapped memory, which the engine's
 // is: then a message tells the user what would help.
 CUresult share(CUdeviceptr address, const char* reason, Call call) {
-  const DeviceAddress there{address};
-  const ActiveEngine* active = owner_now(there);
-  if (active == nullptr) {
+  if (owner_now(DeviceAddress{address}) == nullptr) {
     keep_from_cache(address);
     return call();
   }
-  if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
-  return guarded([&] {
-    const CurrentContext context(*active);
-    if (context.is_refused()) return call();
+  bool asked = false;
+  const CUresult result = keep(at(address), reason, [&] {
     const Inside inside;
-    const CaptureTruce truce;
-    if (!active->engine->find(there).has_value()) return call();
-    const Status pinned = patiently([&] { return active->engine->pin_for_now(there, reason); });
-    if (!pinned.ok()) return static_cast<CUresult>(pinned.code());
-    const Status arrived = patiently([&] { return active->engine->arrive(there); });
-    if (!arrived.ok()) {
-      active->engine->unpin(there);
-      return static_cast<CUresult>(arrived.code());
-    }
-    const CUresult result = call();
-    if (result == CUDA_SUCCESS) {
-      static_cast<void>(active->engine->pin(there, reason));
-      remember_kept(*active->engine, at(address));
-    }
-    active->engine->unpin(there);
-    // A call that this driver does not support at all has not failed because of the library.
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED) say_refused(result);
-    return result;
+    asked = true;
+    return call();
   });
+  // A call that this driver does not support at all has not failed because of the library.
+  if (asked && result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED) say_refused(result);
+  return result;
 }
 
 // The engine of the current context; null if there is none.

@@ -8,6 +8,7 @@
 #include "driver/locks.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
+#include "hooks/runtime/backoff.h"
 #include "hooks/submit/each_engine.h"
 #include "hooks/submit/macros.h"
 
@@ -41,7 +42,8 @@ void tell(const ActiveEngine& active, Counted* counted) {
   counted->reserved = reserved;
   if (reserved < counted->told) {
     active.engine->remove_external(counted->told - reserved);
-  } else if (reserved == counted->told || !active.engine->add_external(reserved - counted->told).ok()) {
+  } else if (reserved == counted->told ||
+             !patiently([&] { return active.engine->add_external(reserved - counted->told); }).ok()) {
     return;
   }
   counted->told = reserved;

@@ -17,8 +17,10 @@
 
 #include "hooks/capture/capture_state.h"
 #include "hooks/capture/captures.h"
+#include "hooks/operands/escaped.h"
 #include "hooks/runtime/counters.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/submit/holding.h"
 #include "hooks/submit/submit.h"
 
 namespace thermocline {
@@ -63,38 +65,52 @@ struct Held {
   StreamHandle stream{};
   OperationInfo info;
   AccessList accesses;
-  std::vector<std::pair<const ActiveEngine*, DeviceAddress>> pinned;
+  std::vector<PinnedBuffer> pinned;
 };
 
-void let_go(Held* held) {
-  for (const auto& [active, at] : held->pinned) {
-    // The engine may have ended meanwhile, with its context.
-    if (Runtime::get().is_there(active) && !Runtime::get().broken()) active->engine->unpin(at);
+// The engine may have ended meanwhile, with its context.
+template <class Visit>
+void for_each_pinned(const Held& held, Visit visit) {
+  for (const auto& [active, at, number] : held.pinned) {
+    if (Runtime::get().is_there(active) && !Runtime::get().broken()) visit(*active->engine, at, number);
   }
+}
+
+void let_go(Held* held) {
+  for_each_pinned(*held, [](Engine& engine, DeviceAddress at, std::uint64_t number) { engine.unpin(at, number); });
   held->pinned.clear();
+}
+
+// Until they are freed: NCCL does not say when it is done with them.
+void keep_pinned(const Held& held) {
+  for_each_pinned(held, [](Engine& engine, DeviceAddress at, std::uint64_t number) {
+    engine.keep_pinned(at, number);
+    remember_kept(engine, AccessList().word(at.value));
+  });
 }
 
 CUresult pin_for_now(Held* held, const char* reason) {
   for (const MemoryAccess& access : held->accesses.all()) {
     const ActiveEngine* const active = owner_now(access.address);
-    if (active == nullptr || !active->engine->find(access.address).has_value()) continue;
+    if (active == nullptr) continue;
+    const std::optional<BufferFacts> buffer = active->engine->find(access.address);
+    if (!buffer.has_value()) continue;
     const CurrentContext context(*active);
     const Inside inside;
     const CaptureTruce truce;
-    const Status status = patiently([&] { return active->engine->pin_for_now(access.address, reason); });
+    const Status status = patiently([&] { return active->engine->pin(access.address, reason); });
     if (!status.ok()) return static_cast<CUresult>(status.code());
-    held->pinned.emplace_back(active, access.address);
+    held->pinned.push_back({active, buffer->address, buffer->number});
   }
   return CUDA_SUCCESS;
 }
 
-CUresult arrive(const Held& held) {
-  for (const auto& [active, at] : held.pinned) {
+CUresult wait_until_fetched(const Held& held) {
+  for (const auto& [active, at, number] : held.pinned) {
     const CurrentContext context(*active);
     const Inside inside;
     const CaptureTruce truce;
-    const Status status = patiently([&] { return active->engine->arrive(at); });
-    if (!status.ok()) return static_cast<CUresult>(status.code());
+    if (const CUresult result = wait_until_fetched(*active, at); result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
 }
@@ -135,7 +151,7 @@ void finish(Held* held, bool in_background) {
     THERMOCLINE_LOG_ONCE(LogLevel::kInfo,
                          "a communicator of NCCL does not block; the buffers that it works on stay on the device");
     count(Counter::kUnseenCollectives);
-    keep(held->accesses, kBackground, [] { return CUDA_SUCCESS; });
+    keep_pinned(*held);
   }
   show(*held);
   let_go(held);
@@ -203,7 +219,7 @@ ncclResult_t enter(ncclComm_t comm, void* buffer, Handle* handle, Arguments... a
   const auto pin_until_there = [&] {
     const CUresult result = pin_for_now(&held, kRegistered);
     // Other ranks access it unseen.
-    return result == CUDA_SUCCESS ? arrive(held) : result;
+    return result == CUDA_SUCCESS ? wait_until_fetched(held) : result;
   };
   if (guarded(pin_until_there) != CUDA_SUCCESS) {
     let_go(&held);
@@ -216,7 +232,7 @@ ncclResult_t enter(ncclComm_t comm, void* buffer, Handle* handle, Arguments... a
     const MutexLock lock(registrations().mutex);
     registrations().all.insert_or_assign({comm, *handle}, std::move(held));
   } else {
-    keep(held.accesses, kRegistered, [] { return CUDA_SUCCESS; });
+    keep_pinned(held);
     let_go(&held);
   }
   return result;
@@ -440,8 +456,9 @@ THERMOCLINE_NCCL(ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t window
 // A scalar on the device is read each time the operation runs.
 THERMOCLINE_NCCL(ncclRedOpCreatePreMulSum,
                  (ncclRedOp_t * op, void* scalar, ncclDataType_t type, int residence, ncclComm_t comm), {
-                   keep(AccessList().word(reinterpret_cast<CUdeviceptr>(scalar)), "NCCL multiplies by it",
-                        [] { return CUDA_SUCCESS; });
+                   const CUresult kept = keep(AccessList().word(reinterpret_cast<CUdeviceptr>(scalar)),
+                                              "NCCL multiplies by it", [] { return CUDA_SUCCESS; });
+                   if (kept != CUDA_SUCCESS) return kNcclUnhandledCudaError;
                    return inside_nccl<kFunction>(op, scalar, type, residence, comm);
                  });
 

@@ -45,9 +45,17 @@ HeldForCall::~HeldForCall() {
   }
 }
 
+// Whoever is not seen can not be made to wait for what brings it. Where a host function may block a stream, this very thread
+// may be the one that lets it go on.
+CUresult wait_until_fetched(const ActiveEngine& active, DeviceAddress at) {
+  const Engine::HostWait wait = any_stream_may_block() ? Engine::HostWait::kNever : Engine::HostWait::kForEvents;
+  const Status status = patiently([&] { return active.engine->wait_until_fetched(at, wait); });
+  return static_cast<CUresult>(status.code());
+}
+
 void PinnedBuffer::unpin() const noexcept {
   try {
-    if (Runtime::get().is_there(active) && !Runtime::get().broken()) active->engine->unpin(at, number);
+    if (Runtime::get().is_there(active) && !Runtime::get().broken()) active->engine->unpin_unseen(at, number);
   } catch (const BrokenInvariant&) {
     // As above.
     return;
@@ -66,12 +74,10 @@ CUresult PinnedBuffers::pin_in(const ActiveEngine& active, const AccessList& acc
     if (!buffer.has_value() || !numbers_.insert({&active, buffer->number}).second) continue;
     pinned_.reserve(pinned_.size() + 1);
     const Status status = with_late_frees(
-        active, [&] { return patiently([&] { return active.engine->pin_for_now(buffer->address, reason_); }); });
+        active, [&] { return patiently([&] { return active.engine->pin(buffer->address, reason_); }); });
     if (!status.ok()) return static_cast<CUresult>(status.code());
     pinned_.push_back({&active, buffer->address, buffer->number});
-    // Whoever is not seen can not be made to wait for what brings it.
-    const Status there = patiently([&] { return active.engine->arrive(buffer->address); });
-    if (!there.ok()) return static_cast<CUresult>(there.code());
+    if (const CUresult there = wait_until_fetched(active, buffer->address); there != CUDA_SUCCESS) return there;
   }
   return CUDA_SUCCESS;
 }
@@ -87,9 +93,8 @@ CUresult PinnedBuffers::pin(const EngineSet& engines, const AccessList& accesses
   return CUDA_SUCCESS;
 }
 
-// Nothing is fetched: all of them are pinned already.
 void PinnedBuffers::stay() {
-  for (const PinnedBuffer& buffer : pinned_) static_cast<void>(buffer.active->engine->pin(buffer.at, reason_));
+  for (const PinnedBuffer& buffer : pinned_) buffer.active->engine->keep_pinned(buffer.at, buffer.number);
 }
 
 PinnedBuffers::~PinnedBuffers() {

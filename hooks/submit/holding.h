@@ -26,12 +26,17 @@ class HeldForCall {
   std::vector<std::pair<const ActiveEngine*, std::uint64_t>> held_;
 };
 
+// Until a pinned buffer may be accessed by somebody who is not seen. The engine's context is current. Out of memory after ten
+// seconds where streams may be blocked.
+CUresult wait_until_fetched(const ActiveEngine& active, DeviceAddress at);
+
 // A buffer that is pinned once. Buffers that were freed, also if there is another one at the address, are no longer.
 struct PinnedBuffer {
   const ActiveEngine* active;
   DeviceAddress at;
   std::uint64_t number;
 
+  // Whoever accessed it was not seen, and may have written.
   void unpin() const noexcept;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -105,17 +106,24 @@ LateFrees::~LateFrees() {
   if (taken_.empty() && textures_.empty()) return;
   const MutexLock lock(late().mutex);
   for (const DeviceAddress at : taken_) late().all.insert_or_assign({&active_, at.value}, false);
-  for (const CUtexObject texture : textures_) late().textures.insert_or_assign({&active_, texture}, false);
+  for (const CUtexObject texture : textures_) {
+    if (const auto found = late().textures.find({&active_, texture}); found != late().textures.end())
+      found->second = false;
+  }
 }
 
 void LateFrees::waited() {
   {
     const MutexLock lock(late().mutex);
     for (const DeviceAddress at : taken_) late().all.erase({&active_, at.value});
-    for (const CUtexObject texture : textures_) late().textures.erase({&active_, texture});
+    // One that is there no longer was none, and the driver has given its handle to another since (is_a_new_texture).
+    std::erase_if(textures_, [&](CUtexObject texture) { return late().textures.erase({&active_, texture}) == 0; });
     const bool none = late().all.empty() && late().textures.empty() && late().unpins.empty();
     if (none) any.store(false, std::memory_order_release);
   }
+  // Handles are the context's.
+  std::optional<CurrentContext> context;
+  if (!textures_.empty()) context.emplace(active_);
   // Before their memory is reused.
   for (const CUtexObject texture : std::exchange(textures_, {})) {
     static_cast<void>(real<Function::cuTexObjectDestroy>(texture));

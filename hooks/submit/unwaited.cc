@@ -48,17 +48,17 @@ std::set<CUcontext> homes_of(const ActiveEngine& owner, std::uint64_t buffer, st
 
 // Everything that was submitted in `home` before has completed.
 void has_waited(const ActiveEngine& owner, CUcontext home, std::uint64_t newest) {
-  std::vector<DeviceAddress> unpinned;
+  std::vector<std::pair<DeviceAddress, std::uint64_t>> unpinned;
   {
     Unwaited& remembered = unwaited();
     const MutexLock lock(remembered.mutex);
     std::erase_if(remembered.all, [&](const Entry& entry) {
       if (entry.owner != &owner || entry.home != home || entry.number > newest) return false;
-      unpinned.push_back(entry.at);
+      unpinned.emplace_back(entry.at, entry.buffer);
       return true;
     });
   }
-  for (const DeviceAddress at : unpinned) owner.engine->unpin(at);
+  for (const auto& [at, number] : unpinned) owner.engine->unpin(at, number);
 }
 
 }  // namespace
@@ -71,8 +71,7 @@ void remember_unwaited(const ActiveEngine& owner, const AccessList& accesses, CU
     if (!buffer.has_value()) continue;
     any.store(true, std::memory_order_release);
     // It is on the device already, so that this needs no room.
-    static_cast<void>(
-        patiently([&] { return engine.pin_for_now(buffer->address, "work that can not be waited for"); }));
+    static_cast<void>(patiently([&] { return engine.pin(buffer->address, "work that can not be waited for"); }));
     Unwaited& remembered = unwaited();
     const MutexLock lock(remembered.mutex);
     remembered.all.push_back({&owner, buffer->address, buffer->number, home, ++remembered.newest});

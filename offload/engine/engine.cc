@@ -219,36 +219,35 @@ void Engine::written_by_kernel(std::span<const MemoryAccess> accesses) {
 
 Status Engine::pin(DeviceAddress address, const char* reason) {
   std::unique_lock lock(mutex_);
-  Status status = ask_without_waiting(lock, [&] { return state_->pin(address, reason, false); });
-  if (!status.ok()) return status;
-  const std::uint64_t number = state_->heap.find(address)->number();
-  status = ask_without_waiting(lock, [&] { return state_->arrived(address); });
-  const Buffer* const buffer = state_->heap.find(address);
-  if (buffer == nullptr || buffer->number() != number) return Status::invalid_value();  // freed meanwhile
-  if (status.ok()) status = state_->pin(address, reason);
-  state_->unpin(address);
-  return status;
-}
-
-Status Engine::arrive(DeviceAddress address) {
-  std::unique_lock lock(mutex_);
-  return ask_without_waiting(lock, [&] { return state_->arrived(address); });
-}
-
-Status Engine::pin_for_now(DeviceAddress address, const char* reason) {
-  std::unique_lock lock(mutex_);
   return ask_without_waiting(lock, [&] { return state_->pin(address, reason, false); });
 }
 
-void Engine::unpin(DeviceAddress address) {
+Status Engine::wait_until_fetched(DeviceAddress address, HostWait wait) {
+  std::unique_lock lock(mutex_);
+  if (wait == HostWait::kForEvents)
+    return ask_without_waiting(lock, [&] { return state_->wait_until_fetched(address); });
+  const StreamClock::Deferring waits(state_->clock, true);
+  return state_->wait_until_fetched(address);
+}
+
+void Engine::keep_pinned(DeviceAddress address, std::uint64_t number) {
   const std::lock_guard lock(mutex_);
-  state_->unpin(address);
+  const Buffer* const buffer = state_->heap.find(address);
+  if (buffer != nullptr && buffer->number() == number) state_->keep_pinned(*buffer);
 }
 
 void Engine::unpin(DeviceAddress address, std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   const Buffer* const buffer = state_->heap.find(address);
-  if (buffer != nullptr && buffer->number() == number) state_->unpin(address);
+  if (buffer != nullptr && buffer->number() == number) state_->unpin(*buffer);
+}
+
+void Engine::unpin_unseen(DeviceAddress address, std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const Buffer* const buffer = state_->heap.find(address);
+  if (buffer == nullptr || buffer->number() != number) return;
+  state_->residency.written_unseen(state_->residency.state_of(buffer->block()));
+  state_->unpin(*buffer);
 }
 
 Status Engine::hold_on_device(std::span<const AddressRange> ranges, const char* reason, std::uint64_t* hold) {

@@ -141,17 +141,19 @@ class Engine {
   // The same of a graph that was launched (graph_kernels.cc).
   void written_by_graph(std::span<const GraphKernel> kernels);
 
-  // Brings the buffer at `address` to the device, waits until it is there, and keeps it there until it is freed
-  // (`reason` is a literal, for reports).
+  // Begins to fetch the buffer at `address`, and keeps it on the device until unpin was called as often (`reason` is a
+  // literal, for reports). Does not wait for the fetch: operations that name the buffer do, on their stream.
   Status pin(DeviceAddress address, const char* reason);
-  // The same until unpin was called as often; where pin was called as well, until it is freed. Does not wait: operations
-  // that name the buffer do, on their stream.
-  Status pin_for_now(DeviceAddress address, const char* reason);
-  // Waits until the pinned buffer is there, for who accesses it without being seen.
-  Status arrive(DeviceAddress address);
-  void unpin(DeviceAddress address);
-  // The same if that buffer (BufferFacts::number) is still there.
+  // Until the pinned buffer may be accessed by somebody who is not seen: it has been fetched, and whoever had its memory
+  // before is done with it. kNever: not_ready instead of a wait; the work that is waited for may need this thread.
+  enum class HostWait { kForEvents, kNever };
+  Status wait_until_fetched(DeviceAddress address, HostWait wait = HostWait::kForEvents);
+  // If that pinned buffer (BufferFacts::number) is still there: it stays on the device until it is freed.
+  void keep_pinned(DeviceAddress address, std::uint64_t number);
+  // The same.
   void unpin(DeviceAddress address, std::uint64_t number);
+  // The same; whoever accessed it was not seen, and may have written.
+  void unpin_unseen(DeviceAddress address, std::uint64_t number);
   // The eviction units that the ranges lie in come to the device and stay until let_go: all of them, or none, so that
   // threads that hold some of theirs do not wait for one another. A range of 0 bytes: the whole buffer. `reason` is a
   // literal, for reports. not_ready: what others hold leaves no room.

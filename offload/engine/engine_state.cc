@@ -190,6 +190,7 @@ Status Engine::State::admit(StreamHandle handle) {
   stream = clock.index_of(handle);
   for (const BlockState* state : operands) {
     if (status = clock.wait_all(stream, state->wait_for); !status.ok()) return status;
+    if (status = clock.wait_all(stream, state->former); !status.ok()) return status;
   }
   return {};
 }
@@ -231,7 +232,7 @@ void Engine::State::keep_unseen() {
     if (block == nullptr || (pinned_block_bytes + block->bytes()) * 2 > budget_bytes - external_bytes) continue;
     std::vector<DeviceAddress> buffers;
     heap.for_each_buffer(*block, [&](const Buffer& buffer) { buffers.push_back(buffer.address()); });
-    for (const DeviceAddress buffer : buffers) static_cast<void>(pin(buffer, "accessed without being seen"));
+    for (const DeviceAddress buffer : buffers) static_cast<void>(pin(buffer, "accessed without being seen", true));
   }
 }
 
@@ -448,11 +449,14 @@ void Engine::State::let_go_pin(const Buffer& buffer) {
   unpin_block(residency.state_of(buffer.block()));
 }
 
-void Engine::State::unpin(DeviceAddress address) {
-  const Buffer* const buffer = heap.find(address);
-  const auto pin = buffer == nullptr ? pinned.end() : pinned.find(buffer);
+void Engine::State::unpin(const Buffer& buffer) {
+  const auto pin = pinned.find(&buffer);
   if (pin == pinned.end() || pin->second.times == 0) return;
-  if (--pin->second.times == 0 && !pin->second.for_good) let_go_pin(*buffer);
+  if (--pin->second.times == 0 && !pin->second.for_good) let_go_pin(buffer);
+}
+
+void Engine::State::keep_pinned(const Buffer& buffer) {
+  if (const auto pin = pinned.find(&buffer); pin != pinned.end()) pin->second.for_good = true;
 }
 
 Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_good) {
@@ -478,10 +482,12 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
   return {};
 }
 
-// Everybody who is seen waits for the same on his stream.
-Status Engine::State::arrived(DeviceAddress address) {
+// Everybody who is seen waits for the same on his stream, and in a slab for its neighbours as well.
+Status Engine::State::wait_until_fetched(DeviceAddress address) {
   const Buffer* const buffer = heap.find(address);
-  return buffer != nullptr ? clock.synchronize(residency.state_of(buffer->block()).wait_for) : Status::invalid_value();
+  if (buffer == nullptr) return Status::invalid_value();
+  if (Status status = clock.synchronize(residency.state_of(buffer->block()).wait_for); !status.ok()) return status;
+  return clock.synchronize(buffer->former);
 }
 
 Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {

@@ -69,10 +69,11 @@ class Engine::State {
   // the case is not that one.
   bool allocate_small(Bytes bytes, std::optional<StreamHandle> stream, ThreadCache& cache, DeviceAddress* address);
   bool free_small(DeviceAddress address, std::optional<StreamHandle> stream);
-  Status pin(DeviceAddress address, const char* reason, bool for_good = true);
+  Status pin(DeviceAddress address, const char* reason, bool for_good);
   void written_by_graph(std::span<const GraphKernel> kernels);
-  void unpin(DeviceAddress address);
-  Status arrived(DeviceAddress address);
+  void unpin(const Buffer& buffer);
+  Status wait_until_fetched(DeviceAddress address);
+  void keep_pinned(const Buffer& buffer);
   void let_go_pin(const Buffer& buffer);
   Status hold_on_device(std::span<const AddressRange> ranges, const char* reason, std::uint64_t* hold);
   void let_go(std::uint64_t hold);
@@ -249,7 +250,7 @@ class Engine::State {
   void unpin_block(BlockState& state);
   static Bytes held_part_bytes(const BlockState& state);
   void forget_held(const Block& block);
-  Bytes held_by_other_threads();
+  Bytes held_by_other_threads(bool beside);
   Status read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything);
   Status read_table(AddressRange range, StreamIndex in, std::vector<DeviceAddress>* words);
   bool is_given_small_buffers() const;

@@ -87,17 +87,24 @@ void Engine::State::forget_held(const Block& block) {
   }
 }
 
-// What they let go soon, when their calls return. A part that several hold counts each time.
-Bytes Engine::State::held_by_other_threads() {
-  Bytes bytes = 0;
+// What they let go when their calls return, and nobody else keeps. `beside`: of that, not what the operation in preparation
+// uses itself.
+Bytes Engine::State::held_by_other_threads(bool beside) {
+  std::unordered_set<const EvictionUnit*> by_others, by_this;
   for (const auto& [hold, held] : held_ranges) {
-    if (held.thread == std::this_thread::get_id()) continue;
+    auto& units = held.thread == std::this_thread::get_id() ? by_this : by_others;
     for (const HeldParts& of_block : held.blocks) {
       const BlockState& state = residency.state_of(*of_block.block);
       if (state.pins > 0) continue;
-      for (const std::size_t i : of_block.parts) bytes += state.parts()[i].bytes();
+      const bool is_operand = beside && state.listed == resolution;
+      for (const std::size_t i : of_block.parts) {
+        const EvictionUnit& part = state.parts()[i];
+        if (!is_operand || !state.wants(part)) units.insert(&part);
+      }
     }
   }
+  Bytes bytes = 0;
+  for (const EvictionUnit* const part : by_others) bytes += by_this.contains(part) ? 0 : part->bytes();
   return bytes;
 }
 

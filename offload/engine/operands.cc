@@ -162,6 +162,7 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, std::vector
   if (status.is_out_of_memory()) return refuse("a table of addresses", block->bytes(), true);
   if (!status.ok()) return status;
   UseSet before = state->wait_for;
+  before.join(state->former);
   clock.join_without_blocking(block->uses, &before);
   if (status = clock.wait_all(in, before); !status.ok()) return status;
   std::vector<std::byte> bytes(range.bytes);

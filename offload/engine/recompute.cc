@@ -254,6 +254,7 @@ Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, Strea
   for (const BlockState* state : operands) {
     // It may run in another stream than what made its operands, and what reads them still.
     if (Status status = clock.wait_all(on, state->wait_for); !status.ok()) return status;
+    if (Status status = clock.wait_all(on, state->former); !status.ok()) return status;
     if (Status status = clock.wait_all(on, state->block->uses); !status.ok()) return status;
   }
   const Status launched = options.relauncher->relaunch(versions->id_of(run.operation), handle, addresses);

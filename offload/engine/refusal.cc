@@ -122,7 +122,7 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
 }
 
 Status Engine::State::refuse(const char* what, Bytes bytes, bool one_operation) {
-  const Bytes held = held_by_other_threads();
+  const Bytes held = held_by_other_threads(one_operation);
   const RefusalFacts facts = facts_of(what, bytes, one_operation);
   const Bytes stays = facts.stays - std::min(held, facts.stays);
   // It fits when their calls have returned.

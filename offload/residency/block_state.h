@@ -99,8 +99,10 @@ struct BlockState {
   std::uint32_t pins = 0;
   std::uint32_t nonresident_units = 0;
   std::uint32_t hollow_parts = 0;
-  UseSet
-      wait_for;  // what any stream must wait for before its next access: earlier page owners of the pages, our copies
+  // What any stream must wait for before its next access: earlier page owners of the pages, our copies; and in a slab,
+  // what used the bytes of its buffers before. Each buffer's own part of the latter is in Buffer::former.
+  UseSet wait_for;
+  UseSet former;
   std::uint64_t operation = 0;  // the last operation that accessed it, by the engine's count
   std::uint64_t held = 0;       // the preparation (Residency) that may not lose it
   std::uint64_t listed = 0;     // the resolution (Engine::State) that has it among its operands

@@ -24,7 +24,7 @@ void Residency::adopt(const Buffer& buffer) {
     if (net_.full()) cover_new(state);
   }
   THERMOCLINE_CHECK(state.block == &block, "an index names one live block");
-  state.wait_for.join(buffer.former);
+  (block.is_slab() ? state.former : state.wait_for).join(buffer.former);
 }
 
 // Into parts of nearly equal size; each goes to the list of what its pages say.
@@ -61,12 +61,16 @@ void Residency::forget(Block& block) {
   state = {};
 }
 
-void Residency::succeed(const Buffer& buffer) {
+void Residency::succeed(Buffer& buffer) {
   const Block& block = buffer.block();
   BlockState& state = state_of(block);
   // What stands is another page owner's, or the stream's that has it next.
+  if (block.is_slab()) {
+    clock_.join_without_blocking(block.uses, &buffer.former);
+    state.former.join(buffer.former);
+    return;
+  }
   clock_.join_without_blocking(block.uses, &state.wait_for);
-  if (block.is_slab()) return;
   for (EvictionUnit& part : state.parts()) {
     state.wait_for.join(part.uses);
     set_prefetched(part, false);
@@ -235,6 +239,15 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
     if (log_ != nullptr && part.prefetched) log_->changed(LiveRangeChange::Kind::kUses, *part.whole->block, part.range);
     set_prefetched(part, false);
     if (state.writes(part)) may_have_changed(part);
+    place(part, part.has_copy() ? Place::kClean : Place::kDirty);
+  }
+}
+
+void Residency::written_unseen(BlockState& state) {
+  for (EvictionUnit& part : state.parts()) {
+    if (!part.mapped()) continue;
+    part.defined = true;
+    may_have_changed(part);
     place(part, part.has_copy() ? Place::kClean : Place::kDirty);
   }
 }

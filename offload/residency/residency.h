@@ -72,12 +72,12 @@ class Residency {
   // A buffer has been handed out: earlier users of its space are waited for before the next access of its block.
   void adopt(const Buffer& buffer);
   // The same where the block has others.
-  void adopt_beside_others(const Buffer& buffer) { states_[buffer.block().index()].wait_for.join(buffer.former); }
+  void adopt_beside_others(const Buffer& buffer) { states_[buffer.block().index()].former.join(buffer.former); }
   // The block's last page owner is about to go: its host copy goes, its uses stay with the space.
   void forget(Block& block);
 
   // The buffer has been freed and is another one's now, or will be, as adopt after forget; its space stays with it.
-  void succeed(const Buffer& buffer);
+  void succeed(Buffer& buffer);
 
   // Gives pages to every block (contents restored where defined), evicting others but none of these. On out_of_memory
   // some of them may have got pages already; no contents are lost.
@@ -87,6 +87,8 @@ class Residency {
   Status make_whole_resident(BlockState& state, FetchReason reason);
   // The operation that accessed the block as `operation` has been submitted.
   void accessed(BlockState& state, std::uint64_t operation);
+  // Somebody who was not seen may have written to all of it while it was pinned.
+  void written_unseen(BlockState& state);
 
   // Makes room for pages of the program's own: evicts until `bytes` of the limit are free.
   Status make_room_for_limit(Bytes new_limit);

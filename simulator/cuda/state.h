@@ -164,6 +164,7 @@ struct TextureObject {
   CUDA_RESOURCE_DESC resource{};
   CUDA_TEXTURE_DESC texture{};
   bool is_surface = false;
+  CUcontext context = nullptr;
 };
 
 // Memory of another process that was opened here by its handle (ipc.cc).

@@ -349,7 +349,7 @@ TEST_F(EngineTest, PinnedBuffersStay) {
 }
 
 // Whoever accesses it may do so on a stream of which the engine knows nothing.
-TEST_F(EngineTest, WhatIsPinnedIsThereWhenTheCallReturns) {
+TEST_F(EngineTest, WhatIsPinnedIsThereOnceItHasBeenWaitedFor) {
   for (const bool without_lock : {false, true}) {
     start({.budget_bytes = 8 * kPage, .waits_without_lock = without_lock});
     const Driver& driver = device_->driver();
@@ -361,6 +361,9 @@ TEST_F(EngineTest, WhatIsPinnedIsThereWhenTheCallReturns) {
     ASSERT_FALSE(engine_->find(a)->resident);
     ASSERT_TRUE(engine_->pin(a, "test").ok());
     EXPECT_EQ(engine_->statistics().pinned_bytes, 5 * kPage);
+    EXPECT_EQ(engine_->wait_until_fetched(a, Engine::HostWait::kNever), Status::not_ready());
+    ASSERT_TRUE(engine_->wait_until_fetched(a).ok());
+    EXPECT_TRUE(engine_->wait_until_fetched(a, Engine::HostWait::kNever).ok());
     const SimulatedOperand operand{a.value, 5 * kPage, SIMULATED_OPERAND_READ};
     const auto there = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
     ASSERT_EQ(device_->control().launch_operator(there, "unseen", 0, 0, 5, &operand, 1), 0);
@@ -368,6 +371,57 @@ TEST_F(EngineTest, WhatIsPinnedIsThereWhenTheCallReturns) {
     EXPECT_EQ(races(), 0u);
     ASSERT_TRUE(driver.destroy_stream(stream).ok());
     TearDown();
+  }
+}
+
+// The neighbour's memory is still used by whoever had it before; that may take until the calling thread lets it end.
+TEST_F(EngineTest, WhatIsPinnedInASlabDoesNotWaitForItsNeighbours) {
+  start({.budget_bytes = 8 * kPage});
+  const Driver& driver = device_->driver();
+  const DeviceAddress a = allocate(64 * kKiB), before = allocate(64 * kKiB);
+  ASSERT_TRUE(operate({{a, 64 * kKiB}, {before, 64 * kKiB}}, Access::kWrite).ok());
+  ASSERT_TRUE(driver.synchronize_context().ok());
+  engine_->synchronized_all();
+  ASSERT_TRUE(operate({{before, 64 * kKiB}}, Access::kWrite).ok());
+  ASSERT_TRUE(engine_->free(before, kStream).ok());
+  const DeviceAddress b = allocate(64 * kKiB);
+  ASSERT_EQ(b, before);
+  for (const DeviceAddress one : {a, b}) ASSERT_TRUE(engine_->pin(one, "test").ok());
+  EXPECT_TRUE(engine_->wait_until_fetched(a, Engine::HostWait::kNever).ok());
+  EXPECT_EQ(engine_->wait_until_fetched(b, Engine::HostWait::kNever), Status::not_ready());
+  ASSERT_TRUE(engine_->wait_until_fetched(b).ok());
+}
+
+// The contents are the same as if the engine had been told of it.
+TEST_F(EngineTest, WhatIsWrittenUnseenWhilePinnedIsKept) {
+  const auto checksum_of = [this](bool has_host_copy, bool is_seen) {
+    start({.budget_bytes = 8 * kPage, .policy = kReactivePolicy});
+    const Driver& driver = device_->driver();
+    const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
+    if (has_host_copy) {
+      EXPECT_TRUE(operate({{a, 5 * kPage}}, Access::kWrite).ok());
+    }
+    EXPECT_TRUE(operate({{b, 5 * kPage}}, Access::kWrite).ok());
+    EXPECT_TRUE(engine_->pin(a, "test").ok());
+    EXPECT_TRUE(engine_->wait_until_fetched(a).ok());
+    const SimulatedOperand operand{a.value, 5 * kPage, SIMULATED_OPERAND_WRITE};
+    if (is_seen) {
+      EXPECT_TRUE(operate({{a, 5 * kPage}}, Access::kWrite).ok());
+    } else {
+      EXPECT_EQ(device_->control().launch_operator(nullptr, "operator", 1e9, 1e6, std::nan(""), &operand, 1), 0);
+    }
+    EXPECT_TRUE(driver.synchronize_context().ok());
+    engine_->unpin_unseen(a, engine_->find(a)->number);
+    engine_->validate();
+    EXPECT_TRUE(operate({{b, 5 * kPage}}, Access::kWrite).ok());
+    EXPECT_FALSE(engine_->find(a)->resident);
+    EXPECT_TRUE(operate({{a, 5 * kPage}}, Access::kRead).ok());
+    const std::uint64_t sum = checksum();
+    TearDown();
+    return sum;
+  };
+  for (const bool has_host_copy : {false, true}) {
+    EXPECT_EQ(checksum_of(has_host_copy, false), checksum_of(has_host_copy, true)) << has_host_copy;
   }
 }
 
@@ -381,28 +435,29 @@ TEST_F(EngineTest, BuffersPinnedForNowStayUntilTheyAreUnpinnedAsOften) {
     }
   };
   ASSERT_TRUE(operate({{kept, 4 * kPage}}).ok());
-  ASSERT_TRUE(engine_->pin_for_now(kept, "test").ok());
-  ASSERT_TRUE(engine_->pin_for_now(kept + kPage, "test").ok()) << "any address in it";
-  engine_->unpin(kept);
+  ASSERT_TRUE(engine_->pin(kept, "test").ok());
+  ASSERT_TRUE(engine_->pin(kept + kPage, "test").ok()) << "any address in it";
+  engine_->unpin(kept, engine_->find(kept)->number);
   crowd();
   EXPECT_TRUE(engine_->find(kept)->resident) << "pinned once more than unpinned";
   EXPECT_EQ(engine_->statistics().pinned_buffers, 1u);
   EXPECT_EQ(engine_->statistics().pinned_bytes, 4 * kPage);
-  engine_->unpin(kept);
-  engine_->unpin(kept);
+  engine_->unpin(kept, engine_->find(kept)->number);
+  engine_->unpin(kept, engine_->find(kept)->number);
   EXPECT_EQ(engine_->statistics().pinned_buffers, 0u);
   EXPECT_EQ(engine_->statistics().pinned_bytes, 0u);
   crowd();
   EXPECT_FALSE(engine_->find(kept)->resident);
   engine_->validate();
-  ASSERT_TRUE(engine_->pin_for_now(kept, "test").ok());
-  EXPECT_TRUE(engine_->find(kept)->resident) << "brought back";
   ASSERT_TRUE(engine_->pin(kept, "test").ok());
-  engine_->unpin(kept);
+  EXPECT_TRUE(engine_->find(kept)->resident) << "brought back";
+  const std::uint64_t number = engine_->find(kept)->number;
+  engine_->keep_pinned(kept, number);
+  engine_->unpin(kept, number);
   crowd();
   EXPECT_TRUE(engine_->find(kept)->resident) << "pinned for good meanwhile";
   ASSERT_TRUE(engine_->free(kept, std::nullopt).ok());
-  engine_->unpin(kept);
+  engine_->unpin(kept, number);
   EXPECT_EQ(engine_->statistics().pinned_bytes, 0u);
 }
 

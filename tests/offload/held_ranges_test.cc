@@ -88,11 +88,11 @@ TEST_F(HeldRangesTest, BlocksAndRangesArePinnedBesideOneAnother) {
   ASSERT_TRUE(hold(0, 8).ok());
   ASSERT_TRUE(engine_->hold_on_device(std::array{AddressRange{large_ + 16, kPartBytes}}, "a test", &second).ok());
   EXPECT_EQ(pinned(), 2 * kPartBytes);
-  ASSERT_TRUE(engine_->pin_for_now(large_, "a test").ok());
+  ASSERT_TRUE(engine_->pin(large_, "a test").ok());
   EXPECT_EQ(pinned(), kLarge);
   let_go();
   EXPECT_EQ(pinned(), kLarge);
-  engine_->unpin(large_);
+  engine_->unpin(large_, engine_->find(large_)->number);
   EXPECT_EQ(pinned(), 2 * kPartBytes);
   engine_->let_go(second);
   EXPECT_EQ(pinned(), 0u);
@@ -101,10 +101,10 @@ TEST_F(HeldRangesTest, BlocksAndRangesArePinnedBesideOneAnother) {
 // Other users may write to it unseen, so a copy made meanwhile would soon be out of date.
 TEST_F(HeldRangesTest, WhatIsPinnedIsNotCopiedOutWhenItIsEvicted) {
   ASSERT_TRUE(hold(0, 8).ok());
-  ASSERT_TRUE(engine_->pin_for_now(large_, "a test").ok());
+  ASSERT_TRUE(engine_->pin(large_, "a test").ok());
   ASSERT_TRUE(engine_->evict(large_).ok());
   EXPECT_EQ(engine_->statistics().evicted_bytes, 0u);
-  engine_->unpin(large_);
+  engine_->unpin(large_, engine_->find(large_)->number);
   ASSERT_TRUE(engine_->evict(large_).ok());
   EXPECT_EQ(engine_->statistics().evicted_bytes, kLarge - kPartBytes);
   let_go();

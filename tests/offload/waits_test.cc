@@ -68,8 +68,8 @@ TEST_F(WaitsTest, OthersHaveTheLockWhileABufferIsPinnedOrTheProgramMapsMemory) {
   const int before = waits_;
   EXPECT_GT(before, 0);
   for (const DeviceAddress one : all) {
-    ASSERT_TRUE(engine_->pin_for_now(one, "a test").ok());
-    engine_->unpin(one);
+    ASSERT_TRUE(engine_->pin(one, "a test").ok());
+    engine_->unpin(one, engine_->find(one)->number);
   }
   EXPECT_GT(waits_, before);
   engine_->remove_external(3 * kPage);

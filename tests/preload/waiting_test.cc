@@ -74,6 +74,14 @@ TEST(Waiting, WhatATextureReadsIsBackWhenTheTextureIsCreated) {
   }
 }
 
+TEST(Waiting, WhoMakesATextureDoesNotWaitForWhatIsBesideIt) {
+  expect_that_nobody_is_kept_waiting("memory/texture_beside_what_is_blocked");
+}
+
+TEST(Waiting, ATextureIsDestroyedInItsContext) {
+  expect_that_nobody_is_kept_waiting("contexts/texture_destroyed_from_another");
+}
+
 TEST(Waiting, WhoEndsTheProcessDoesNotWaitForThreadsThatStayInTheDriver) {
   const std::vector<std::string> arguments = {api_path("process/ends_in_a_signal"), "others"};
   EXPECT_EQ(run_plain(arguments).status, 3);

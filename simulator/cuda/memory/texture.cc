@@ -67,10 +67,12 @@ CUresult fetch_of(Call& call, const CUDA_RESOURCE_DESC& resource, Fetch* out) {
   }
 }
 
-// Nothing if the handle is not of the requested kind.
+// Nothing if the handle is not of the requested kind, or of another context.
 const TextureObject* find(Call& call, unsigned long long handle, bool is_surface) {
   const auto found = call.state().textures.find(handle);
-  return found == call.state().textures.end() || found->second.is_surface != is_surface ? nullptr : &found->second;
+  if (found == call.state().textures.end()) return nullptr;
+  const TextureObject& object = found->second;
+  return object.is_surface != is_surface || object.context != call.context() ? nullptr : &object;
 }
 
 CUresult destroy(unsigned long long handle, bool is_surface, const char* caller = __builtin_FUNCTION()) {
@@ -104,7 +106,7 @@ SIMULATED_API CUresult cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_D
   Fetch fetch;
   if (const CUresult result = fetch_of(call, *resource, &fetch); result != CUDA_SUCCESS) return result;
   *out = call.machine().add_texture(fetch, false);
-  call.state().textures[*out] = {*resource, *texture, false};
+  call.state().textures[*out] = {*resource, *texture, false, call.context()};
   return CUDA_SUCCESS;
 }
 
@@ -132,7 +134,7 @@ SIMULATED_API CUresult cuSurfObjectCreate(CUsurfObject* out, const CUDA_RESOURCE
   if (const CUresult result = fetch_of(call, *resource, &fetch); result != CUDA_SUCCESS) return result;
   if ((resource->res.array.hArray->description.Flags & CUDA_ARRAY3D_SURFACE_LDST) == 0) return CUDA_ERROR_INVALID_VALUE;
   *out = call.machine().add_texture(fetch, true);
-  call.state().textures[*out] = {*resource, {}, true};
+  call.state().textures[*out] = {*resource, {}, true, call.context()};
   return CUDA_SUCCESS;
 }
 
