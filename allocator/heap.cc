@@ -193,6 +193,14 @@ Block* Heap::block_at(DeviceAddress address) const {
   return block == nullptr || block->is_vacant_ ? nullptr : block;
 }
 
+Block* Heap::block_behind(DeviceAddress address, Bytes bytes) const {
+  const Bytes left = page_bytes() - address.value % page_bytes();
+  if (left > bytes) [[likely]]
+    return nullptr;
+  Block* const block = block_at(address + left);
+  return block != nullptr && block->begin() == address + left ? block : nullptr;
+}
+
 Buffer* Heap::buffer_in(Block* block, DeviceAddress address) const {
   if (block == nullptr) return nullptr;
   return block->is_slab_ ? slabs_.at_or_before(*block, address) : block->sole_;

@@ -113,6 +113,8 @@ class Heap {
   Buffer* find(DeviceAddress address) const;
   // The block that contains the address, whether or not a live buffer does; never a vacant block.
   Block* block_at(DeviceAddress address) const;
+  // The block that begins within `bytes` behind the address, on the page behind its own; null: none does.
+  Block* block_behind(DeviceAddress address, Bytes bytes) const;
   // In order of address.
   template <class Visit>
   void for_each_buffer(const Block& block, Visit visit) const {

@@ -72,6 +72,8 @@ class Builder : public EventSink {
   std::uint32_t stream_ = 0;
   std::size_t step_begin_ = 0;
   std::size_t operators_since_mark_ = 0;
+  std::size_t marks_ = 0;
+  std::size_t empty_steps_ = 0;
   Bytes live_bytes_ = 0;
   double seconds_ = 0;
   std::optional<std::uint64_t> announced_steps_;
@@ -208,7 +210,14 @@ void Builder::push(EventKind kind, std::size_t index) {
   trace_->events.push_back({kind, stream_, static_cast<std::uint32_t>(index)});
 }
 
+// A step without operators takes no time, and nothing could be said of how long it takes with less memory. What is in it
+// belongs to the next one.
 void Builder::end_step() {
+  ++marks_;
+  if (operators_since_mark_ == 0) {
+    ++empty_steps_;
+    return;
+  }
   trace_->steps.push_back({step_begin_, trace_->events.size()});
   step_begin_ = trace_->events.size();
   operators_since_mark_ = 0;
@@ -225,12 +234,15 @@ std::uint32_t Builder::stream_index(std::uint64_t stream) {
 }
 
 void Builder::finish(std::vector<std::string>* warnings) {
-  const std::size_t marks = trace_->steps.size();
   if (!trace_->has_marks) trace_->steps.push_back({0, trace_->events.size()});
   if (warnings == nullptr) return;
-  if (announced_steps_ && *announced_steps_ != marks) {
+  if (announced_steps_ && *announced_steps_ != marks_) {
     warnings->push_back("the header announces " + std::to_string(*announced_steps_) + " steps, the file has " +
-                        std::to_string(marks));
+                        std::to_string(marks_));
+  }
+  if (empty_steps_ > 0) {
+    warnings->push_back(std::to_string(empty_steps_) + " of " + std::to_string(marks_) +
+                        " steps have no operators; they are not counted as steps");
   }
   if (trace_->has_marks && operators_since_mark_ > 0) {
     warnings->push_back(std::to_string(operators_since_mark_) + " operators behind the last step mark are ignored");

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/trace.h"
 
+#include <algorithm>
+#include <span>
+
 #include "driver/check.h"
 
 namespace thermocline {
@@ -42,10 +45,13 @@ void Trace::validate() const {
   THERMOCLINE_CHECK(peak == peak_live_bytes, "the peak is that of the events");
   std::size_t end = 0;
   for (const StepSpan& step : steps) {
-    THERMOCLINE_CHECK(step.begin == end && step.end >= step.begin, "steps follow one another");
+    THERMOCLINE_CHECK(step.begin == end && step.end >= step.begin && step.end <= events.size(),
+                      "steps follow one another");
+    const auto of_step = std::span(events).subspan(step.begin, step.end - step.begin);
+    const auto is_operator = [](const TraceEvent& event) { return event.kind == EventKind::kOperator; };
+    THERMOCLINE_CHECK(std::ranges::any_of(of_step, is_operator), "a step has operators");
     end = step.end;
   }
-  THERMOCLINE_CHECK(end <= events.size(), "steps consist of events");
 }
 
 }  // namespace thermocline

@@ -3,7 +3,7 @@
 // place of the file's ids, stream numbers and operator names.
 //
 // Invariants (validate() checks them): a buffer is allocated once, before it is used, and freed at most once, after its
-// last use; steps are disjoint, in order, and end at their marks.
+// last use; steps are disjoint, in order, end at their marks, and have operators.
 #pragma once
 
 #include <algorithm>

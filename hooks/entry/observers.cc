@@ -11,7 +11,6 @@
 #include "hooks/entry/pool_usage.h"
 #include "hooks/entry/sleep_orders.h"
 #include "hooks/interpose/real_table.h"
-#include "hooks/pointers/uploads.h"
 #include "hooks/runtime/caching_heaps.h"
 #include "hooks/runtime/engine_observer.h"
 #include "hooks/submit/peers.h"
@@ -64,11 +63,7 @@ constexpr EngineObserver kIdleThread{
     .engine_began = [](const ActiveEngine&, const Settings& settings) { look_for_idleness(settings.idle_after); }};
 
 constexpr EngineObserver kMisuse{
-    .settings_loaded =
-        [](const Settings& settings) {
-          watch_misuse(watch_of(settings.debug));
-          sample_large_uploads(settings.safety == Safety::kTrusting);
-        },
+    .settings_loaded = [](const Settings& settings) { watch_misuse(watch_of(settings.debug)); },
     .engine_ended =
         [](const ActiveEngine& one) {
           if (watches_misuse()) forget_buffers(one.range);

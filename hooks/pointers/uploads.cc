@@ -2,13 +2,11 @@
 #include "hooks/pointers/uploads.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "hooks/interpose/own_memory.h"
 #include "hooks/interpose/symbols.h"
 #include "hooks/operands/tensor_maps.h"
 #include "hooks/pointers/parallel_search.h"
-#include "hooks/pointers/samples.h"
 #include "hooks/pointers/word_scan.h"
 #include "hooks/pointers/write_combined.h"
 #include "hooks/runtime/counters.h"
@@ -98,38 +96,10 @@ Reading read_as_it_is(CUdeviceptr from, bool slow, void* to, Bytes bytes) {
   return Reading::kRead;
 }
 
-// Whether samples decide if the upload is searched. A pointer that they miss leads to wrong results, so only whoever vouches
-// for all accesses has its large uploads sampled.
-std::atomic<bool> samples_large_uploads{false};
-bool is_sampled(Bytes bytes) {
-  return bytes >= kLeastSampledBytes && samples_large_uploads.load(std::memory_order_relaxed);
-}
-
-// Whether samples of a large source hold an address or a tensor map. `read(at, bytes)` returns where these bytes are, null if
-// they can not be read: then the source has to be searched.
-template <class Read>
-bool samples_hold_addresses(const WordScan& scan, CUdeviceptr to, CUdeviceptr from, Bytes bytes, Read read) {
-  return any_sample(bytes, [&](Bytes offset, Bytes part) {
-    bool any = false;
-    for (Bytes done = 0; done < part && !any; done += kBlockBytes) {
-      const Bytes now = std::min<Bytes>(kBlockBytes, part - done);
-      const unsigned char* const at = read(from + offset + done, now);
-      if (at == nullptr) return true;
-      scan(at, now, to + offset + done, [&](Bytes, std::uint64_t) { any = true; });
-      search_for_tensor_maps(at, now, to + offset + done, [&](DeviceAddress, DeviceAddress) { any = true; });
-    }
-    return any;
-  });
-}
-
 void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes bytes, bool slow) {
   std::vector<unsigned char> block(kBlockBytes);
   std::vector<HeldWord> words;
   const WordScan scan(range_of(engine));
-  const auto read = [&](CUdeviceptr at, Bytes part) {
-    return read_as_it_is(at, slow, block.data(), part) == Reading::kRead ? block.data() : nullptr;
-  };
-  if (is_sampled(bytes) && !samples_hold_addresses(scan, to, from, bytes, read)) return;
   // Blocks overlap, so that nothing that spans two of them is missed.
   for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
     const Bytes part = std::min<Bytes>(block.size(), bytes - done);
@@ -152,8 +122,6 @@ void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes byt
 }
 
 }  // namespace
-
-void sample_large_uploads(bool samples) { samples_large_uploads.store(samples, std::memory_order_relaxed); }
 
 EngineBits changing_references(const EngineSet& engines, EngineBits bits, const AccessList& accesses) {
   if (!accesses.moves().empty()) return bits;
@@ -219,14 +187,7 @@ void Changes::search(const Move& move) {
   const WordScan scan(range_of(engine_));
   const bool is_slow = is_slow_to_read(move);
   std::vector<unsigned char> block(is_slow ? kBlockBytes : 0);
-  const auto read = [&](CUdeviceptr at, Bytes bytes) {
-    const auto* const source = reinterpret_cast<const unsigned char*>(at);
-    if (!is_slow) return source;
-    read_write_combined(block.data(), source, bytes);
-    return static_cast<const unsigned char*>(block.data());
-  };
   for_each_row(move, [&](CUdeviceptr to, CUdeviceptr from) {
-    if (is_sampled(move.bytes) && !samples_hold_addresses(scan, to, from, move.bytes, read)) return;
     if (is_slow) return search_write_combined(scan, to, from, move.bytes, block);
     const Upload upload{.from = reinterpret_cast<const unsigned char*>(from), .bytes = move.bytes, .to = to};
     search_upload(scan, upload, search_threads(move.bytes),

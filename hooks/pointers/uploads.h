@@ -23,9 +23,6 @@ namespace thermocline {
 
 class WordScan;
 
-// Whether large uploads are searched by samples (samples.h); until this is called they are searched whole.
-void sample_large_uploads(bool samples);
-
 // Host memory that the driver does not know. Calls the driver, except for the engines' memory.
 bool is_pageable(CUdeviceptr at);
 // Host memory that the driver knows.

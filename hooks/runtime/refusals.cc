@@ -19,6 +19,8 @@ namespace {
 // A trivial type, so that it can be accessed while a thread begins or ends; the string is created when there is a
 // report.
 thread_local constinit std::string* kept = nullptr;
+// What is refused within the callback is not told to it, or one that allocates would never return.
+thread_local constinit bool is_in_callback = false;
 
 std::atomic<std::uint64_t> refusals{0};
 
@@ -47,7 +49,14 @@ void give_out() {
     function = callback().function;
     user = callback().user;
   }
-  if (function != nullptr) function(report.c_str(), user);
+  if (function == nullptr || is_in_callback) return;
+  is_in_callback = true;
+  try {
+    function(report.c_str(), user);
+  } catch (...) {
+    // Exceptions of a callback end here.
+  }
+  is_in_callback = false;
 }
 
 }  // namespace
@@ -65,7 +74,7 @@ void give_out_report() noexcept {
   try {
     give_out();
   } catch (...) {
-    // No report for lack of host memory; exceptions of a callback end here.
+    // No report for lack of host memory.
   }
 }
 

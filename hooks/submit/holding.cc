@@ -20,8 +20,7 @@ CUresult HeldForCall::hold(const EngineSet& engines, const AccessList& accesses,
     const CaptureTruce truce;
     std::vector<AddressRange> ranges;
     for (const MemoryAccess& access : part.all()) {
-      // An address may be one past the end of a buffer, where there need not be another one.
-      if (active->engine->find(access.address).has_value()) ranges.push_back({access.address, access.bytes});
+      ranges.push_back({access.address, access.bytes});
     }
     if (ranges.empty()) continue;
     held_.reserve(held_.size() + 1);

@@ -17,6 +17,10 @@ namespace {
 // pages that are being copied.
 constexpr Bytes kPartLeftFree = 8;
 
+// Kernels whose arrays begin at 1 are given the address of the element before the first. So an address that is this near
+// to a block in front of it may mean that one, too.
+constexpr Bytes kBeforeABlock = 512;
+
 }  // namespace
 
 void Engine::State::add_operand(Block* block, Access access) {
@@ -59,6 +63,7 @@ void Engine::State::access(const MemoryAccess& access) {
   if (access.bytes == 0) {
     // One past the end of a buffer is an address of its block, too, and never of another one (AddressSpace::take).
     if (Block* block = heap.block_at(access.address)) add_operand(block, access.access);
+    if (Block* block = heap.block_behind(access.address, kBeforeABlock)) add_operand(block, access.access);
     return;
   }
   for (DeviceAddress at = access.address; at < access.address + access.bytes && at < end;) {

@@ -111,12 +111,14 @@ class Planner {
     return predicted_ns;
   }
 
-  // Increases the reserve as long as that helps. `before_ns`: the duration without it.
+  // Increases the reserve as long as that helps. `before_ns`: the duration without it. A reserve that leads to a choice tried
+  // before says nothing of larger ones.
   void try_reserves(Choice choice, double before_ns) {
     const double part = largest_part(best_);
     for (double parts = 1; parts <= kMostReserve && !is_fast(best_); parts *= 2) {
       choice.reserve = parts * part;
       const double now_ns = attempt(choice);
+      if (now_ns == kNever) continue;
       if (now_ns >= kFaster * before_ns) return;
       before_ns = now_ns;
     }

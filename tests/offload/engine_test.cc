@@ -485,6 +485,24 @@ TEST_F(EngineTest, AnEndPointerAccessesTheBufferThatEndsThereAndNoOther) {
   EXPECT_TRUE(engine_->find(a)->resident);
 }
 
+// As arrays that begin at 1 are passed.
+TEST_F(EngineTest, APointerToTheElementBeforeABufferAccessesIt) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress a = allocate(5 * kPage), b = allocate(4 * kPage);
+  const auto is_accessed_by = [&](DeviceAddress word) {
+    EXPECT_TRUE(operate({{b, 4 * kPage}}).ok());
+    EXPECT_FALSE(engine_->find(a)->resident);
+    const MemoryAccess access{word};
+    Operation operation = engine_->begin(kStream, {&access, 1}, {.kind = 7});
+    EXPECT_TRUE(operation.status().ok());
+    operation.commit();
+    return engine_->find(a)->resident;
+  };
+  EXPECT_TRUE(is_accessed_by(a));
+  for (const Bytes before : {4, 8, 16, 512}) EXPECT_TRUE(is_accessed_by(DeviceAddress{a.value - before})) << before;
+  EXPECT_FALSE(is_accessed_by(DeviceAddress{a.value - kPage / 2}));
+}
+
 TEST_F(EngineTest, WhatIsOnlyReadIsDroppedAgainWithoutACopy) {
   start({.budget_bytes = 8 * kPage});
   const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);

@@ -250,7 +250,7 @@ TEST(Preload, EachLogLevelHasWhatItSays) {
 TEST(Preload, ReportsGoToTheProgramsCallback) {
   const ProcessResult result = run_preloaded({"interface", "refused"}, "16MiB");
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(statistic(result, "oom_reports"), 2u);
+  EXPECT_EQ(statistic(result, "oom_reports"), 3u);
 }
 
 }  // namespace

@@ -215,6 +215,21 @@ TEST(EqualLayers, ThatAreOnlyReadComeInAsFastAsTheLinkAllows) {
   }
 }
 
+// A layer computes for longer than its weights take to come in, so none of that shows. The plan keeps room for those that are on
+// their way, although smaller reserves lead to a choice that has been tried.
+TEST(EqualLayers, ThatAreOnlyReadComeInWhileTheDeviceComputes) {
+  for (const int parts : {4, 3, 2}) {
+    const Model model{.parts = parts, .us = 500.0 * parts};
+    const Trace trace = Loop({model}).trace();
+    for (const int percent : {60, 40}) {
+      SCOPED_TRACE(std::to_string(parts) + " parts, " + std::to_string(percent) + " %");
+      const Measured measured = measure(trace, trace.peak_live_bytes / 100 * static_cast<Bytes>(percent), true);
+      // With two parts a layer, and room for 18 of 48, the room is too small to hide all of it.
+      EXPECT_LE(measured.ms, (parts == 2 ? 1.1 : 1.02) * measured.unlimited_ms);
+    }
+  }
+}
+
 // More layers than the period detector compares distances.
 TEST(EqualLayers, OfWhichThereAreMany) {
   const Model model{.layers = 200, .parts = 1, .us = 1500};

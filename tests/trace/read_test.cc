@@ -162,6 +162,27 @@ TEST(ReadTrace, AnAnnouncedNumberOfStepsThatIsNotThereIsRemarkedUpon) {
   EXPECT_EQ(warnings, std::vector<std::string>{"the header announces 4 steps, the file has 1"});
 }
 
+// They would take no time, and every ratio to that be none.
+TEST(ReadTrace, StepsWithoutOperatorsAreNone) {
+  const TraceFile file({kHeader, step(0), alloc(0, 8), step(1), op("a", {}, {0}, 1), step(2), step(3), step(4)});
+  Trace trace;
+  TraceError error;
+  std::vector<std::string> warnings;
+  ASSERT_TRUE(read_trace(file.path(), &trace, &error, &warnings));
+  trace.validate();
+  ASSERT_EQ(trace.steps.size(), 1U);
+  EXPECT_EQ(trace.steps[0].begin, 0U);
+  EXPECT_EQ(trace.steps[0].end, 2U);
+  EXPECT_EQ(warnings, std::vector<std::string>{"4 of 5 steps have no operators; they are not counted as steps"});
+}
+
+// All of the file is one step then.
+TEST(ReadTrace, MarksBeforeAllOperatorsMarkNothing) {
+  const Trace trace = read_valid(TraceFile({kHeader, alloc(0, 8), step(0), op("a", {}, {0}, 1)}));
+  ASSERT_EQ(trace.steps.size(), 1U);
+  EXPECT_EQ(trace.steps[0].end, 2U);
+}
+
 TEST(ReadTrace, ALineLongerThanAnyBufferIsRead) {
   std::string padding(std::size_t{3} << 20, 'x');
   const Trace trace =

@@ -88,6 +88,8 @@ static void on_refusal(const char* report, void* user) {
   REQUIRE(strstr(report, "and the device has 64.00 GiB") != NULL);
   REQUIRE(library.get_statistics(&statistics) == THERMOCLINE_OK && statistics.out_of_memory > 0);
   REQUIRE(cuMemAlloc(&another, 4096) == CUDA_SUCCESS && cuMemFree(another) == CUDA_SUCCESS);
+  /* Refused as well, without another call of this. */
+  REQUIRE(cuMemAlloc(&another, (size_t)80 << 30) == CUDA_ERROR_OUT_OF_MEMORY);
   ++*(int*)user;
 }
 
