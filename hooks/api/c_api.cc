@@ -174,10 +174,12 @@ thermocline_set_out_of_memory_callback(thermocline_out_of_memory_callback callba
 
 THERMOCLINE_EXPORT thermocline_result thermocline_pin(uint64_t device_address) {
   using namespace thermocline;
-  return with_owner(device_address, [device_address](Engine& engine) {
-    if (!engine.find(DeviceAddress{device_address}).has_value()) return CUDA_ERROR_INVALID_VALUE;
-    return keep(AccessList().word(device_address), "the program asked for it", [] { return CUDA_SUCCESS; });
-  });
+  const auto is_there = [device_address](Engine& engine) {
+    return engine.find(DeviceAddress{device_address}).has_value() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  };
+  const thermocline_result found = with_owner(device_address, is_there);
+  if (found != THERMOCLINE_OK) return found;
+  return result_of(keep(AccessList().word(device_address), "the program asked for it", [] { return CUDA_SUCCESS; }));
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_step() {

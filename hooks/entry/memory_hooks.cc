@@ -98,7 +98,7 @@ CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std
                               : active->engine->allocate(bytes, stream, &address);
     };
     Status status = patiently(allocate);
-    if (status.is_out_of_memory() && wait_for_late_frees(*active)) {
+    if (status.is_out_of_memory() && make_way(*active)) {
       forget_report();
       status = patiently(allocate);
     }

@@ -10,6 +10,7 @@
 #include "hooks/entry/idle_thread.h"
 #include "hooks/entry/pool_usage.h"
 #include "hooks/entry/sleep_orders.h"
+#include "hooks/graphs/graph_memory.h"
 #include "hooks/interpose/real_table.h"
 #include "hooks/runtime/caching_heaps.h"
 #include "hooks/runtime/engine_observer.h"
@@ -56,6 +57,8 @@ constexpr EngineObserver kLiveStatistics{
         },
 };
 
+constexpr EngineObserver kGraphMemory{.memory_is_short = [](const ActiveEngine& one) { trim_graph_memory(one); }};
+
 constexpr EngineObserver kCachingHeaps{.context_ends = [](CUcontext context, bool) { end_blocks_in(context); },
                                        .forked = [] { abandon_caching_heaps(); }};
 
@@ -84,9 +87,9 @@ constexpr EngineObserver kUnwaited{.engine_ended = [](const ActiveEngine& one) {
 
 constexpr EngineObserver kFallbacks{.fill_in = [](EngineStatistics* statistics) { add_fallbacks(statistics); }};
 
-constexpr std::array kObservers = {kCaptures,     kPeers,    kRecorder,     kLiveStatistics,
-                                   kIdleThread,   kMisuse,   kPoolUsage,    kStreamQueues,
-                                   kProxyStreams, kUnwaited, kCachingHeaps, kFallbacks};
+constexpr std::array kObservers = {kCaptures,    kPeers,        kRecorder,     kLiveStatistics, kIdleThread,
+                                   kMisuse,      kPoolUsage,    kStreamQueues, kProxyStreams,   kUnwaited,
+                                   kGraphMemory, kCachingHeaps, kFallbacks};
 
 }  // namespace
 

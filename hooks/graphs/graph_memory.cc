@@ -11,6 +11,7 @@
 #include "hooks/runtime/backoff.h"
 #include "hooks/submit/each_engine.h"
 #include "hooks/submit/macros.h"
+#include "hooks/submit/stream_queues.h"
 
 namespace thermocline {
 namespace {
@@ -49,6 +50,24 @@ void tell(const ActiveEngine& active, Counted* counted) {
   counted->told = reserved;
 }
 
+// One thread at a time, without the lock: the engine may wait for the device.
+void count_for(const ActiveEngine& active) {
+  AllCounted& all = counted_so_far();
+  MutexLock lock(all.mutex);
+  Counted& counted = all.by_engine[&active];
+  counted.once_more = true;
+  if (std::exchange(counted.is_being_counted, true)) return;
+  while (std::exchange(counted.once_more, false)) {
+    Counted now = counted;
+    lock.unlock();
+    tell(active, &now);
+    lock.lock();
+    counted.reserved = now.reserved;
+    counted.told = now.told;
+  }
+  counted.is_being_counted = false;
+}
+
 }  // namespace
 
 void graphs_allocate() { allocate.store(true, std::memory_order_relaxed); }
@@ -57,24 +76,20 @@ bool any_graph_allocates() { return allocate.load(std::memory_order_relaxed); }
 void count_graph_memory() {
   if (!any_graph_allocates()) return;
   for_each_engine([](const EngineSet& engines, const ActiveEngine& active) {
-    AllCounted& all = counted_so_far();
-    MutexLock lock(all.mutex);
-    std::erase_if(all.by_engine,
-                  [&](const auto& entry) { return !engines.has(entry.first) && !entry.second.is_being_counted; });
-    Counted& counted = all.by_engine[&active];
-    counted.once_more = true;
-    // One thread at a time, without the lock: the engine may wait for the device.
-    if (std::exchange(counted.is_being_counted, true)) return;
-    while (std::exchange(counted.once_more, false)) {
-      Counted now = counted;
-      lock.unlock();
-      tell(active, &now);
-      lock.lock();
-      counted.reserved = now.reserved;
-      counted.told = now.told;
+    {
+      AllCounted& all = counted_so_far();
+      const MutexLock lock(all.mutex);
+      std::erase_if(all.by_engine,
+                    [&](const auto& entry) { return !engines.has(entry.first) && !entry.second.is_being_counted; });
     }
-    counted.is_being_counted = false;
+    count_for(active);
   });
+}
+
+// The driver does not say whether it waits for the device meanwhile.
+void trim_graph_memory(const ActiveEngine& active) {
+  if (!any_graph_allocates() || any_capture() || any_stream_may_block()) return;
+  if (real<Function::cuDeviceGraphMemTrim>(active.device) == CUDA_SUCCESS) count_for(active);
 }
 
 }  // namespace thermocline

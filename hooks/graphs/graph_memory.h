@@ -21,6 +21,9 @@ CUresult instantiated_with(CUgraphExec* exec, CUgraph graph, const CUDA_GRAPH_IN
 // Tells the engines how much memory the driver holds for graphs now.
 void count_graph_memory();
 
+// What the driver holds for graphs and no graph needs now goes back to the device.
+void trim_graph_memory(const ActiveEngine& active);
+
 // Makes `call` by submit(call); repeats it with more room if the driver is out of memory.
 template <class Submit>
 CUresult with_graph_memory(Submit submit, Call call) {

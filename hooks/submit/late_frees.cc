@@ -12,6 +12,7 @@
 #include "hooks/capture/capture_state.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
+#include "hooks/runtime/engine_observer.h"
 #include "hooks/submit/submit.h"
 
 namespace thermocline {
@@ -139,6 +140,13 @@ bool wait_for_late_frees(const ActiveEngine& active) {
   if (frees.none() || synchronize_unless_recorded(active) != CUDA_SUCCESS) return false;
   frees.waited();
   return true;
+}
+
+bool make_way(const ActiveEngine& active) {
+  const Bytes before = active.engine->statistics().external_bytes;
+  notify(&EngineObserver::memory_is_short, active);
+  const bool less = active.engine->statistics().external_bytes < before;
+  return wait_for_late_frees(active) || less;
 }
 
 }  // namespace thermocline

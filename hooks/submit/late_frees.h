@@ -51,12 +51,15 @@ class LateFrees {
 // Waits, if that is allowed now; true if any memory was freed or unpinned. The engine's context must be current.
 bool wait_for_late_frees(const ActiveEngine& active);
 
-// What does not fit may do so once somebody has waited. Nobody waits where streams may be blocked: this very thread may
+// The same, and what others hold without need goes (EngineObserver::memory_is_short).
+bool make_way(const ActiveEngine& active);
+
+// What does not fit may do so once way has been made. Nobody waits where streams may be blocked: this very thread may
 // be the one that lets them go on.
 template <class Ask>
 Status with_late_frees(const ActiveEngine& active, Ask ask) {
   const Status status = ask();
-  if (!status.is_out_of_memory() || any_stream_may_block() || !wait_for_late_frees(active)) return status;
+  if (!status.is_out_of_memory() || any_stream_may_block() || !make_way(active)) return status;
   forget_report();
   return ask();
 }

@@ -417,7 +417,8 @@ void Engine::memory_info(Bytes* free, Bytes* total) const {
   state_->hear();
   const Bytes taken = state_->live_block_bytes() + state_->external_bytes;
   *total = state_->budget_bytes;
-  *free = taken < state_->budget_bytes ? state_->budget_bytes - taken : 0;
+  const Bytes left = taken < state_->budget_bytes ? state_->budget_bytes - taken : 0;
+  *free = left - left % state_->heap.page_bytes();
 }
 
 EngineStatistics Engine::statistics() const {

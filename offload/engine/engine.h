@@ -223,7 +223,8 @@ class Engine {
   // asleep (SleepReport::asleep_bytes).
   Status wake(const SleepRequest& request, SleepReport* report);
 
-  // cuMemGetInfo's view: the budget, and what of it is not taken by live buffers (0 when more is live than fits).
+  // cuMemGetInfo's view: the budget, and what of it is not taken by live buffers (0 when more is live than fits), in whole
+  // pages: one buffer can have all of it.
   void memory_info(Bytes* free, Bytes* total) const;
   // True at this moment, whatever threads do without the lock; asking changes nothing.
   EngineStatistics statistics() const;

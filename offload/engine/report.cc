@@ -159,7 +159,8 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
             budget + of_these_followed(facts);
       break;
     case Cause::kOwnMappings:
-      why = "the program's own mappings hold " + amount(facts.now.external_bytes) + " of a budget of " + budget;
+      why = "the program's own mappings, arrays and graphs hold " + amount(facts.now.external_bytes) +
+            " of a budget of " + budget;
       break;
     case Cause::kPinned:
       why = amount(facts.now.pinned_bytes) + " in " + std::to_string(facts.now.pinned_buffers) +
@@ -215,7 +216,9 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       break;
     case Cause::kOwnMappings:
       advise_budget(text, facts);
-      advise(text, "or map less: for PyTorch, expandable_segments:False lets the library manage its memory");
+      advise(text,
+             "or let the program hold less itself: cuDeviceGraphMemTrim gives back what no graph needs; for PyTorch, "
+             "expandable_segments:False lets the library manage its memory");
       break;
     case Cause::kPinned:
       advise(text, facts.pins.empty() ? "pin less" : "release what is pinned, above all: " + facts.pins.front().name);
@@ -274,7 +277,7 @@ void append_holders(std::string* text, const char* title, const std::vector<Refu
 
 void append_state(std::string* text, const RefusalFacts& facts) {
   const EngineStatistics& now = facts.now;
-  append(text, "  budget     %12s; taken %s, of these free %s, the program's own mappings %s\n",
+  append(text, "  budget     %12s; taken %s, of these free %s, held by the program itself %s\n",
          amount(now.budget_bytes).c_str(), amount(now.device_bytes).c_str(), amount(now.free_mapped_bytes).c_str(),
          amount(now.external_bytes).c_str());
   append(text, "  live       %12s in %" PRIu64 " buffers, peak %s; not on the device %s\n",

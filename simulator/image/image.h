@@ -90,7 +90,8 @@ ImageResult read_image(const void* data, Image* out);
 
 // Lays out the parameters of kernels that were read from PTX as a compiler for `architecture` (10 * major + minor) does.
 // Parameters are aligned in the constant bank, where they do not begin at a round address: a tensor map that is the only
-// parameter has offset 48 on sm_90. Source: KPARAM_INFO and PARAM_CBANK of what ptxas 13.0 writes for sm_75 to sm_120.
+// parameter has offset 48 on sm_90. Source: KPARAM_INFO and PARAM_CBANK of what ptxas 13.0 writes for sm_75 to sm_121, with
+// alignments up to 4096 and up to 5,000 bytes of parameters.
 void place_parameters(std::uint32_t architecture, Image* image);
 
 }  // namespace simulator

@@ -6,13 +6,17 @@
 namespace simulator {
 namespace {
 
-// Where parameters begin in the constant bank. Before 7.0, which today's ptxas does not compile for, it is not measured.
+// Where parameters begin in the constant bank. Before 7.0, which today's ptxas does not compile for, it is not measured. From 10.0
+// on the offsets themselves are aligned.
 std::uint32_t parameter_base(std::uint32_t architecture) {
   if (architecture < 70) return 0x140;
   if (architecture < 90) return 0x160;
   if (architecture < 100) return 0x210;
-  return 0x380;
+  return 0;
 }
+
+// Before 9.0, more parameters than these begin elsewhere.
+constexpr std::uint32_t kFewParameterBytes = 4352, kBaseOfMany = 0x1a80;
 
 void place(std::uint32_t base, ImageKernel* kernel) {
   std::uint32_t end = base;
@@ -32,7 +36,11 @@ void place(std::uint32_t base, ImageKernel* kernel) {
 }  // namespace
 
 void place_parameters(std::uint32_t architecture, Image* image) {
-  for (ImageKernel& kernel : image->kernels) place(parameter_base(architecture), &kernel);
+  for (ImageKernel& kernel : image->kernels) {
+    place(parameter_base(architecture), &kernel);
+    if (architecture >= 70 && architecture < 90 && kernel.parameter_bytes > kFewParameterBytes)
+      place(kBaseOfMany, &kernel);
+  }
 }
 
 }  // namespace simulator

@@ -485,6 +485,19 @@ TEST_F(EngineTest, AnEndPointerAccessesTheBufferThatEndsThereAndNoOther) {
   EXPECT_TRUE(engine_->find(a)->resident);
 }
 
+TEST_F(EngineTest, WhatIsReportedFreeCanBeAllocated) {
+  start({.budget_bytes = 5 * kPage + kPage / 2});
+  Bytes free = 0, total = 0;
+  for (const Bytes expected : {5 * kPage, 3 * kPage}) {
+    engine_->memory_info(&free, &total);
+    EXPECT_EQ(free, expected);
+    EXPECT_EQ(total, 5 * kPage + kPage / 2);
+    allocate(2 * kPage - 1);
+  }
+  engine_->memory_info(&free, &total);
+  ASSERT_TRUE(operate({{allocate(free), free}}).ok());
+}
+
 // As arrays that begin at 1 are passed.
 TEST_F(EngineTest, APointerToTheElementBeforeABufferAccessesIt) {
   start({.budget_bytes = 8 * kPage});

@@ -314,8 +314,8 @@ TEST(Report, FragmentedPagesAreNamedAndNeedALargerBudget) {
 }
 
 TEST(Report, OwnMappingsAreNamed) {
-  expect_good_advice({.budget_bytes = 8 * kPage, .policy = kReactivePolicy}, "own mappings hold 12.0 MiB", 0,
-                     [](Program& program) {
+  expect_good_advice({.budget_bytes = 8 * kPage, .policy = kReactivePolicy},
+                     "own mappings, arrays and graphs hold 12.0 MiB", 0, [](Program& program) {
                        program.map_its_own(6 * kPage);
                        program.use_new(3 * kPage);
                        program.unmap_its_own();

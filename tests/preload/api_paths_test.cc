@@ -49,6 +49,7 @@ const std::vector<std::string> kPrograms = {
     "graphs/copy_and_set_nodes",
     "graphs/freed_before_the_launch",
     "graphs/host_nodes",
+    "graphs/idle_memory",
     "graphs/value_nodes",
     "graphs/kernel_nodes",
     "graphs/memory_in_capture",

@@ -141,6 +141,30 @@ TEST(PtxImage, ParametersAreAlignedInTheConstantBank) {
   }
 }
 
+// Likewise.
+TEST(PtxImage, ParametersWithLargeAlignmentsAndManyOfThemAreElsewhere) {
+  constexpr char kText[] =
+      ".version 9.0 .target sm_75 .entry k256(.param .u32 n, .param .align 256 .b8 map[256]) { ret; }"
+      " .entry k512(.param .align 512 .b8 map[512]) { ret; }"
+      " .entry many(.param .b8 all[5000], .param .align 64 .b8 map[64]) { ret; }";
+  const struct {
+    std::uint32_t architecture;
+    const char *aligned_256, *aligned_512, *many;
+  } known[] = {{75, "0+4 160+256 ", "160+512 ", "0+5000 5056+64 "},
+               {80, "0+4 160+256 ", "160+512 ", "0+5000 5056+64 "},
+               {100, "0+4 256+256 ", "0+512 ", "0+5000 5056+64 "},
+               {121, "0+4 256+256 ", "0+512 ", "0+5000 5056+64 "}};
+  for (const auto& expected : known) {
+    SCOPED_TRACE(expected.architecture);
+    Image image;
+    ASSERT_TRUE(read_text(kText, &image).ok());
+    place_parameters(expected.architecture, &image);
+    EXPECT_EQ(layout(*find_kernel(image, "k256")), expected.aligned_256);
+    EXPECT_EQ(layout(*find_kernel(image, "k512")), expected.aligned_512);
+    EXPECT_EQ(layout(*find_kernel(image, "many")), expected.many);
+  }
+}
+
 TEST(PtxImage, DeclarationsAreFound) {
   Image image;
   ASSERT_TRUE(read_text(kPtx, &image).ok());
