@@ -124,8 +124,9 @@ void print_text(const Flags& flags, const Answer& a) {
   std::fprintf(stdout, "%s on %s: a step needs %s and computes for %.2f ms\n", flags.trace.c_str(),
                flags.device.c_str(), human_bytes(a.plan.whole_peak_bytes).c_str(), a.plan.compute_ms);
   if (!a.plan.fits) {
-    std::fprintf(stdout, "  no plan for %s: operator %u (%s) alone needs %s", human_bytes(a.budget).c_str(),
-                 a.least.place, a.least_operator.c_str(), human_bytes(a.least.bytes).c_str());
+    std::fprintf(stdout, "  no plan for %s: operator %u (%s), with what the program keeps beside its steps, needs %s",
+                 human_bytes(a.budget).c_str(), a.least.place, a.least_operator.c_str(),
+                 human_bytes(a.least.bytes).c_str());
     if (a.found_bytes) std::fprintf(stdout, "; there is a plan for %s", human_bytes(*a.found_bytes).c_str());
     std::fputs("\n", stdout);
     return;

@@ -6,7 +6,8 @@
  * Conventions:
  *   1. Every function may be called from any thread, at any time, with or without a GPU. No function throws or ends
  *      the process; the one exception is the callback given to thermocline_raise_with. No function starts the library:
- *      the first allocation of device memory does.
+ *      the first allocation of device memory does. In a host function or callback of a stream the driver allows no calls:
+ *      there these functions may answer as if no memory were managed.
  *   2. A thermocline_result of 0 means success. Any other value is a CUresult, and then nothing has changed.
  *   3. Sizes are in bytes. Device addresses are CUdeviceptr values as uint64_t, so that cuda.h is not needed.
  *   4. Structures begin with `size`, which the caller sets to sizeof. New fields are only ever added at the end.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/ptx/emit.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "simulator/ptx/context.h"
@@ -378,10 +379,13 @@ void Emitter::check_stack() {
 }
 
 Emitted emit_kernel(const Module& module, const Function& kernel, const VariableAddresses& addresses,
-                    std::span<const std::uint32_t> parameter_offsets) {
-  if (parameter_offsets.size() != kernel.parameters.size())
+                    std::span<const ParameterPlace> parameters) {
+  const auto is_as_large = [](const Variable& declared, const ParameterPlace& place) {
+    return declared.bytes <= place.bytes;
+  };
+  if (!std::ranges::equal(kernel.parameters, parameters, is_as_large))
     throw Error("its PTX does not have the parameters that its compiled code has");
-  Shared shared{module, addresses, parameter_offsets, {}, {}, {}, {}, {}, 16, false};
+  Shared shared{module, addresses, parameters, {}, {}, {}, {}, {}, 16, false};
   shared.need(&kernel);
   std::string code;
   for (std::size_t i = 0; i < shared.pending.size(); ++i) {

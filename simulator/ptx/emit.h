@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "simulator/ptx/interface.h"
 #include "simulator/ptx/module.h"
 
 namespace simulator::ptx {
@@ -49,9 +50,9 @@ struct Emitted {
 };
 
 // The kernel and everything that it may call. Throws Error.
-// `parameter_offsets`: of each of its parameters, in what a launch passes.
+// `parameters`: where each of its parameters is in what a launch passes.
 Emitted emit_kernel(const Module& module, const Function& kernel, const VariableAddresses& addresses,
-                    std::span<const std::uint32_t> parameter_offsets);
+                    std::span<const ParameterPlace> parameters);
 
 // LLVM's name of the type.
 std::string llvm_type(Type type);
@@ -163,7 +164,7 @@ class Emitter {
 struct Shared {
   const Module& module;
   const VariableAddresses& addresses;
-  std::span<const std::uint32_t> parameter_offsets;  // of the kernel
+  std::span<const ParameterPlace> parameters;  // of the kernel
   Emitted out;
   std::vector<const Function*> pending;  // functions to be emitted, in order
   std::set<const Function*> known;

@@ -84,7 +84,7 @@ std::string Emitter::address_of_symbol(const Operand& operand, Space* space, std
       *space = Space::kParam;
       *bytes = function_.parameters[*index].bytes;
       return let("add i64 " + context_field(offsetof(ThreadContext, parameters), 64) + ", " +
-                 std::to_string(shared_.parameter_offsets[*index]));
+                 std::to_string(shared_.parameters[*index].offset));
     }
   } else if (const std::string slot = parameter_slot(operand.name); !slot.empty()) {
     *space = Space::kParam;

@@ -8,7 +8,7 @@
 
 namespace simulator::ptx {
 
-inline constexpr unsigned kInterfaceVersion = 3;
+inline constexpr unsigned kInterfaceVersion = 4;
 inline constexpr std::size_t kMessageBytes = 1024;
 
 struct NamedAddress {
@@ -74,15 +74,18 @@ struct Outcome {
   char message[kMessageBytes] = {};  // one sentence about the fault
 };
 
+// A parameter in what a launch passes.
+struct ParameterPlace {
+  std::uint32_t offset, bytes;
+};
+
 struct Interface {
   unsigned version;
   // nullptr, with a message in `error` (kMessageBytes), if the text is not understood.
   void* (*load)(const char* text, std::size_t bytes, const NamedAddress* variables, std::size_t count, char* error);
   void (*unload)(void* module);
-  // The compiled kernel, valid as long as its module; its parameters are at these offsets in what a launch passes.
-  // nullptr, with a message, if it can not be run.
-  void* (*find)(void* module, const char* name, const std::uint32_t* parameter_offsets, std::size_t parameters,
-                char* error);
+  // The compiled kernel, valid as long as its module. nullptr, with a message, if it can not be run.
+  void* (*find)(void* module, const char* name, const ParameterPlace* parameters, std::size_t count, char* error);
   // What its launch must provide.
   bool (*needs_heap)(void* kernel);
   // Whether it uses its cluster: then it can not be launched with a cluster of several blocks.

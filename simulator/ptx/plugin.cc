@@ -36,8 +36,7 @@ void* load(const char* text, std::size_t bytes, const NamedAddress* variables, s
 
 void unload(void* module) { delete static_cast<Loaded*>(module); }
 
-void* find(void* module, const char* name, const std::uint32_t* parameter_offsets, std::size_t parameters,
-           char* error) {
+void* find(void* module, const char* name, const ParameterPlace* parameters, std::size_t count, char* error) {
   auto* const loaded = static_cast<Loaded*>(module);
   if (const auto known = loaded->kernels.find(name); known != loaded->kernels.end()) return known->second.get();
   const Function* const function = loaded->module->find(name);
@@ -48,7 +47,7 @@ void* find(void* module, const char* name, const std::uint32_t* parameter_offset
   try {
     auto kernel = std::make_unique<Kernel>();
     kernel->name = name;
-    kernel->emitted = emit_kernel(*loaded->module, *function, loaded->addresses, {parameter_offsets, parameters});
+    kernel->emitted = emit_kernel(*loaded->module, *function, loaded->addresses, {parameters, count});
     kernel->code = compile(kernel->emitted.ir);
     kernel->entry = kernel->code->entry();
     kernel->emitted.ir.clear();

@@ -22,8 +22,10 @@ void read(std::string_view input) {
     for (const Function& function : module->functions) {
       if (!function.is_entry || !function.has_body) continue;
       try {
-        const std::vector<std::uint32_t> offsets(function.parameters.size());
-        THERMOCLINE_CHECK(!emit_kernel(*module, function, addresses, offsets).ir.empty(),
+        std::vector<ParameterPlace> places;
+        for (const Variable& parameter : function.parameters)
+          places.push_back({.offset = 0, .bytes = static_cast<std::uint32_t>(parameter.bytes)});
+        THERMOCLINE_CHECK(!emit_kernel(*module, function, addresses, places).ir.empty(),
                           "a kernel that is taken has code");
       } catch (const Error& error) {
         THERMOCLINE_CHECK(error.what()[0] != '\0', "who refuses says why");

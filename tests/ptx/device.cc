@@ -44,8 +44,8 @@ Device::Result Device::run(const std::string& text, std::uint32_t blocks, std::u
     result.refused = error;
     return result;
   }
-  const std::uint32_t offset = 0;
-  void* const kernel = interface_->find(module, "k", &offset, 1, error);
+  const simulator::ptx::ParameterPlace pointer{.offset = 0, .bytes = 8};
+  void* const kernel = interface_->find(module, "k", &pointer, 1, error);
   if (kernel == nullptr) {
     result.refused = error;
   } else {

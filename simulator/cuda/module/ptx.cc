@@ -194,11 +194,12 @@ CUresult find_code(CUfunc_st& function, std::uint64_t most_steps) {
   if (module.code == nullptr) module.code = load(module, *library.interface, &reason);
   if (module.code == nullptr) return refuse(function, reason);
   char error[ptx::kMessageBytes] = {};
-  std::vector<std::uint32_t> offsets;
-  offsets.reserve(function.kernel.parameters.size());
-  for (const ImageParameter& parameter : function.kernel.parameters) offsets.push_back(parameter.offset);
-  void* const code = library.interface->find(module.code->loaded(), function.kernel.name.c_str(), offsets.data(),
-                                             offsets.size(), error);
+  std::vector<ptx::ParameterPlace> places;
+  places.reserve(function.kernel.parameters.size());
+  for (const ImageParameter& parameter : function.kernel.parameters)
+    places.push_back({parameter.offset, parameter.size});
+  void* const code =
+      library.interface->find(module.code->loaded(), function.kernel.name.c_str(), places.data(), places.size(), error);
   if (code == nullptr) return refuse(function, error);
   function.real = std::make_shared<PtxKernel>(module.code, code, most_steps);
   return CUDA_SUCCESS;
