@@ -12,6 +12,12 @@
 #include "driver/numa.h"
 
 namespace thermocline {
+namespace {
+
+// A program that evicts little pins little: steps double what is pinned until they have their full size.
+constexpr Bytes kFirstStepBytes = 16 * kMiB;
+
+}  // namespace
 
 HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node, HostLedger* ledger,
                      MappableHost* mappable)
@@ -80,7 +86,8 @@ HostSteps::Chunk* HostSteps::take_locked(unsigned shelf, std::uint64_t pages, st
 bool HostSteps::add_step(Bytes bytes, Bytes unit) {
   // A large extent gets a registration of exactly its size; smaller ones of the same size share a registration without
   // a remainder.
-  const Bytes wanted = bytes >= step_bytes_ / 4 ? bytes : (step_bytes_ + bytes - 1) / bytes * bytes;
+  const Bytes about = std::min(step_bytes_, std::max(pinned_, kFirstStepBytes));
+  const Bytes wanted = bytes >= step_bytes_ / 4 ? bytes : (about + bytes - 1) / bytes * bytes;
   const bool from_mappable = unit != kPage;
   driver_refused_ = false;
   for (int attempt = 0; attempt < 2; ++attempt) {

@@ -3,7 +3,7 @@
 // with coalescing. Registering costs tens of milliseconds for 100 MB (rapidsai/cudf PR 15665), so an empty step is kept
 // until trim, or until the limit leaves no other choice. The buffers that a training step evicts have few different
 // sizes. So a step is a whole number of extents of the size that was asked for; one extent, if that size is a quarter
-// of a step or more.
+// of a step or more. The first steps are smaller.
 //
 // If device addresses may map to host memory (mappable_host.h), steps are made of such memory as long as the driver
 // provides it, and are multiples of its page size.

@@ -580,8 +580,6 @@ TEST_F(Run, APlanOfFaultsTravelsAsTextOrAsAFileThatIsFoundFromAnywhere) {
 TEST_F(Run, FlagsOfTheSimulatedDeviceNeedOne) {
   expect_refused({"run", "--seed", "5", "--", "true"}, 2, "--seed needs --simulate DEVICE");
   expect_refused({"run", "--no-library", "--", "true"}, 2, "--no-library needs --simulate DEVICE");
-  expect_refused({"run", "--simulate", "reference", "--no-library", "--budget", "60%", "--", "true"}, 2,
-                 "--no-library: it is the library that evicts; leave out --budget");
   expect_refused({"run", "--audit", "--budget", "1GiB", "--", "true"}, 2,
                  "--audit evicts nothing, and it is the library that looks: --budget has no place beside it");
   expect_refused({"run", "--audit", "--policy", "none", "--", "true"}, 2,

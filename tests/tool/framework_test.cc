@@ -36,6 +36,14 @@ TEST_F(Frameworks, AreSetUpUnlessTheUserHasSpoken) {
   EXPECT_EQ(shown({"--simulate", "reference", "--no-library"}), ",,,,,\n");
 }
 
+TEST_F(Frameworks, WithoutTheLibraryThereIsNoBudget) {
+  for (const char* const flag : {"--budget=60%", "--policy=lru"}) {
+    const ProcessResult result = run({"run", "--simulate", "reference", "--no-library", flag, "--", "true"});
+    EXPECT_EQ(result.status, 2) << flag;
+    EXPECT_NE(result.err.find("it is the library that evicts"), std::string::npos) << result.err;
+  }
+}
+
 // A binary that is no interpreter may still use a framework: it gets the variables without a message.
 TEST_F(Frameworks, WhatIsSetForFrameworksIsSaidInOneLineWherePythonOrAScriptRuns) {
   const std::string line =

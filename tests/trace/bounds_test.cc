@@ -224,11 +224,5 @@ TEST(Bounds, OperatorsOfSeveralStreamsMayOverlapSoOnlyTheBusiestCounts) {
   EXPECT_FALSE(bounds.pinch_ms.has_value());
 }
 
-TEST(Bounds, AStepWithoutOperatorsTakesNoTime) {
-  const Trace trace = read_valid(TraceFile(
-      {kHeader, alloc(0, 8), op("first", {}, {0}, 1000), step(0), alloc(1, kBig), release(1), step(1), step(2)}));
-  EXPECT_EQ(SwapBounds(trace, kReference).under(kMiB).bound_ms, 0.0);
-}
-
 }  // namespace
 }  // namespace thermocline::test

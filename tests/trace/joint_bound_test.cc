@@ -93,12 +93,6 @@ TEST(JointBound, OperatorsOfSeveralStreamsHaveNone) {
   EXPECT_FALSE(JointBounds(steady_step(trace, kReference), kReference).under(kMiB).bound_ms.has_value());
 }
 
-TEST(JointBound, AStepWithoutOperatorsTakesNoTime) {
-  const Trace trace = read_valid(TraceFile(
-      {kHeader, alloc(0, 8), op("first", {}, {0}, 1000), step(0), alloc(1, kBig), release(1), step(1), step(2)}));
-  EXPECT_EQ(JointBounds(steady_step(trace, kReference), kReference).under(kMiB).bound_ms, 0.0);
-}
-
 TEST(JointBound, VersionsBeginWithWritesAndAreWantedForWhatIsMadeFromThem) {
   const Trace trace = steps_of([](int n) {
     return std::vector<std::string>{alloc(n, kBig),
