@@ -28,7 +28,6 @@ namespace {
 
 constexpr const char* kReason = "a collective operation works on it";
 constexpr const char* kRecorded = "recorded into a graph, for NCCL";
-constexpr const char* kBackground = "NCCL works on it in the background";
 constexpr const char* kRegistered = "registered with NCCL";
 
 template <Nccl F, class... Arguments>

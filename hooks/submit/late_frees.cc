@@ -118,7 +118,11 @@ void LateFrees::waited() {
     const MutexLock lock(late().mutex);
     for (const DeviceAddress at : taken_) late().all.erase({&active_, at.value});
     // One that is there no longer was none, and the driver has given its handle to another since (is_a_new_texture).
-    std::erase_if(textures_, [&](CUtexObject texture) { return late().textures.erase({&active_, texture}) == 0; });
+    std::vector<CUtexObject> there;
+    for (const CUtexObject texture : textures_) {
+      if (late().textures.erase({&active_, texture}) > 0) there.push_back(texture);
+    }
+    textures_ = std::move(there);
     const bool none = late().all.empty() && late().textures.empty() && late().unpins.empty();
     if (none) any.store(false, std::memory_order_release);
   }

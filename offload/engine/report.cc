@@ -216,9 +216,7 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       break;
     case Cause::kOwnMappings:
       advise_budget(text, facts);
-      advise(text,
-             "or let the program hold less itself: cuDeviceGraphMemTrim gives back what no graph needs; for PyTorch, "
-             "expandable_segments:False lets the library manage its memory");
+      advise(text, "or hold less beside the library: with PyTorch, expandable_segments:False leaves its memory to it");
       break;
     case Cause::kPinned:
       advise(text, facts.pins.empty() ? "pin less" : "release what is pinned, above all: " + facts.pins.front().name);
