@@ -67,6 +67,8 @@ check_list() {
 copy_tree() {
   mkdir -p build/mutants/tree
   git ls-files -z -co --exclude-standard | tar --null -T - -cf - | tar -C build/mutants/tree -xf -
+  # tar has given these the time that they have in the source folder, and what was built of them since has a defect.
+  [[ ! -f build/mutants/planted ]] || (cd build/mutants/tree && xargs -d '\n' touch -c -- <../planted)
   export CCACHE_BASEDIR=$PWD/build/mutants/tree CCACHE_NOHASHDIR=1
   cmake -S build/mutants/tree -B build/mutants/tree/build/release --preset release >build/mutants/configure.log 2>&1
   [[ -n $only_tests ]] || build_tests fuzz_engine
@@ -136,6 +138,7 @@ try_one() {
   }
   slurp "$source_folder/${files[n]}" text
   planted=${text/"${olds[n]}"/"${news[n]}"}
+  echo "${files[n]}" >>build/mutants/planted
   printf '%s' "$planted" >"build/mutants/tree/${files[n]}"
   result=$(judge_by_test "${killers[n]}")
   if [[ -n $result ]]; then
