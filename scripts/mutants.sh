@@ -65,10 +65,15 @@ check_list() {
 }
 
 copy_tree() {
+  local file
   mkdir -p build/mutants/tree
   git ls-files -z -co --exclude-standard | tar --null -T - -cf - | tar -C build/mutants/tree -xf -
   # tar has given these the time that they have in the source folder, and what was built of them since has a defect.
-  [[ ! -f build/mutants/planted ]] || (cd build/mutants/tree && xargs -d '\n' touch -c -- <../planted)
+  if [[ -f build/mutants/planted ]]; then
+    while IFS= read -r file; do
+      [[ ! -f $file ]] || cp "$file" "build/mutants/tree/$file"
+    done < <(sort -u build/mutants/planted)
+  fi
   export CCACHE_BASEDIR=$PWD/build/mutants/tree CCACHE_NOHASHDIR=1
   cmake -S build/mutants/tree -B build/mutants/tree/build/release --preset release >build/mutants/configure.log 2>&1
   [[ -n $only_tests ]] || build_tests fuzz_engine
