@@ -21,8 +21,8 @@ namespace {
 
 // A call that takes so long has waited for the blocked stream.
 constexpr std::chrono::milliseconds kLongest{20};
-// One slow call may be a thread that was not run.
-constexpr int kAttempts = 3;
+// A slow call may be a thread that was not run, on a machine with much else to do: the next attempt takes twice as long.
+constexpr int kAttempts = 4;
 
 // The program's signal handlers do not run on threads that it does not know.
 class SignalsBlocked {
@@ -44,14 +44,15 @@ class SignalsBlocked {
 class BlockedStream {
  public:
   // `word`: pinned, for as long as the stream may be blocked.
-  BlockedStream(const Driver& driver, void* word) : driver_(&driver), word_(new (word) std::atomic<std::uint32_t>(0)) {
+  BlockedStream(const Driver& driver, void* word, std::chrono::milliseconds longest)
+      : driver_(&driver), word_(new (word) std::atomic<std::uint32_t>(0)) {
     StreamHandle stream{};
     if (!driver.create_stream(&stream).ok()) return;
     stream_ = StreamOwner(driver, stream);
     // Before the stream is blocked: where there is no thread, nobody would release it in time.
     try {
       const SignalsBlocked blocked;
-      timer_ = std::thread([this] { give_up(); });
+      timer_ = std::thread([this, longest] { give_up(longest); });
     } catch (const std::system_error&) {
       return;
     }
@@ -71,8 +72,8 @@ class BlockedStream {
   bool gave_up() const { return gave_up_; }
 
  private:
-  void give_up() {
-    const auto end = std::chrono::steady_clock::now() + kLongest;
+  void give_up(std::chrono::milliseconds longest) {
+    const auto end = std::chrono::steady_clock::now() + longest;
     while (*word_ == 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(200));
       if (std::chrono::steady_clock::now() < end) continue;
@@ -90,10 +91,11 @@ class BlockedStream {
 };
 
 // Maps, gives access and unmaps at `at` while a stream is blocked. Behind a call that has waited it is not any more.
-MappingInFlight attempt(const Driver& driver, const DeviceFacts& facts, DeviceAddress at, PageHandle page, void* word) {
+MappingInFlight attempt(const Driver& driver, const DeviceFacts& facts, DeviceAddress at, PageHandle page, void* word,
+                        std::chrono::milliseconds longest) {
   const Bytes bytes = facts.page_bytes;
   MappingInFlight found;
-  const BlockedStream stream(driver, word);
+  const BlockedStream stream(driver, word, longest);
   if (!stream.is_blocked()) return found;
   const auto note = [&](Status status, const char* call, WaitingCalls waiting) {
     if (status.ok() && stream.gave_up() && found.call == nullptr) {
@@ -127,7 +129,7 @@ MappingInFlight probe_mapping_in_flight(const Driver& driver, const DeviceFacts&
   if (!driver.allocate_host(sizeof(std::atomic<std::uint32_t>), &word).ok()) return found;
   if (!driver.create_page(facts.page_bytes, facts.device, &page).ok()) return found;
   for (int i = 0; i < kAttempts; ++i) {
-    found = attempt(driver, facts, at, page, word);
+    found = attempt(driver, facts, at, page, word, kLongest * (1 << i));
     if (found.finding != Finding::kFails) break;
   }
   static_cast<void>(driver.destroy_page(page));
