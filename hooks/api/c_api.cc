@@ -7,7 +7,6 @@
 #include "hooks/capture/capture_state.h"
 #include "hooks/diagnostics/recorder.h"
 #include "hooks/entry/sleep_orders.h"
-#include "hooks/runtime/backoff.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/refusals.h"
 #include "hooks/submit/heap_memory.h"

@@ -3,7 +3,6 @@
 // buffer is fetched and pinned. Whether the call is supported for mapped memory is the driver's decision.
 #include "hooks/capture/capture_state.h"
 #include "hooks/operands/escaped.h"
-#include "hooks/runtime/backoff.h"
 #include "hooks/runtime/counters.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/heap_memory.h"
