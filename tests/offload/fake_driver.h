@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 
 #include "driver/table.h"
 
@@ -66,30 +67,55 @@ inline void refuse_modules(DriverTable* table) {
   table->cuModuleLoadData = [](CUmodule*, const void*) { return CUDA_ERROR_UNSUPPORTED_PTX_VERSION; };
 }
 
-// A machine that pins no more than `most` bytes in all, in whichever way.
+// A machine that pins no more than `most` bytes at a time, in whichever way. What is given back may be pinned again: a
+// registration of many pages that fails gives back those that it had.
 struct PinnedMemory {
   decltype(DriverTable::cuMemHostAlloc) host_alloc = nullptr;
+  decltype(DriverTable::cuMemFreeHost) free_host = nullptr;
   decltype(DriverTable::cuMemCreate) create = nullptr;
+  decltype(DriverTable::cuMemRelease) release = nullptr;
   Bytes most = 0, taken = 0;
+  std::map<std::uint64_t, Bytes> held{};  // by address or handle
 
-  bool take(Bytes bytes) {
-    if (taken + bytes > most) return false;
-    taken += bytes;
-    return true;
+  bool fits(Bytes bytes) const { return taken + bytes <= most; }
+  CUresult took(CUresult result, std::uint64_t what, Bytes bytes) {
+    if (result == CUDA_SUCCESS) taken += held[what] = bytes;
+    return result;
+  }
+  CUresult gave(CUresult result, std::uint64_t what) {
+    if (const auto found = held.find(what); result == CUDA_SUCCESS && found != held.end()) {
+      taken -= found->second;
+      held.erase(found);
+    }
+    return result;
   }
 };
 inline PinnedMemory pinned_memory;
 
 inline void limit_pinned_memory(DriverTable* table) {
-  pinned_memory = {.host_alloc = table->cuMemHostAlloc, .create = table->cuMemCreate, .most = pinned_memory.most};
+  pinned_memory = {.host_alloc = table->cuMemHostAlloc,
+                   .free_host = table->cuMemFreeHost,
+                   .create = table->cuMemCreate,
+                   .release = table->cuMemRelease,
+                   .most = pinned_memory.most};
   table->cuMemHostAlloc = [](void** out, std::size_t bytes, unsigned flags) {
-    return pinned_memory.take(bytes) ? pinned_memory.host_alloc(out, bytes, flags) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!pinned_memory.fits(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult result = pinned_memory.host_alloc(out, bytes, flags);
+    return pinned_memory.took(result, reinterpret_cast<std::uint64_t>(*out), bytes);
+  };
+  table->cuMemFreeHost = [](void* at) {
+    return pinned_memory.gave(pinned_memory.free_host(at), reinterpret_cast<std::uint64_t>(at));
   };
   table->cuMemCreate = [](CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp* properties,
                           unsigned long long flags) {
-    if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE && !pinned_memory.take(bytes))
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    return pinned_memory.create(out, bytes, properties, flags);
+    if (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+      return pinned_memory.create(out, bytes, properties, flags);
+    if (!pinned_memory.fits(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult result = pinned_memory.create(out, bytes, properties, flags);
+    return pinned_memory.took(result, *out, bytes);
+  };
+  table->cuMemRelease = [](CUmemGenericAllocationHandle handle) {
+    return pinned_memory.gave(pinned_memory.release(handle), handle);
   };
 }
 
