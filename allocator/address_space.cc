@@ -40,7 +40,8 @@ void SpaceTag::clear() {
 Status AddressSpace::reserve(const Driver& driver, Bytes bytes, Bytes at_least, Bytes page_bytes,
                              std::unique_ptr<AddressSpace>* out) {
   THERMOCLINE_CHECK(page_bytes != 0, "A page has a size.");
-  at_least = round_up(std::max(at_least, page_bytes), page_bytes);
+  // One page is never handed out.
+  at_least = round_up(std::max(at_least, page_bytes), page_bytes) + page_bytes;
   bytes = round_up(std::max(bytes, at_least), page_bytes);
   const Bytes wanted = bytes;
   DeviceAddress begin;
@@ -68,7 +69,7 @@ AddressSpace::AddressSpace(ReservationOwner owner, Bytes at_least, Bytes page_by
   // A small reservation is not divided between the zones.
   const std::uint64_t slab_pages = owner_.bytes() >= 8 * at_least ? pages_ / 4 : 0;
   SpaceTag tag;
-  space_.add_range(0, pages_ - slab_pages, tag);
+  space_.add_range(1, pages_ - slab_pages - 1, tag);
   tag.zone = Zone::kSlabs;
   if (slab_pages != 0) space_.add_range(pages_ - slab_pages, slab_pages, tag);
 }

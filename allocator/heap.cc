@@ -57,9 +57,9 @@ Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* va
 }
 
 Buffer* Heap::place_in_pages(Bytes requested, Block* vacant) {
-  const bool fills_pages = requested % options_.page_bytes == 0;
-  Block* const block =
-      new_block(round_up(requested, options_.page_bytes) / options_.page_bytes, Zone::kBlocks, fills_pages, vacant);
+  const Bytes bytes = round_up(requested, options_.page_bytes);
+  const bool guarded = bytes - requested <= kMostBefore;
+  Block* const block = new_block(bytes / options_.page_bytes, Zone::kBlocks, guarded, vacant);
   if (block == nullptr) return nullptr;
   Buffer* const buffer = buffer_objects_.take();
   buffer->address_ = block->begin();
@@ -193,12 +193,12 @@ Block* Heap::block_at(DeviceAddress address) const {
   return block == nullptr || block->is_vacant_ ? nullptr : block;
 }
 
-Block* Heap::block_behind(DeviceAddress address, Bytes bytes) const {
-  const Bytes left = page_bytes() - address.value % page_bytes();
-  if (left > bytes) [[likely]]
-    return nullptr;
-  Block* const block = block_at(address + left);
-  return block != nullptr && block->begin() == address + left ? block : nullptr;
+Block* Heap::block_meant_by(DeviceAddress address) const {
+  if (page_bytes() - address.value % page_bytes() <= kMostBefore) [[unlikely]] {
+    const DeviceAddress next{round_up(address.value + 1, page_bytes())};
+    if (Block* const behind = block_at(next); behind != nullptr && behind->begin() == next) return behind;
+  }
+  return block_at(address);
 }
 
 Buffer* Heap::buffer_in(Block* block, DeviceAddress address) const {
@@ -216,6 +216,21 @@ Buffer* Heap::find(DeviceAddress address) const {
   // No buffer of this block begins at or below it: the address may be one past the end of the block before.
   Buffer* const before = buffer_in(block_at(address - 1), address);
   return before != nullptr && before->end() == address ? before : nullptr;
+}
+
+MeantBuffers Heap::meant_by(DeviceAddress address) const {
+  MeantBuffers meant{.within = find(address)};
+  if (meant.within != nullptr && address == meant.within->address()) {
+    Buffer* const before = buffer_in(block_at(address - 1), address - 1);
+    if (before != nullptr && before->end() == address) meant.ended = before;
+  }
+  const bool is_inside = meant.within != nullptr && address < meant.within->end();
+  const DeviceAddress next{round_up(address.value + 1, Slabs::kGranule)};
+  if (next - address <= (is_inside ? kMostElement : kMostBefore)) {
+    Buffer* const behind = buffer_in(block_at(next), next);
+    if (behind != nullptr && behind->address() == next) meant.behind = behind;
+  }
+  return meant;
 }
 
 void Heap::for_each_block(const std::function<void(Block&)>& visit) const {

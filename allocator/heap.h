@@ -56,6 +56,16 @@ struct HeapOptions {
   Bytes whole_pages_from = kDefaultPageBytes;
 };
 
+// The live buffers that a program may mean by an address; null: none. See Heap::meant_by.
+struct MeantBuffers {
+  Buffer* within = nullptr;  // contains it; if none does: ends there
+  Buffer* ended = nullptr;   // ends there, where `within` begins
+  Buffer* behind = nullptr;  // begins shortly behind it
+
+  bool operator==(const MeantBuffers&) const = default;
+  bool any() const { return within != nullptr || behind != nullptr; }
+};
+
 struct HeapStatistics {
   Bytes live_bytes = 0, peak_live_bytes = 0;        // requested by live buffers
   Bytes mapped_bytes = 0, peak_mapped_bytes = 0;    // mapped at any address, free addresses included
@@ -113,8 +123,14 @@ class Heap {
   Buffer* find(DeviceAddress address) const;
   // The block that contains the address, whether or not a live buffer does; never a vacant block.
   Block* block_at(DeviceAddress address) const;
-  // The block that begins within `bytes` behind the address, on the page behind its own; null: none does.
-  Block* block_behind(DeviceAddress address, Bytes bytes) const;
+  // Programs also pass addresses that are in no buffer: one past the end of one; and, for arrays whose indices begin at
+  // 1, that of the element before the first (numerical code that was translated from Fortran). Such an address means
+  // what begins at most kMostBefore behind it, and, if it is in another buffer, at most kMostElement.
+  MeantBuffers meant_by(DeviceAddress address) const;
+  // The block that an access to the address means, in the same sense. Never ambiguous: between the contents of a block
+  // and the beginning of another one are more than kMostBefore bytes (place_in_pages).
+  Block* block_meant_by(DeviceAddress address) const;
+  static constexpr Bytes kMostBefore = Slabs::kGranule, kMostElement = 16;
   // In order of address.
   template <class Visit>
   void for_each_buffer(const Block& block, Visit visit) const {

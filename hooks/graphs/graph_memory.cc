@@ -40,14 +40,16 @@ void tell(const ActiveEngine& active, Counted* counted) {
       reserved == counted->reserved) {
     return;
   }
-  counted->reserved = reserved;
+  Status status;
   if (reserved < counted->told) {
     active.engine->remove_external(counted->told - reserved);
-  } else if (reserved == counted->told ||
-             !patiently([&] { return active.engine->add_external(reserved - counted->told); }).ok()) {
-    return;
+  } else if (reserved > counted->told) {
+    // Who is in a launch holds what another thread may need to let the streams go on: it is counted with a later one.
+    const auto add = [&] { return active.engine->add_external(reserved - counted->told); };
+    status = any_stream_may_block() ? add() : patiently(add);
   }
-  counted->told = reserved;
+  if (status != Status::not_ready()) counted->reserved = reserved;
+  if (status.ok()) counted->told = reserved;
 }
 
 // One thread at a time, without the lock: the engine may wait for the device.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "driver/locks.h"
 #include "hooks/interpose/lock_levels.h"
@@ -26,10 +27,9 @@ std::atomic<bool> any{false};
 
 void remember_kept(const Engine& engine, const AccessList& accesses) {
   for (const MemoryAccess& access : accesses.all()) {
-    const std::optional<BufferFacts> buffer = engine.find(access.address);
-    if (!buffer.has_value()) continue;
+    const std::vector<BufferFacts> meant = engine.meant_by(access);
     const MutexLock lock(kept().mutex);
-    kept().numbers.insert({&engine, buffer->number});
+    for (const BufferFacts& buffer : meant) kept().numbers.insert({&engine, buffer.number});
   }
   any.store(true, std::memory_order_release);
 }

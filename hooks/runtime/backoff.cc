@@ -10,7 +10,6 @@
 namespace thermocline {
 namespace {
 
-constexpr std::chrono::seconds kLongest{10};
 // A simulated device lets work happen by itself when nobody has called it for some milliseconds.
 constexpr std::chrono::microseconds kLongestPause{16000};
 
@@ -18,13 +17,13 @@ constexpr std::chrono::microseconds kLongestPause{16000};
 
 bool Backoff::wait() {
   const auto now = std::chrono::steady_clock::now();
-  if (end_ == std::chrono::steady_clock::time_point{}) end_ = now + kLongest;
+  if (end_ == std::chrono::steady_clock::time_point{}) end_ = now + longest_;
   if (now >= end_) {
     THERMOCLINE_LOG_ONCE(LogLevel::kError,
                          "out of memory: %s wait for values, and nobody has written these for %d seconds",
                          mapping_was_found_to_wait() ? "the driver can not map or unmap while streams"
                                                      : "what could leave the device is used by streams that",
-                         static_cast<int>(kLongest.count()));
+                         static_cast<int>(longest_.count()));
     return false;
   }
   std::this_thread::sleep_for(pause_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Retries what the engine has refused with Status::not_ready because streams are blocked, without holding a lock in
-// between: another thread, or another process, may write the value that they wait for. After kMost time without success
-// the result is out of memory, because this very thread may be the one that would write the value next.
+// between: another thread, or another process, may write the value that they wait for. After `longest` without success the
+// result is out of memory, because this very thread may be the one that would write the value next.
 #pragma once
 
 #include <chrono>
@@ -14,18 +14,20 @@ namespace thermocline {
 
 class Backoff {
  public:
+  explicit Backoff(std::chrono::seconds longest = std::chrono::seconds(10)) : longest_(longest) {}
   // True: some time has passed, try again. False: gives up, and logs it once.
   bool wait();
 
  private:
+  std::chrono::seconds longest_;
   std::chrono::steady_clock::time_point end_{};  // unset before the first wait
   std::chrono::microseconds pause_{50};
 };
 
 template <class Ask>
-Status patiently(Ask ask) {
+Status patiently(Ask ask, Backoff backoff = Backoff()) {
   Status status = ask();
-  for (Backoff backoff; status == Status::not_ready(); status = ask()) {
+  for (; status == Status::not_ready(); status = ask()) {
     if (!backoff.wait()) return Status::out_of_memory();
   }
   return status;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/submit/holding.h"
 
-#include <optional>
+#include <chrono>
 
 #include "hooks/capture/capture_state.h"
 #include "hooks/runtime/backoff.h"
@@ -9,6 +9,11 @@
 #include "hooks/submit/multi_device.h"
 
 namespace thermocline {
+namespace {
+
+constexpr std::chrono::minutes kLongestFetch{5};
+
+}  // namespace
 
 CUresult HeldForCall::hold(const EngineSet& engines, const AccessList& accesses, const char* reason) {
   for (const ActiveEngine* const active : engines) {
@@ -45,10 +50,10 @@ HeldForCall::~HeldForCall() {
 }
 
 // Whoever is not seen can not be made to wait for what brings it. Where a host function may block a stream, this very thread
-// may be the one that lets it go on.
+// may be the one that lets it go on; but most host functions do not wait, and what runs before the copy may be long.
 CUresult wait_until_fetched(const ActiveEngine& active, DeviceAddress at) {
   const Engine::HostWait wait = any_stream_may_block() ? Engine::HostWait::kNever : Engine::HostWait::kForEvents;
-  const Status status = patiently([&] { return active.engine->wait_until_fetched(at, wait); });
+  const Status status = patiently([&] { return active.engine->wait_until_fetched(at, wait); }, Backoff(kLongestFetch));
   return static_cast<CUresult>(status.code());
 }
 
@@ -61,24 +66,27 @@ void PinnedBuffer::unpin() const noexcept {
   }
 }
 
-// An address may be one past the end of a buffer, where there need not be another one: only addresses in live buffers
-// are pinned.
 CUresult PinnedBuffers::pin_in(const ActiveEngine& active, const AccessList& accesses) {
   const CurrentContext context(active);
   if (context.is_refused()) return CUDA_SUCCESS;
   const Inside inside;
   const CaptureTruce truce;
   for (const MemoryAccess& access : accesses.all()) {
-    const std::optional<BufferFacts> buffer = active.engine->find(access.address);
-    if (!buffer.has_value() || !numbers_.insert({&active, buffer->number}).second) continue;
-    pinned_.reserve(pinned_.size() + 1);
-    const Status status = with_late_frees(
-        active, [&] { return patiently([&] { return active.engine->pin(buffer->address, reason_); }); });
-    if (!status.ok()) return static_cast<CUresult>(status.code());
-    pinned_.push_back({&active, buffer->address, buffer->number});
-    if (const CUresult there = wait_until_fetched(active, buffer->address); there != CUDA_SUCCESS) return there;
+    for (const BufferFacts& buffer : active.engine->meant_by(access)) {
+      if (const CUresult result = pin_buffer(active, buffer); result != CUDA_SUCCESS) return result;
+    }
   }
   return CUDA_SUCCESS;
+}
+
+CUresult PinnedBuffers::pin_buffer(const ActiveEngine& active, const BufferFacts& buffer) {
+  if (!numbers_.insert({&active, buffer.number}).second) return CUDA_SUCCESS;
+  pinned_.reserve(pinned_.size() + 1);
+  const Status status =
+      with_late_frees(active, [&] { return patiently([&] { return active.engine->pin(buffer.address, reason_); }); });
+  if (!status.ok()) return static_cast<CUresult>(status.code());
+  pinned_.push_back({&active, buffer.address, buffer.number});
+  return wait_until_fetched(active, buffer.address);
 }
 
 // The same in all engines that own a part of it, on whichever device.

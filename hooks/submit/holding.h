@@ -57,6 +57,7 @@ class PinnedBuffers {
 
  private:
   CUresult pin_in(const ActiveEngine& active, const AccessList& accesses);
+  CUresult pin_buffer(const ActiveEngine& active, const BufferFacts& buffer);
 
   const char* reason_ = "";
   std::vector<PinnedBuffer> pinned_;

@@ -67,14 +67,14 @@ void remember_unwaited(const ActiveEngine& owner, const AccessList& accesses, CU
   const CurrentContext context(owner);
   Engine& engine = *owner.engine;
   for (const MemoryAccess& access : accesses.all()) {
-    const std::optional<BufferFacts> buffer = engine.find(access.address);
-    if (!buffer.has_value()) continue;
-    any.store(true, std::memory_order_release);
-    // It is on the device already, so that this needs no room.
-    static_cast<void>(patiently([&] { return engine.pin(buffer->address, "work that can not be waited for"); }));
-    Unwaited& remembered = unwaited();
-    const MutexLock lock(remembered.mutex);
-    remembered.all.push_back({&owner, buffer->address, buffer->number, home, ++remembered.newest});
+    for (const BufferFacts& buffer : engine.meant_by(access)) {
+      any.store(true, std::memory_order_release);
+      // It is on the device already, so that this needs no room.
+      static_cast<void>(patiently([&] { return engine.pin(buffer.address, "work that can not be waited for"); }));
+      Unwaited& remembered = unwaited();
+      const MutexLock lock(remembered.mutex);
+      remembered.all.push_back({&owner, buffer.address, buffer.number, home, ++remembered.newest});
+    }
   }
 }
 

@@ -101,7 +101,9 @@ thermocline_result thermocline_set_out_of_memory_callback(thermocline_out_of_mem
 /* Hints */
 
 /* Fetches the buffer that contains the address, waits until it is there, and keeps it on the device until it is freed:
- * for memory that is accessed in ways that the library can not see, for example by another process. */
+ * for memory that is accessed in ways that the library can not see, for example by another process. In a program that uses
+ * host functions or stream values THERMOCLINE_OUT_OF_MEMORY if it is not there after five minutes: what it waits for may be
+ * what the calling thread would do next. */
 thermocline_result thermocline_pin(uint64_t device_address);
 
 /* Marks the end of one step of the program's iteration: all operations submitted since the last call belong to that

@@ -113,11 +113,24 @@ std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
   if (!owns(address)) return std::nullopt;
   const std::lock_guard lock(mutex_);
   state_->hear();
-  const Buffer* buffer = state_->heap.find(address);
-  if (buffer == nullptr || !state_->is_held(*buffer)) return std::nullopt;
-  const Bytes bytes = buffer->requested() - state_->options.redzone_bytes;
-  if (address >= buffer->address() + bytes) return std::nullopt;
-  return BufferFacts{buffer->address(), bytes, buffer->number(), buffer->block().mapped()};
+  const std::optional<BufferFacts> facts = state_->facts_of(state_->heap.find(address));
+  return facts.has_value() && address < facts->address + facts->bytes ? facts : std::nullopt;
+}
+
+std::vector<BufferFacts> Engine::meant_by(const MemoryAccess& access) const {
+  std::vector<BufferFacts> all;
+  const auto add = [&all](const std::optional<BufferFacts>& facts) {
+    if (facts.has_value()) all.push_back(*facts);
+  };
+  if (access.bytes > 0) {
+    add(find(access.address));
+  } else if (owns(access.address)) {
+    const std::lock_guard lock(mutex_);
+    state_->hear();
+    const MeantBuffers meant = state_->heap.meant_by(access.address);
+    for (const Buffer* const buffer : {meant.within, meant.behind}) add(state_->facts_of(buffer));
+  }
+  return all;
 }
 
 Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info) {

@@ -109,6 +109,8 @@ class Engine {
   std::uint64_t range_begin() const noexcept { return range_begin_; }
   std::uint64_t range_bytes() const noexcept { return range_bytes_; }
   std::optional<BufferFacts> find(DeviceAddress address) const;
+  // Those that an operation with this access may mean (Heap::meant_by); for a range, the one that contains its beginning.
+  std::vector<BufferFacts> meant_by(const MemoryAccess& access) const;
 
   Operation begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info = {});
   // Whether all that the operation accesses can be on the device at once.

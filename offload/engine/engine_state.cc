@@ -477,6 +477,7 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
     return status.is_out_of_memory() ? refuse("a buffer that has to stay on the device", block->bytes()) : status;
   }
   pin_block(*state);
+  if (versions != nullptr) versions->changed_unseen(buffer->number());
   ++counters.pinned_buffers;
   pinned.emplace(buffer, Pin{.reason = reason, .times = for_good ? 0u : 1u, .for_good = for_good});
   return {};
@@ -499,6 +500,12 @@ Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
   // Under a full host fallback nothing moves but on demand.
   *out = block.is_slab() || net.full() ? nullptr : &residency.state_of(block);
   return {};
+}
+
+std::optional<BufferFacts> Engine::State::facts_of(const Buffer* buffer) const {
+  if (buffer == nullptr || !is_held(*buffer)) return std::nullopt;
+  const Bytes bytes = buffer->requested() - options.redzone_bytes;
+  return BufferFacts{buffer->address(), bytes, buffer->number(), buffer->block().mapped()};
 }
 
 // Small buffers stay: their slab's other page owners may be in use.

@@ -219,6 +219,8 @@ class Engine::State {
   bool raised = false;             // ... which has not been counted yet
   EngineStatistics counters;       // those that no part keeps
   ReportHandler report_handler = nullptr;
+  // Null, or nobody's: none. Of an audited buffer, what the program asked for.
+  std::optional<BufferFacts> facts_of(const Buffer* buffer) const;
 
  private:
   State(std::unique_ptr<Foundation> foundation, const EngineOptions& options, Bytes budget_bytes, Bytes device_total);

@@ -17,8 +17,7 @@ constexpr const char* kMayBeStored = "a kernel of a graph may have stored its ad
 
 bool Engine::State::is_given_a_table(const GraphKernel& kernel) const {
   return std::ranges::any_of(kernel.accesses, [this](const MemoryAccess& access) {
-    const Buffer* const buffer = heap.find(access.address);
-    return buffer != nullptr && buffer->requested() <= References::kMostTableBytes;
+    return References::may_be_given_a_table(heap, access.address);
   });
 }
 
@@ -32,7 +31,11 @@ bool Engine::State::is_known_to_store_none(const GraphKernel& kernel) {
 
 bool Engine::State::keep_what_was_given(const GraphKernel& kernel) {
   return std::ranges::all_of(kernel.accesses, [this](const MemoryAccess& access) {
-    return heap.find(access.address) == nullptr || pin(access.address, kMayBeStored, true).ok();
+    const MeantBuffers meant = heap.meant_by(access.address);
+    const auto stays = [this](const Buffer* buffer) {
+      return buffer == nullptr || pin(buffer->address(), kMayBeStored, true).ok();
+    };
+    return stays(meant.within) && stays(meant.behind);
   });
 }
 

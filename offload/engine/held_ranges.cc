@@ -55,6 +55,8 @@ Status Engine::State::hold_on_device(std::span<const AddressRange> ranges, const
       if (parts[i].pins++ == 0 && state->pins == 0) pinned_block_bytes += parts[i].bytes();
     }
     if (audit != nullptr) audit->pinned(*state->block);
+    if (versions == nullptr) continue;
+    heap.for_each_buffer(*state->block, [this](const Buffer& buffer) { versions->changed_unseen(buffer.number()); });
   }
   show_room();
   *hold = ++newest_hold;

@@ -17,10 +17,6 @@ namespace {
 // pages that are being copied.
 constexpr Bytes kPartLeftFree = 8;
 
-// Kernels whose arrays begin at 1 are given the address of the element before the first. So an address that is this near
-// to a block in front of it may mean that one, too.
-constexpr Bytes kBeforeABlock = 512;
-
 }  // namespace
 
 void Engine::State::add_operand(Block* block, Access access) {
@@ -61,9 +57,7 @@ void Engine::State::access(const MemoryAccess& access) {
   const DeviceAddress end = heap.range_begin() + heap.range_bytes();
   if (access.address < heap.range_begin() || access.address >= end) return;
   if (access.bytes == 0) {
-    // One past the end of a buffer is an address of its block, too, and never of another one (AddressSpace::take).
-    if (Block* block = heap.block_at(access.address)) add_operand(block, access.access);
-    if (Block* block = heap.block_behind(access.address, kBeforeABlock)) add_operand(block, access.access);
+    if (Block* block = heap.block_meant_by(access.address)) add_operand(block, access.access);
     return;
   }
   for (DeviceAddress at = access.address; at < access.address + access.bytes && at < end;) {
@@ -147,7 +141,7 @@ Status Engine::State::read_tables(std::span<const MemoryAccess> list, StreamHand
     }
   }
   for (const DeviceAddress address : reachable) {
-    Block* const block = heap.block_at(address);
+    Block* const block = heap.block_meant_by(address);
     const bool may = block != nullptr && std::ranges::binary_search(may_reach, &residency.state_of(*block));
     if (may || may_reach_anything) access({address, 0, Access::kUnknown});
   }

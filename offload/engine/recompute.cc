@@ -90,7 +90,13 @@ void Engine::State::note_arrival() {
   }
   std::vector<Versions::Operand> list;
   if (list_known_operands(&list)) {
-    versions->arrives(info.relaunch->id, info.relaunch->may_run_again, info.nanoseconds, list);
+    // What is pinned may be written by somebody who is not seen, at any time.
+    const auto is_pinned = [](const BlockState* state) {
+      return state->pins > 0 ||
+             std::ranges::any_of(state->parts(), [](const EvictionUnit& part) { return part.pins > 0; });
+    };
+    const bool may_run_again = info.relaunch->may_run_again && std::ranges::none_of(operands, is_pinned);
+    versions->arrives(info.relaunch->id, may_run_again, info.nanoseconds, list);
     return;
   }
   list.clear();

@@ -51,10 +51,7 @@ bool PointerProbes::writes_none(const char* name) const {
 // Whether any of them is a buffer that may be one: else there is nothing to learn, however often it is launched.
 bool PointerProbes::is_given_a_table(std::span<const MemoryAccess> accesses) const {
   return std::any_of(accesses.begin(), accesses.end(), [this](const MemoryAccess& access) {
-    const Buffer* buffer = heap_.find(access.address);
-    // As References::targets_at has it.
-    if (buffer == nullptr) buffer = heap_.find(access.address - 1);
-    return buffer != nullptr && buffer->requested() <= References::kMostTableBytes;
+    return References::may_be_given_a_table(heap_, access.address);
   });
 }
 
@@ -95,7 +92,8 @@ std::vector<PointerProbes::Part> PointerProbes::small_ones(const References::Giv
 std::vector<PointerProbes::Range> PointerProbes::ranges_of(const References::Targets& buffers) const {
   std::vector<Range> ranges;
   ranges.reserve(buffers.size());
-  for (const Buffer* const buffer : buffers) ranges.push_back({buffer->address().value, buffer->end().value});
+  for (const Buffer* const buffer : buffers)
+    ranges.push_back({buffer->address().value - Heap::kMostBefore, buffer->end().value});
   return ranges;
 }
 

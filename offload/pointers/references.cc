@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "driver/check.h"
 
@@ -20,6 +21,14 @@ DeviceAddress lower(DeviceAddress a, DeviceAddress b) { return a < b ? a : b; }
 DeviceAddress higher(DeviceAddress a, DeviceAddress b) { return a < b ? b : a; }
 
 }  // namespace
+
+bool References::may_be_given_a_table(const Heap& heap, DeviceAddress address) {
+  const MeantBuffers meant = heap.meant_by(address);
+  const auto is_small = [](const Buffer* buffer) {
+    return buffer != nullptr && buffer->requested() <= kMostTableBytes;
+  };
+  return is_small(meant.within) || is_small(meant.behind);
+}
 
 template <class Visit>
 void References::for_each_in(AddressRange range, Visit visit) {
@@ -53,11 +62,12 @@ References::Holder* References::holder_at(DeviceAddress at, DeviceAddress* end) 
 }
 
 void References::add(Holder& holder, Run run) {
-  const Buffer* const target = heap_.find(run.target);
-  if (target == nullptr) return;
+  const MeantBuffers target = heap_.meant_by(run.target);
+  if (!target.any()) return;
   const std::size_t back = std::min(holder.runs.size(), kLookBack);
   for (auto last = holder.runs.end() - static_cast<std::ptrdiff_t>(back); last != holder.runs.end(); ++last) {
-    if (run.begin > last->end + kGap || last->begin > run.end + kGap || heap_.find(last->target) != target) continue;
+    if (run.begin > last->end + kGap || last->begin > run.end + kGap) continue;
+    if (last->target != run.target && heap_.meant_by(last->target) != target) continue;
     last->begin = lower(last->begin, run.begin);
     last->end = higher(last->end, run.end);
     return;
@@ -68,11 +78,14 @@ void References::add(Holder& holder, Run run) {
 }
 
 void References::collapse(Holder& holder) {
-  std::map<const Buffer*, Run> by_target;
+  const auto in_order = [](const MeantBuffers& a, const MeantBuffers& b) {
+    return std::tie(a.within, a.ended, a.behind) < std::tie(b.within, b.ended, b.behind);
+  };
+  std::map<MeantBuffers, Run, decltype(in_order)> by_target(in_order);
   std::vector<Run> kept;
   for (const Run& run : holder.runs) {
-    const Buffer* const target = heap_.find(run.target);
-    if (target == nullptr) continue;  // freed: the word points to nothing
+    const MeantBuffers target = heap_.meant_by(run.target);
+    if (!target.any()) continue;  // freed: the word points to nothing
     const auto [at, is_new] = by_target.try_emplace(target, run);
     at->second.begin = lower(at->second.begin, run.begin);
     at->second.end = higher(at->second.end, run.end);
@@ -93,7 +106,7 @@ void References::for_each_word(std::span<const HeldWord> words, Visit visit) {
   DeviceAddress begin, end;
   for (const HeldWord& word : words) {
     const DeviceAddress target{word.value};
-    if (!is_ours(target) || heap_.find(target) == nullptr) continue;
+    if (!is_ours(target) || !heap_.meant_by(target).any()) continue;
     if (holder == nullptr || word.at < begin || word.at >= end) {
       holder = holder_at(word.at, &end);
       begin = word.at;
@@ -233,10 +246,11 @@ void References::forget(const Buffer& buffer) {
 References::Targets References::targets_at(std::span<const DeviceAddress> addresses) const {
   Targets targets;
   for (const DeviceAddress at : addresses) {
-    // One past the end of a buffer: if no buffer begins there, it can only mean the one before.
-    const Buffer* target = is_ours(at) ? heap_.find(at) : nullptr;
-    if (target == nullptr && is_ours(at - 1)) target = heap_.find(at - 1);
-    if (target != nullptr) targets.push_back(target);
+    // One past the end of a buffer: if another one begins there, that one is meant.
+    const MeantBuffers meant = heap_.meant_by(at);
+    for (const Buffer* const target : {meant.within, meant.behind}) {
+      if (target != nullptr) targets.push_back(target);
+    }
   }
   // Sorted by address, not by the location of our own objects: so the order is the same in every run of the program.
   std::sort(targets.begin(), targets.end(), kLower);
@@ -274,11 +288,12 @@ std::uint64_t References::add_given(const Buffer& buffer, const Given& given, st
   Targets known;
   std::erase_if(holder.written, [&](const Run& run) {
     if (run.target == kAnywhere) return false;
-    const Buffer* const target = heap_.find(run.target);
-    if (target == nullptr) return true;
+    const Targets targets = targets_at({&run.target, 1});
+    if (targets.empty()) return true;
     if (run.kernel != kernel && run.kernel != 0) return false;
-    if (kernel == 0 && is_in(given.named, target)) return true;
-    known.push_back(target);
+    const auto is_named = [&](const Buffer* target) { return is_in(given.named, target); };
+    if (kernel == 0 && std::ranges::all_of(targets, is_named)) return true;
+    known.insert(known.end(), targets.begin(), targets.end());
     return false;
   });
   std::sort(known.begin(), known.end(), kLower);
@@ -326,8 +341,8 @@ void References::confirm(std::uint64_t kernel) {
       if (run.kernel != kernel) return false;
       run.kernel = 0;
       if (run.target == kAnywhere) return false;
-      const Buffer* const target = heap_.find(run.target);
-      return target == nullptr || std::binary_search(known.begin(), known.end(), target, kLower);
+      const Targets targets = targets_at({&run.target, 1});
+      return std::ranges::includes(known, targets, kLower);
     });
   };
   confirm_in(outside_);
@@ -358,10 +373,8 @@ References::Targets References::targets_of(const Buffer& buffer, std::uint64_t b
 
 template <class Written>
 void References::visit(DeviceAddress address, Written written, std::vector<DeviceAddress>* out) {
-  // One past the end of a buffer may mean that buffer, or the one that begins there.
-  for (const DeviceAddress at : {address, address - 1}) {
-    if (!is_ours(at)) continue;
-    const Buffer* const buffer = heap_.find(at);
+  const MeantBuffers meant = heap_.meant_by(address);
+  for (const Buffer* const buffer : {meant.within, meant.ended, meant.behind}) {
     if (buffer == nullptr) continue;
     const auto found = holders_.find(buffer->address().value);
     if (found == holders_.end() || found->second.number != buffer->number() || found->second.walk == walk_) continue;

@@ -45,6 +45,9 @@ class References {
   // Larger buffers are not pointer tables of kernels, but what the tables point to.
   static constexpr Bytes kMostTableBytes = Bytes{256} << 10;
 
+  // A kernel that is given the address is given a buffer in which it may store addresses.
+  static bool may_be_given_a_table(const Heap& heap, DeviceAddress address);
+
   explicit References(const Heap& heap) : heap_(heap) {}
 
   bool empty() const { return runs_ == 0; }

@@ -100,6 +100,11 @@ void Versions::forget_contents() {
   buffer_of_.clear();
 }
 
+void Versions::changed_unseen(BufferNumber buffer) {
+  THERMOCLINE_CHECK(!is_dropped(buffer), "what is dropped is made of what is known");
+  begin_version(buffer, kFound | ++found_);
+}
+
 void Versions::freed(BufferNumber buffer) {
   restored(buffer);
   const auto known = current_.find(buffer);

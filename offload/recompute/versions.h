@@ -50,6 +50,8 @@ class Versions {
   void submitted();
   // Anything may have been written, and nothing is dropped. Earlier contents are no longer used by recipes.
   void forget_contents();
+  // The buffer may be written by somebody who is not seen, and is not dropped.
+  void changed_unseen(BufferNumber buffer);
   // The buffer was freed; no dropped version depends on it.
   void freed(BufferNumber buffer);
 

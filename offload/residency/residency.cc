@@ -225,6 +225,11 @@ Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) 
   return {};
 }
 
+void Residency::note_use(EvictionUnit& part) {
+  if (log_ != nullptr && part.prefetched) log_->changed(LiveRangeChange::Kind::kUses, *part.whole->block, part.range);
+  set_prefetched(part, false);
+}
+
 void Residency::accessed(BlockState& state, std::uint64_t operation) {
   state.operation = operation;
   for (EvictionUnit& part : state.parts()) {
@@ -236,8 +241,7 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
     part.defined = true;
     part.leaves_for.reset();
     set_hollow(part, false);
-    if (log_ != nullptr && part.prefetched) log_->changed(LiveRangeChange::Kind::kUses, *part.whole->block, part.range);
-    set_prefetched(part, false);
+    note_use(part);
     if (state.writes(part)) may_have_changed(part);
     place(part, part.has_copy() ? Place::kClean : Place::kDirty);
   }
@@ -247,6 +251,8 @@ void Residency::written_unseen(BlockState& state) {
   for (EvictionUnit& part : state.parts()) {
     if (!part.mapped()) continue;
     part.defined = true;
+    part.leaves_for.reset();
+    note_use(part);
     may_have_changed(part);
     place(part, part.has_copy() ? Place::kClean : Place::kDirty);
   }

@@ -197,6 +197,7 @@ class Residency {
   // The operation being prepared wants it.
   bool is_held(const EvictionUnit& part) const { return part.whole->held == preparation_ && part.whole->wants(part); }
   void set_prefetched(EvictionUnit& part, bool prefetched);
+  void note_use(EvictionUnit& part);
   static void set_hollow(EvictionUnit& part, bool hollow);
   // not_ready for out_of_memory where streams were blocked: what they use may leave when they have gone on. And where something
   // has been put off until the engine's lock is open.

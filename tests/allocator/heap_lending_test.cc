@@ -12,6 +12,8 @@ namespace thermocline {
 namespace {
 
 constexpr Bytes kPage = FakeDriver::kPage;
+// A buffer that leaves so much of its last page unused needs no guard: the next one may begin behind that.
+constexpr Bytes kTail = Heap::kMostBefore + 1;
 
 class HeapLendingTest : public testing::Test {
  protected:
@@ -89,13 +91,13 @@ class HeapLendingTest : public testing::Test {
 TEST_F(HeapLendingTest, FreedPagesServeOthersWhileTheyAreStillInUse) {
   make(8 * kPage);
   fake.allow_aliases = true;
-  Buffer* const former = allocate_mapped(6 * kPage - 1);
+  Buffer* const former = allocate_mapped(6 * kPage - kTail);
   use(former, a);
   const DeviceAddress at = former->address();
   const std::uint64_t page = fake.page_behind(at);
-  Buffer* const wall = allocate_mapped(kPage - 1);
+  Buffer* const wall = allocate_mapped(kPage - kTail);
   free(former);
-  Buffer* const large = allocate(7 * kPage - 1);
+  Buffer* const large = allocate(7 * kPage - kTail);
   EXPECT_TRUE(heap->map(large->block(), Wait::kNo).is_out_of_memory());
   ASSERT_TRUE(heap->map(large->block(), Wait::kBehind).ok());
   heap->validate();
@@ -112,11 +114,11 @@ TEST_F(HeapLendingTest, FreedPagesServeOthersWhileTheyAreStillInUse) {
 TEST_F(HeapLendingTest, FreedPagesServeBeforeMoreAreCreatedThanWhatLives) {
   make(640 * kPage);
   fake.allow_aliases = true;
-  Buffer* const former = allocate_mapped(100 * kPage - 1);
+  Buffer* const former = allocate_mapped(100 * kPage - kTail);
   use(former, a);
-  Buffer* const wall = allocate_mapped(kPage - 1);
+  Buffer* const wall = allocate_mapped(kPage - kTail);
   free(former);
-  Buffer* const larger = allocate(120 * kPage - 1);
+  Buffer* const larger = allocate(120 * kPage - kTail);
   ASSERT_TRUE(heap->map(larger->block(), Wait::kBehindNewest).ok());
   heap->validate();
   EXPECT_EQ(clock->host_waits(), 0u);
@@ -130,15 +132,15 @@ TEST_F(HeapLendingTest, FreedPagesServeBeforeMoreAreCreatedThanWhatLives) {
 TEST_F(HeapLendingTest, WhatMakesNobodyWaitServesFirst) {
   make(640 * kPage);
   fake.allow_aliases = true;
-  Buffer* const of_a = allocate_mapped(100 * kPage - 1);
-  Buffer* const wall = allocate_mapped(kPage - 1);
-  Buffer* const of_b = allocate_mapped(100 * kPage - 1);
-  Buffer* const other_wall = allocate_mapped(kPage - 1);
+  Buffer* const of_a = allocate_mapped(100 * kPage - kTail);
+  Buffer* const wall = allocate_mapped(kPage - kTail);
+  Buffer* const of_b = allocate_mapped(100 * kPage - kTail);
+  Buffer* const other_wall = allocate_mapped(kPage - kTail);
   use(of_a, a);
   use(of_b, b);
   free(of_a);
   free(of_b);
-  Buffer* const larger = allocate(101 * kPage - 1);
+  Buffer* const larger = allocate(101 * kPage - kTail);
   heap->expect_user(a);
   ASSERT_TRUE(heap->map(larger->block(), Wait::kBehindNewest).ok());
   EXPECT_LE(heap->created_bytes(), 208 * kPage);
@@ -151,13 +153,13 @@ TEST_F(HeapLendingTest, WhatMakesNobodyWaitServesFirst) {
 TEST_F(HeapLendingTest, PagesAreCreatedRatherThanTakenFromBehindWhatMayNeverEnd) {
   make(640 * kPage);
   fake.allow_aliases = true;
-  Buffer* const former = allocate_mapped(100 * kPage - 1);
+  Buffer* const former = allocate_mapped(100 * kPage - kTail);
   clock->about_to_block();
   use(former, b);
   clock->may_block(b);
-  Buffer* const wall = allocate_mapped(kPage - 1);
+  Buffer* const wall = allocate_mapped(kPage - kTail);
   free(former);
-  Buffer* const larger = allocate(120 * kPage - 1);
+  Buffer* const larger = allocate(120 * kPage - kTail);
   ASSERT_TRUE(heap->map(larger->block(), Wait::kBehindNewest).ok());
   EXPECT_EQ(larger->block().uses.newest(b), 0u);
   use(larger, a);
@@ -229,12 +231,12 @@ TEST_F(HeapLendingTest, LentAddressesAreHandedOutOnlyAfterTheyWereUnmapped) {
   make(8 * kPage);
   fake.allow_aliases = true;
   for (int turn = 0; turn < 40; ++turn) {
-    Buffer* const former = allocate(6 * kPage - 1);
+    Buffer* const former = allocate(6 * kPage - kTail);
     ASSERT_TRUE(heap->map(former->block(), Wait::kBehind).ok());
     EXPECT_TRUE(clock->wait_all(a, former->block().uses).ok());
     use(former, a);
     free(former);
-    Buffer* const other = allocate(7 * kPage - 1);
+    Buffer* const other = allocate(7 * kPage - kTail);
     ASSERT_TRUE(heap->map(other->block(), Wait::kBehindNewest).ok());
     EXPECT_TRUE(clock->wait_all(b, other->block().uses).ok());
     use(other, b);
@@ -249,11 +251,11 @@ TEST_F(HeapLendingTest, LentAddressesAreHandedOutOnlyAfterTheyWereUnmapped) {
 TEST_F(HeapLendingTest, PagesAreNotDestroyedWhileLentAddressesLeadToThem) {
   make(8 * kPage);
   fake.allow_aliases = true;
-  Buffer* const former = allocate_mapped(6 * kPage - 1);
-  Buffer* const wall = allocate_mapped(kPage - 1);
+  Buffer* const former = allocate_mapped(6 * kPage - kTail);
+  Buffer* const wall = allocate_mapped(kPage - kTail);
   use(former, a);
   free(former);
-  Buffer* const large = allocate(7 * kPage - 1);
+  Buffer* const large = allocate(7 * kPage - kTail);
   ASSERT_TRUE(heap->map(large->block(), Wait::kBehind).ok());
   EXPECT_TRUE(clock->synchronize(large->block().uses).ok());
   free(large);
@@ -266,13 +268,13 @@ TEST_F(HeapLendingTest, PagesAreNotDestroyedWhileLentAddressesLeadToThem) {
 
 TEST_F(HeapLendingTest, WhatWasFreedLongAgoIsTakenFromBesideWhatWasFreedJustNow) {
   make(6 * kPage);
-  Buffer* const left = allocate_mapped(2 * kPage - 1);
-  Buffer* const right = allocate_mapped(2 * kPage - 1);
-  Buffer* const wall = allocate_mapped(2 * kPage - 1);
+  Buffer* const left = allocate_mapped(2 * kPage - kTail);
+  Buffer* const right = allocate_mapped(2 * kPage - kTail);
+  Buffer* const wall = allocate_mapped(2 * kPage - kTail);
   free(left);  // never used, so nothing is pending
   use(right, a);
   free(right);  // now one free chunk, half of it with pending uses
-  Buffer* const one = allocate(5 * kPage - 1);
+  Buffer* const one = allocate(5 * kPage - kTail);
   EXPECT_EQ(heap->available_bytes(Wait::kNo), 2 * kPage);
   UseSet behind;
   ASSERT_TRUE(heap->map(one->block(), {0, 2}, Wait::kNo, &behind).ok());
@@ -282,7 +284,7 @@ TEST_F(HeapLendingTest, WhatWasFreedLongAgoIsTakenFromBesideWhatWasFreedJustNow)
 }
 
 TEST_F(HeapLendingTest, PartsOfABlockAreMappedAndUnmappedOnTheirOwn) {
-  Buffer* const buffer = allocate(6 * kPage - 1);
+  Buffer* const buffer = allocate(6 * kPage - kTail);
   Block& block = buffer->block();
   UseSet behind;
   ASSERT_TRUE(heap->map(block, {2, 2}, Wait::kNo, &behind).ok());
@@ -302,7 +304,7 @@ TEST_F(HeapLendingTest, PartsOfABlockAreMappedAndUnmappedOnTheirOwn) {
 TEST_F(HeapLendingTest, AnAddressGetsBackThePageItLeadsToWithoutACall) {
   make(8 * kPage);
   fake.allow_aliases = true;
-  Buffer* const buffer = allocate_mapped(3 * kPage - 1);
+  Buffer* const buffer = allocate_mapped(3 * kPage - kTail);
   const std::uint64_t page = fake.page_behind(buffer->address());
   use(buffer, a);
   give_up(buffer);
@@ -321,11 +323,11 @@ TEST_F(HeapLendingTest, AnAddressGetsBackThePageItLeadsToWithoutACall) {
 TEST_F(HeapLendingTest, WhatAnotherHasHadMeanwhileIsNotUntouched) {
   make(3 * kPage);
   fake.allow_aliases = true;
-  Buffer* const buffer = allocate_mapped(3 * kPage - 1);
+  Buffer* const buffer = allocate_mapped(3 * kPage - kTail);
   use(buffer, a);
   settle(buffer);
   give_up(buffer);
-  Buffer* const other = allocate(2 * kPage - 1);
+  Buffer* const other = allocate(2 * kPage - kTail);
   ASSERT_TRUE(heap->map(other->block(), Wait::kBehind).ok());
   give_up(other);
   const std::uint64_t calls = heap->mapping_calls();
@@ -340,7 +342,7 @@ TEST_F(HeapLendingTest, WhatAnotherHasHadMeanwhileIsNotUntouched) {
 TEST_F(HeapLendingTest, TrimmingGivesHomesBackToo) {
   make(8 * kPage);
   fake.allow_aliases = true;
-  Buffer* const buffer = allocate_mapped(3 * kPage - 1);
+  Buffer* const buffer = allocate_mapped(3 * kPage - kTail);
   use(buffer, a);
   settle(buffer);
   give_up(buffer);

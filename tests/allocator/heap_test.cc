@@ -12,6 +12,8 @@ namespace thermocline {
 namespace {
 
 constexpr Bytes kPage = FakeDriver::kPage;
+// A buffer that leaves so much of its last page unused needs no guard: the next one may begin behind that.
+constexpr Bytes kTail = Heap::kMostBefore + 1;
 
 class HeapTest : public testing::Test {
  protected:
@@ -152,23 +154,22 @@ TEST_F(HeapTest, AFreedPlaceInASlabKeepsItsUses) {
   EXPECT_FALSE(fake.step(handle_b)) << "it waits for the former owner";
 }
 
-// Buffers that leave at least one byte of their last page unused need no guard, and may be adjacent.
 TEST_F(HeapTest, TheBestFitOfMappedSpaceIsSplitAndTheRestStaysMapped) {
-  Buffer* const large = allocate_mapped(10 * kPage - 1);
-  Buffer* const wall = allocate_mapped(2 * kPage - 1);
-  Buffer* const small = allocate_mapped(4 * kPage - 1);
-  Buffer* const end = allocate_mapped(2 * kPage - 1);
+  Buffer* const large = allocate_mapped(10 * kPage - kTail);
+  Buffer* const wall = allocate_mapped(2 * kPage - kTail);
+  Buffer* const small = allocate_mapped(4 * kPage - kTail);
+  Buffer* const end = allocate_mapped(2 * kPage - kTail);
   const DeviceAddress where = small->address();
   free(large);
   free(small);
-  Buffer* const again = allocate(3 * kPage - 1);
+  Buffer* const again = allocate(3 * kPage - kTail);
   EXPECT_EQ(again->address(), where);
   EXPECT_TRUE(again->block().mapped());
   EXPECT_EQ(heap->statistics().free_mapped_bytes, 11 * kPage);
   free(again);
   free(wall);
   free(end);
-  Buffer* const everything = allocate(18 * kPage - 1);
+  Buffer* const everything = allocate(18 * kPage - kTail);
   EXPECT_TRUE(everything->block().mapped()) << "neighbours have become one";
 }
 
@@ -225,10 +226,10 @@ TEST_F(HeapTest, PagesAreHarvestedFromFreeSpaceWhenTheLimitIsReached) {
 TEST_F(HeapTest, HarvestTakesWhatWasFreedFirstAndAccessesNothingThatIsInUse) {
   make(8 * kPage);
   // Adjacent, so that no chunk can be placed around what is freed.
-  Buffer* const oldest = allocate_mapped(2 * kPage - 1);
-  Buffer* const wall1 = allocate_mapped(kPage - 1);
-  Buffer* const newer = allocate_mapped(2 * kPage - 1);
-  Buffer* const wall2 = allocate_mapped(3 * kPage - 1);
+  Buffer* const oldest = allocate_mapped(2 * kPage - kTail);
+  Buffer* const wall1 = allocate_mapped(kPage - kTail);
+  Buffer* const newer = allocate_mapped(2 * kPage - kTail);
+  Buffer* const wall2 = allocate_mapped(3 * kPage - kTail);
   use(oldest, a);
   const DeviceAddress busy = oldest->address();
   const DeviceAddress idle = newer->address();
@@ -237,7 +238,7 @@ TEST_F(HeapTest, HarvestTakesWhatWasFreedFirstAndAccessesNothingThatIsInUse) {
   Buffer* const one = allocate(3 * kPage);
   EXPECT_TRUE(heap->map(one->block(), Wait::kNo).is_out_of_memory()) << "the rest is in use";
   EXPECT_EQ(fake.calls("cuMemUnmap"), 0u) << "nothing has changed";
-  Buffer* const two = allocate(2 * kPage - 1);
+  Buffer* const two = allocate(2 * kPage - kTail);
   EXPECT_TRUE(two->block().mapped());
   EXPECT_EQ(two->address(), busy) << "best fit, lowest address";
   free(two);
@@ -300,9 +301,9 @@ TEST_F(HeapTest, AnEmptySlabsPagesServeLargeBuffersAtTheLimit) {
 }
 
 TEST_F(HeapTest, SlabsLeaveNoHolesBetweenLargeBlocks) {
-  Buffer* const first = allocate(3 * kPage - 1);
+  Buffer* const first = allocate(3 * kPage - kTail);
   Buffer* const small = allocate(1000);
-  Buffer* const second = allocate(3 * kPage - 1);
+  Buffer* const second = allocate(3 * kPage - kTail);
   EXPECT_EQ(first->block().end(), second->block().begin());
   EXPECT_GT(small->address(), second->address());
 }
@@ -415,8 +416,8 @@ TEST_F(HeapTest, AFailedUnmapKeepsTheBlockMapped) {
 
 TEST_F(HeapTest, AFailedHarvestLosesNothing) {
   make(4 * kPage);
-  Buffer* const first = allocate_mapped(2 * kPage - 1);
-  allocate_mapped(kPage - 1);
+  Buffer* const first = allocate_mapped(2 * kPage - kTail);
+  allocate_mapped(kPage - kTail);
   free(first);
   Buffer* const wanted = allocate(3 * kPage);
   fake.fail("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
@@ -456,12 +457,12 @@ TEST_F(HeapTest, ExhaustedAddressesAreOutOfMemory) {
   options.limit = 8 * kPage;
   options.reserve_bytes = 8 * kPage;
   ASSERT_TRUE(Heap::create(driver, *clock, options, &heap).ok());
-  allocate(6 * kPage - 1);
+  allocate(6 * kPage - kTail);
   Buffer* buffer = nullptr;
   EXPECT_TRUE(heap->allocate(3 * kPage, a, &buffer).is_out_of_memory());
   EXPECT_TRUE(heap->allocate(~Bytes{0}, a, &buffer).is_out_of_memory());
   heap->validate();
-  allocate(2 * kPage - 1);
+  allocate(2 * kPage - kTail);
 }
 
 TEST_F(HeapTest, NoBlockBeginsWhereAFullOneEnds) {

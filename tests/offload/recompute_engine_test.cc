@@ -84,6 +84,27 @@ TEST_F(RecomputeEngineTest, OnceMemoryMayBeUsedUnseenNothingIsDropped) {
   EXPECT_TRUE(engine_->find(to_)->resident);
 }
 
+TEST_F(RecomputeEngineTest, WhatWasPinnedMayHaveBeenWrittenUnseen) {
+  make();
+  ASSERT_TRUE(engine_->pin(from_, "test").ok());
+  make();
+  EXPECT_FALSE(engine_->drop(to_).ok()) << "it is made of what is pinned";
+  engine_->unpin_unseen(from_, engine_->find(from_)->number);
+  EXPECT_FALSE(engine_->drop(to_).ok());
+  make();
+  EXPECT_TRUE(engine_->drop(to_).ok());
+  ASSERT_TRUE(engine_->pin(from_, "test").ok());
+  EXPECT_EQ(recomputed(), 1u) << "as long as what it is made of is there";
+  EXPECT_FALSE(engine_->drop(to_).ok());
+  std::uint64_t hold = 0;
+  engine_->unpin_unseen(from_, engine_->find(from_)->number);
+  make();
+  const AddressRange range{from_, kSize};
+  ASSERT_TRUE(engine_->hold_on_device({&range, 1}, "test", &hold).ok());
+  engine_->let_go(hold);
+  EXPECT_FALSE(engine_->drop(to_).ok());
+}
+
 // By then the addresses of evicted buffers are unmapped, as if strict.
 TEST_F(RecomputeEngineTest, NoAddressLeadsToAnothersPagesWhereAnybodyMayUseIt) {
   std::array<DeviceAddress, 8> more;

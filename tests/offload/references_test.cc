@@ -58,7 +58,10 @@ class ReferencesTest : public testing::Test {
     references->follow(accesses, &out);
     std::set<std::uint64_t> buffers;
     for (const DeviceAddress address : out) {
-      if (const Buffer* buffer = heap->find(address)) buffers.insert(buffer->address().value);
+      const MeantBuffers meant = heap->meant_by(address);
+      for (const Buffer* const buffer : {meant.within, meant.behind}) {
+        if (buffer != nullptr) buffers.insert(buffer->address().value);
+      }
     }
     return buffers;
   }
@@ -74,6 +77,46 @@ class ReferencesTest : public testing::Test {
   std::unique_ptr<Heap> heap;
   std::unique_ptr<References> references;
 };
+
+// Of arrays that begin at 1; also where a table is found by such an address, and where one is copied.
+TEST_F(ReferencesTest, AWordShortlyBeforeABufferLeadsToIt) {
+  Buffer *const table = allocate(64), *const target = allocate(2 * kPage), *const copy = allocate(64);
+  Buffer *const small = allocate(512), *const behind = allocate(512);
+  const auto before = [](const Buffer* buffer, Bytes bytes) { return DeviceAddress{buffer->address().value - bytes}; };
+  put(table->address(), before(target, 4));
+  put(table->address() + 8, before(behind, 8));
+  EXPECT_EQ(reached({table->address()}), of({target, small, behind}));
+  EXPECT_EQ(reached({before(table, 8)}), of({target, small, behind}));
+  references->copied({copy->address(), 64}, {table->address(), 64}, true);
+  EXPECT_EQ(reached({copy->address()}), of({target, small, behind}));
+  references->forget(*table);
+  EXPECT_EQ(write({copy->address(), before(target, 4)}), 0U);
+  EXPECT_EQ(reached({copy->address()}), of({target, small, behind}));
+}
+
+// Two words for one buffer, of which one may mean its neighbour, too.
+TEST_F(ReferencesTest, WhatAWordMayMeanBesidesIsNotMergedAway) {
+  Buffer *const table = allocate(2 * kPage), *const a = allocate(512), *const b = allocate(512);
+  for (const bool again : {false, true}) {
+    put(table->address(), again ? DeviceAddress{b->address().value - 8} : a->address());
+    put(table->address() + 8, again ? a->address() : DeviceAddress{b->address().value - 8});
+    EXPECT_EQ(reached({table->address()}), of({a, b}));
+    for (std::size_t i = 2; i < 3 * References::kMostRuns; ++i) put(table->address() + i * 600, a->address());
+    EXPECT_EQ(reached({table->address()}), of({a, b})) << "collapsed";
+    references->forget(*table);
+  }
+}
+
+TEST_F(ReferencesTest, AWordFoundShortlyBeforeABufferIsNotReplacedByItsNeighbour) {
+  Buffer *const table = allocate(64), *const a = allocate(512), *const b = allocate(512);
+  const HeldWord word{table->address(), b->address().value - 8};
+  references->found({&word, 1});
+  EXPECT_EQ(reached({table->address()}), of({a, b}));
+  write({table->address(), a->address()});
+  EXPECT_EQ(reached({table->address()}), of({table, a, b}));
+  references->confirm(1);
+  EXPECT_EQ(reached({table->address()}), of({table, a, b}));
+}
 
 TEST_F(ReferencesTest, AWordLeadsFromItsBufferToTheOneItNames) {
   Buffer *table = allocate(64), *target = allocate(kPage), *other = allocate(kPage);

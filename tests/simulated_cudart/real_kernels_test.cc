@@ -57,6 +57,19 @@ TEST(RealKernels, FindParametersWithAnAlignmentOfTheirOwn) {
   expect_right(run("aligned", {"--no-library"}));
   expect_right(run("aligned"));
 }
+// Also where several of their tables are one slab's, and together lead to more than fits.
+TEST(RealKernels, MayBeGivenWhatIsBeforeTheFirstElement) {
+  for (const char* const how : {"parameters", "uploaded", "written", "graphs"}) {
+    SCOPED_TRACE(how);
+    expect_right(run(how, {"--no-library"}, ONE_BASED_PROGRAM));
+    for (const char* const safety : {"strict", "trusting"}) {
+      const std::string setting = std::string("THERMOCLINE_SAFETY=") + safety;
+      const Outcome squeezed = run(how, {"--budget", "14MiB", "--stats=line"}, ONE_BASED_PROGRAM, setting);
+      expect_right(squeezed);
+      EXPECT_EQ(squeezed.errors.find(" evicted_bytes=0 "), std::string::npos) << squeezed.errors;
+    }
+  }
+}
 TEST(RealKernels, FindVariablesAsTheyBeganBehindAReset) {
   expect_right(run("reset"));
   expect_right(run("reset", {"--no-library"}));

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which buffers a program may mean by an address: arrays that begin at 1 are passed by the address of the element before
+// the first.
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "allocator/heap.h"
+#include "tests/allocator/fake_driver.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = FakeDriver::kPage;
+// A buffer that leaves so much of its last page unused needs no guard: the next one may begin behind that.
+constexpr Bytes kTail = Heap::kMostBefore + 1;
+
+class MeantByTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    HeapOptions options;
+    options.page_bytes = kPage;
+    options.limit = 64 * kPage;
+    ASSERT_TRUE(Heap::create(driver, clock, options, &heap).ok());
+  }
+  Buffer* allocate(Bytes bytes) {
+    Buffer* buffer = nullptr;
+    EXPECT_TRUE(heap->allocate(bytes, StreamIndex{}, &buffer).ok());
+    return buffer;
+  }
+
+  FakeDriver fake;
+  Driver driver{fake.table()};
+  StreamClock clock{driver};
+  std::unique_ptr<Heap> heap;
+};
+
+TEST_F(MeantByTest, AnAddressShortlyBeforeABufferMeansThatOne) {
+  const auto of = [this](Buffer* within, Buffer* ended, Buffer* behind, DeviceAddress address) {
+    EXPECT_EQ(heap->meant_by(address), (MeantBuffers{within, ended, behind}))
+        << heap->range_begin().value - address.value;
+  };
+  Buffer* const first = allocate(2 * kPage - 1);
+  Buffer* const next = allocate(2 * kPage - kTail);
+  Buffer* const third = allocate(3 * kPage - kTail);
+  ASSERT_EQ(next->block().end(), third->address());
+  const DeviceAddress begin = heap->range_begin();
+  EXPECT_GE(first->address(), begin + kPage) << "what is before it is in the reservation";
+  for (Buffer* const buffer : {first, next, third}) {
+    const DeviceAddress at = buffer->address();
+    of(buffer, nullptr, nullptr, at);
+    for (const Bytes before : {1, 8, 16, 512}) {
+      of(nullptr, nullptr, buffer, DeviceAddress{at.value - before});
+      EXPECT_EQ(heap->block_meant_by(DeviceAddress{at.value - before}), &buffer->block());
+    }
+    EXPECT_EQ(heap->meant_by(DeviceAddress{at.value - 513}).behind, nullptr);
+    // Whatever is in it, or one past its end, is its own.
+    for (const DeviceAddress inside : {at, buffer->end() - 1, buffer->end()}) {
+      of(buffer, nullptr, nullptr, inside);
+      EXPECT_EQ(heap->block_meant_by(inside), &buffer->block());
+    }
+  }
+  of(nullptr, nullptr, nullptr, begin);
+  of(nullptr, nullptr, nullptr, begin + heap->range_bytes());
+  of(nullptr, nullptr, nullptr, DeviceAddress{~std::uint64_t{0}});
+  of(nullptr, nullptr, nullptr, DeviceAddress{});
+}
+
+TEST_F(MeantByTest, OfSmallBuffersAnElementBeforeMeansTheNeighbourToo) {
+  const auto of = [this](DeviceAddress address) { return heap->meant_by(address); };
+  Buffer *const a = allocate(512), *const b = allocate(400), *const c = allocate(512);
+  ASSERT_EQ(a->end(), b->address());
+  EXPECT_EQ(of(b->address()), (MeantBuffers{b, a, nullptr}));
+  EXPECT_EQ(of(DeviceAddress{b->address().value - 8}), (MeantBuffers{a, nullptr, b}));
+  EXPECT_EQ(of(DeviceAddress{b->address().value - 17}), (MeantBuffers{a, nullptr, nullptr}));
+  EXPECT_EQ(of(b->end()), (MeantBuffers{b, nullptr, c}));
+  EXPECT_EQ(of(b->end() + 1), (MeantBuffers{nullptr, nullptr, c}));
+  EXPECT_EQ(of(DeviceAddress{a->address().value - 8}), (MeantBuffers{nullptr, nullptr, a})) << "the slab begins there";
+}
+
+}  // namespace
+}  // namespace thermocline
