@@ -23,8 +23,7 @@ for part in "$@"; do
   from=${rest##*:} file=${rest%:*}
   [[ -r $file ]] || { echo "timeline_svg.sh: $file can not be read" >&2; exit 2; }
   echo "<text x=\"4\" y=\"$((top + 14))\" font-weight=\"bold\">$title</text>"
-  # The file's last bracket is missing, as the format allows.
-  sed -e '1d' -e 's/},$/}/' "$file" | jq -r 'select(.ph == "X") | [.tid, .ts, .dur] | @tsv' |
+  jq -r '.[] | select(.ph == "X") | [.tid, .ts, .dur] | @tsv' "$file" |
     sort -k1,1n -k2,2n |
     awk -v from="$from" -v to="$to" -v longest="$longest" -v width=$width -v left=$left -v top=$((top + head)) \
         -v row=$row -v gap=$gap '

@@ -160,7 +160,7 @@ bool can_be_written(const std::string& path) {
   return false;
 }
 
-// Each line of the timeline ends with a comma.
+// The last line is the closing bracket.
 bool is_whole_timeline(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return true;
@@ -169,7 +169,7 @@ bool is_whole_timeline(const std::string& path) {
   char end[2] = {};
   const bool read = std::fseek(file, -2, SEEK_END) == 0 && std::fread(end, 1, 2, file) == 2;
   std::fclose(file);
-  return read && end[0] == ',' && end[1] == '\n';
+  return read && end[0] == ']' && end[1] == '\n';
 }
 
 int prepare(const Flags& flags, Job* job) {
