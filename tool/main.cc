@@ -179,7 +179,7 @@ int run_command_line(int argc, char** argv) {
     std::vector<std::string> reversed(words.rbegin(), words.rend());
     app.parse(std::move(reversed));
   } catch (const CLI::Success& success) {
-    return app.exit(success);
+    return with_whole_output(app.exit(success));
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error, words, line);
   }

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/page_size.h"
 #include "driver/units.h"
 #include "offload/planning/period_detector.h"
 
@@ -50,6 +51,7 @@ struct Profile {
   // Operands of the operation at place q: operand_buffers[first_operand[q] .. first_operand[q + 1]). kNoBuffer for a
   // block that is not planned (slabs: the buffers in them change from one iteration to the next).
   std::vector<std::uint32_t> first_operand, operand_buffers;
+  Bytes page_bytes = kDefaultPageBytes;
   std::vector<Bytes> unplanned_bytes;  // by place: live blocks that are not among `buffers` and stay resident
 
   std::size_t places() const { return nanoseconds.size(); }

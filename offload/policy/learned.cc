@@ -154,6 +154,7 @@ void LearnedPolicy::learn() {
   known.plan = {};
   assignment_.forget(current_);
   known.profile = recorder_.make(period_detector_.period());
+  known.profile.page_bytes = heap_.page_bytes();
   if (!timed_) {
     durations_.collect();
     for (std::size_t index = 0; index < known.profile.places(); ++index) {

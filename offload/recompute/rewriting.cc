@@ -185,8 +185,8 @@ class Rewriter {
       return new_segment(kNoBuffer, whole.bytes, whole.contents, held_once_remade(whole));
     }
     // Large scratch memory has whole pages of its own; small scratch memory shares slabs with other small buffers.
-    if (bytes < kMiB) return kNoBuffer;
-    return new_segment(kNoBuffer, round_up(bytes, kDefaultPageBytes), bytes);
+    if (bytes < profile_.page_bytes / 2) return kNoBuffer;
+    return new_segment(kNoBuffer, round_up(bytes, profile_.page_bytes), bytes);
   }
 
   // Translates births and deaths from the original profile to places in the new one.

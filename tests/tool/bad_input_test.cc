@@ -100,7 +100,7 @@ TEST_F(BadInput, EveryWriterTellsAFullDisk) {
   for (const std::vector<std::string>& command : commands) {
     expect_refused(command, 1, "/dev/full: can not be written: No space left on device");
   }
-  for (const char* command : {"devices --json", "config show", "manual man",
+  for (const char* command : {"devices --json", "config show", "manual man", "help", "replay --help", "version",
                               "replay " THERMOCLINE_TRACES "/unet3d_b1_128.jsonl.gz --steps 1 --json"}) {
     const ProcessResult result = bash(std::string("\"$T\" ") + command + " > /dev/full");
     EXPECT_EQ(result.status, 1) << command;

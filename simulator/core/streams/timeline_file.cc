@@ -60,7 +60,9 @@ std::unique_ptr<TimelineFile> TimelineFile::open(const std::string& path, Device
 
 void TimelineFile::Close::operator()(std::FILE* file) const {
   // The last event, so that none before it ends without a comma.
-  std::fputs(R"({"ph":"M","pid":1,"name":"process_name","args":{"name":"simulated devices"}})" "\n]\n", file);
+  std::fputs(R"({"ph":"M","pid":1,"name":"process_name","args":{"name":"simulated devices"}})"
+             "\n]\n",
+             file);
   const bool had_failed = std::ferror(file) != 0;
   if (std::fclose(file) == 0 && !had_failed) return;
   std::fprintf(stderr, "simulated device: the timeline could not be written to its end: %s\n", std::strerror(errno));
