@@ -124,6 +124,12 @@ int check_flags(const Flags& flags, const CommandLine& line, const std::string& 
     say("--config: the file has no name");
     return kWrongUsage;
   }
+  // A wrong one is found where the settings are read.
+  std::error_code error;
+  if (flags.config && !std::filesystem::exists(*flags.config, error)) {
+    say("--config " + *flags.config + ": there is no such settings file");
+    return kBadInput;
+  }
   if (flags.device && find_device_flag(*flags.device, "--simulate") == nullptr) return kWrongUsage;
   return kDone;
 }

@@ -442,6 +442,8 @@ TEST_F(Command, ASettingsFileIsCheckedWithPlaceAndSuggestion) {
                  file + ":2:1: unknown key 'bugdet'; did you mean 'budget'?");
   expect_refused({"replay", kUnet, "--config", file}, 3, file + ":2:1: unknown key 'bugdet'; did you mean 'budget'?");
   expect_refused({"config", "check", path("absent")}, 3, path("absent") + ": there is no such settings file");
+  expect_refused({"run", "--config", path("absent"), "--", "true"}, 3,
+                 "--config " + path("absent") + ": there is no such settings file");
 }
 
 TEST_F(Command, TheSchemaKnowsEveryKeyThatIsShown) {
