@@ -46,8 +46,8 @@ Status AddressSpace::reserve(const Driver& driver, Bytes bytes, Bytes at_least, 
   const Bytes wanted = bytes;
   DeviceAddress begin;
   Status status = driver.reserve(bytes, page_bytes, &begin);
-  while (!status.ok() && bytes / 2 >= at_least) {
-    bytes = round_up(bytes / 2, page_bytes);
+  while (!status.ok() && bytes > at_least) {
+    bytes = std::max(at_least, round_up(bytes / 2, page_bytes));
     status = driver.reserve(bytes, page_bytes, &begin);
   }
   if (!status.ok()) return status;

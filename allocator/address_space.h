@@ -49,11 +49,11 @@ struct SpaceTag {
 };
 
 // Guards. A guard is a free chunk of one page that is not handed out while the block on its left lives. If a buffer
-// fills its pages nearly to the last byte, the address one past its end then still belongs to that block and is not the
-// beginning of another one, and no address in it is just before another one (Heap::meant_by). For the same reason the
-// first page of the reservation is never handed out: the address before a buffer is ours, too. A guard costs addresses. If it lies on free mapped space, its page stays mapped, so that no
-// driver call is needed; that page counts as free mapped space, is reused like it, and is taken before new pages are
-// created (backing.cc).
+// fills its pages to the last element, the address one past its end then still belongs to that block and is not the
+// beginning of another one, and no address in it is that of the element before one (Heap::meant_by). For the same reason
+// the first page of the reservation is never handed out: the address before a buffer is ours, too. A guard costs
+// addresses. If it lies on free mapped space, its page stays mapped, so that no driver call is needed; that page counts
+// as free mapped space, is reused like it, and is taken before new pages are created (backing.cc).
 //
 // Lent chunks. The physical pages of free space may be mapped at other addresses while work submitted earlier may still
 // use them, if their new user's work is ordered after that work on the device. The driver's old mapping is removed when

@@ -58,13 +58,14 @@ Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* va
 
 Buffer* Heap::place_in_pages(Bytes requested, Block* vacant) {
   const Bytes bytes = round_up(requested, options_.page_bytes);
-  const bool guarded = bytes - requested <= kMostBefore;
+  const bool guarded = bytes - requested <= kMostElement;
   Block* const block = new_block(bytes / options_.page_bytes, Zone::kBlocks, guarded, vacant);
   if (block == nullptr) return nullptr;
   Buffer* const buffer = buffer_objects_.take();
   buffer->address_ = block->begin();
   buffer->block_ = block;
   buffer->granules_ = 0;
+  buffer->left_ = buffer->right_ = nullptr;
   buffer->former = block->uses;
   return buffer;
 }
@@ -193,12 +194,15 @@ Block* Heap::block_at(DeviceAddress address) const {
   return block == nullptr || block->is_vacant_ ? nullptr : block;
 }
 
+// A block's contents end more than kMostElement before the next one (place_in_pages).
 Block* Heap::block_meant_by(DeviceAddress address) const {
-  if (page_bytes() - address.value % page_bytes() <= kMostBefore) [[unlikely]] {
-    const DeviceAddress next{round_up(address.value + 1, page_bytes())};
-    if (Block* const behind = block_at(next); behind != nullptr && behind->begin() == next) return behind;
-  }
-  return block_at(address);
+  Block* const here = block_at(address);
+  if (page_bytes() - address.value % page_bytes() > kMostBefore) [[likely]]
+    return here;
+  if (here != nullptr && (here->is_slab_ || address <= here->sole_->end())) return here;
+  const DeviceAddress next{round_up(address.value + 1, page_bytes())};
+  Block* const behind = block_at(next);
+  return behind != nullptr && behind->begin() == next ? behind : here;
 }
 
 Buffer* Heap::buffer_in(Block* block, DeviceAddress address) const {
@@ -218,18 +222,18 @@ Buffer* Heap::find(DeviceAddress address) const {
   return before != nullptr && before->end() == address ? before : nullptr;
 }
 
+Buffer* Heap::begins_at(DeviceAddress address) const {
+  if (Buffer* const small = slabs_.at(address); small != nullptr) return small;
+  Block* const block = block_at(address);
+  return block != nullptr && !block->is_slab_ && block->begin() == address ? block->sole_ : nullptr;
+}
+
 MeantBuffers Heap::meant_by(DeviceAddress address) const {
   MeantBuffers meant{.within = find(address)};
-  if (meant.within != nullptr && address == meant.within->address()) {
-    Buffer* const before = buffer_in(block_at(address - 1), address - 1);
-    if (before != nullptr && before->end() == address) meant.ended = before;
-  }
-  const bool is_inside = meant.within != nullptr && address < meant.within->end();
+  Buffer* const before = meant.within != nullptr && address == meant.within->address() ? meant.within->left_ : nullptr;
+  if (before != nullptr && !before->is_hole_ && before->end() == address) meant.ended = before;
   const DeviceAddress next{round_up(address.value + 1, Slabs::kGranule)};
-  if (next - address <= (is_inside ? kMostElement : kMostBefore)) {
-    Buffer* const behind = buffer_in(block_at(next), next);
-    if (behind != nullptr && behind->address() == next) meant.behind = behind;
-  }
+  if (next - address <= (meant.within != nullptr ? kMostElement : kMostBefore)) meant.behind = begins_at(next);
   return meant;
 }
 

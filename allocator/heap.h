@@ -125,10 +125,9 @@ class Heap {
   Block* block_at(DeviceAddress address) const;
   // Programs also pass addresses that are in no buffer: one past the end of one; and, for arrays whose indices begin at
   // 1, that of the element before the first (numerical code that was translated from Fortran). Such an address means
-  // what begins at most kMostBefore behind it, and, if it is in another buffer, at most kMostElement.
+  // what begins at most kMostBefore behind it, and, if it is in another buffer or ends one, at most kMostElement.
   MeantBuffers meant_by(DeviceAddress address) const;
-  // The block that an access to the address means, in the same sense. Never ambiguous: between the contents of a block
-  // and the beginning of another one are more than kMostBefore bytes (place_in_pages).
+  // The block that an access to the address means, in the same sense; never two.
   Block* block_meant_by(DeviceAddress address) const;
   static constexpr Bytes kMostBefore = Slabs::kGranule, kMostElement = 16;
   // In order of address.
@@ -260,6 +259,7 @@ class Heap {
   Buffer* place_in_pages(Bytes requested, Block* vacant);
   void end_buffer(Buffer* buffer);
   Buffer* buffer_in(Block* block, DeviceAddress address) const;
+  Buffer* begins_at(DeviceAddress address) const;
   void count_in(Buffer* buffer, Bytes requested, StreamIndex hint);
   void count_out(const Buffer& buffer);
   void validate_vacant() const;

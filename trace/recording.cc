@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "allocator/heap.h"
 #include "offload/operator_class.h"
 #include "offload/planning/period_detector.h"
 #include "offload/planning/profile.h"
@@ -84,7 +85,7 @@ class LiveBuffers {
   // The peak counts from now on.
   void forget_peak() { peak_ = live_bytes_; }
   // An address accesses the buffer that contains it. One past the end of a buffer accesses that buffer, and also the
-  // one that begins there.
+  // one that begins there; one that is in none, a buffer that begins shortly behind it (Heap::meant_by).
   template <class Visit>
   void accessed_by(const MemoryAccess& access, Visit visit) const {
     const std::uint64_t begin = access.address.value, end = begin + std::max<Bytes>(access.bytes, 1);
@@ -92,9 +93,15 @@ class LiveBuffers {
     if (at != buffers_.begin()) {
       const auto before = std::prev(at);
       const std::uint64_t its_end = before->first + before->second.bytes;
-      if (begin < its_end || (access.bytes == 0 && begin == its_end)) visit(before->second);
+      if (begin < its_end || (access.bytes == 0 && begin == its_end)) {
+        visit(before->second);
+        if (access.bytes == 0) return;
+      }
     }
-    if (access.bytes == 0) return;
+    if (access.bytes == 0) {
+      if (at != buffers_.end() && at->first - begin <= Heap::kMostBefore) visit(at->second);
+      return;
+    }
     for (; at != buffers_.end() && at->first < end; ++at) visit(at->second);
   }
   Bytes live_bytes() const { return live_bytes_; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/diagnostics/buffer_records.h"
 
+#include "allocator/heap.h"
+
 namespace thermocline {
 
 const BufferRecord* BufferRecords::containing(const Map& map, DeviceAddress address) {
@@ -30,8 +32,10 @@ bool BufferRecords::remove(DeviceAddress address, const CallSite& site) {
   return true;
 }
 
-bool BufferRecords::ends_live(DeviceAddress address) const {
-  return address.value > 0 && live(address - 1) != nullptr && live(address - 1)->end() == address;
+bool BufferRecords::is_beside_live(DeviceAddress address) const {
+  if (address.value > 0 && live(address - 1) != nullptr && live(address - 1)->end() == address) return true;
+  const auto behind = live_.upper_bound(address.value);
+  return behind != live_.end() && behind->first - address.value <= Heap::kMostBefore;
 }
 
 void BufferRecords::forget(std::uint64_t begin, Bytes bytes) {

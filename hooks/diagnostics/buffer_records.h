@@ -33,8 +33,8 @@ class BufferRecords {
   // The live buffer that contains the address; null when there is none.
   const BufferRecord* live(DeviceAddress address) const { return containing(live_, address); }
   const BufferRecord* gone(DeviceAddress address) const { return containing(gone_, address); }
-  // Whether a live buffer ends at this address.
-  bool ends_live(DeviceAddress address) const;
+  // Whether a live buffer ends at this address, or begins shortly behind it (Heap::meant_by).
+  bool is_beside_live(DeviceAddress address) const;
   // Removes all records in this range of addresses.
   void forget(std::uint64_t begin, Bytes bytes);
 

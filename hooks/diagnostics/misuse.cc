@@ -250,8 +250,8 @@ void look_at(const AccessList& accesses, StreamHandle stream) {
       continue;
     }
     const BufferRecord* const gone = all.records.gone(memory_access.address);
-    // A pointer parameter may be the address one past the end of a live buffer.
-    if (gone == nullptr || (memory_access.bytes == 0 && all.records.ends_live(memory_access.address))) continue;
+    // A pointer parameter may mean a live buffer without being in it (Heap::meant_by).
+    if (gone == nullptr || (memory_access.bytes == 0 && all.records.is_beside_live(memory_access.address))) continue;
     report(memory_access.bytes > 0 ? "an operation uses a buffer that was freed"
                                    : "an operation is given the address of a buffer that was freed",
            memory_access.address, gone, &now);

@@ -9,6 +9,7 @@
 #include "hooks/operands/tensor_maps.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/driver_room.h"
+#include "hooks/submit/each_engine.h"
 #include "hooks/submit/kernels.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/multi_device.h"
@@ -17,6 +18,12 @@
 namespace thermocline {
 
 namespace {
+
+// Their handles may come again, for other functions of the same name, too.
+void forget_functions() {
+  layouts().forget();
+  for_each_engine([](const EngineSet&, const ActiveEngine& active) { active.engine->kernels_may_be_others(); });
+}
 
 bool add_arguments_of(const EngineSet& engines, const ParameterLayout* layout, KernelArguments arguments,
                       AccessList* accesses) {
@@ -178,7 +185,7 @@ CUresult CUDAAPI cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height
 
 CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
   using namespace thermocline;
-  layouts().forget();
+  forget_functions();
   return real<Function::cuModuleUnload>(hmod);
 }
 
@@ -207,7 +214,7 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKe
 
 CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
   using namespace thermocline;
-  layouts().forget();
+  forget_functions();
   layouts().forget_kernels(library);
   return real<Function::cuLibraryUnload>(library);
 }

@@ -110,7 +110,7 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
   const ParameterLayout* const shared = known ? &*all_.insert(std::move(layout)).first : nullptr;
   Facts facts{.layout = shared, .is_settled = is_settled};
   if (name != nullptr) {
-    facts.name = names_.emplace(name).first->c_str();
+    facts.name = names_.emplace(name, function).first->first.c_str();
     facts.operator_class = classify_operator(name, rules_);
     facts.is_of_nccl = is_kernel_of_nccl(name);
   }

@@ -10,6 +10,7 @@
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "driver/locks.h"
@@ -60,8 +61,8 @@ class Layouts {
   // Never held during a driver call: the driver may be running a host function that launches kernels.
   std::shared_mutex mutex_;
   std::set<ParameterLayout> all_;
-  std::set<std::string> names_;
-  std::set<Facts> known_;  // never removed, like the layouts
+  std::set<std::pair<std::string, CUfunction>> names_;  // two functions of one name are two kernels
+  std::set<Facts> known_;                               // never removed, like the layouts
   std::unordered_map<CUfunction, const Facts*> facts_;
   std::vector<OperatorRule> rules_;
   std::unordered_map<CUfunction, CUlibrary> kernels_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Retries what the engine has refused with Status::not_ready because streams are blocked, without holding a lock in
-// between: another thread, or another process, may write the value that they wait for. After `longest` without success the
-// result is out of memory, because this very thread may be the one that would write the value next.
+// between: another thread, or another process, may write the value that they wait for. After `longest` without success
+// the result is out of memory, because this very thread may be the one that would write the value next.
 #pragma once
 
 #include <chrono>

@@ -133,6 +133,11 @@ std::vector<BufferFacts> Engine::meant_by(const MemoryAccess& access) const {
   return all;
 }
 
+void Engine::kernels_may_be_others() {
+  const std::lock_guard lock(mutex_);
+  state_->looks.kernels_may_be_others();
+}
+
 Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info) {
   std::unique_lock lock(mutex_);
   const Status status = ask_without_waiting(lock, [&] {

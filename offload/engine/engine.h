@@ -135,6 +135,8 @@ class Engine {
   void hold(std::span<const HeldWord> words);
   // Something has been put there that could not be looked at.
   void hold_unknown(AddressRange range);
+  // The names of kernels may stand for other ones from now on: a module was unloaded.
+  void kernels_may_be_others();
   void overwritten(AddressRange range);
   // `exact`: byte by byte; else somewhere in `to`, and what stood there may still stand there.
   void copied(AddressRange to, AddressRange from, bool exact);

@@ -31,11 +31,13 @@ bool Engine::State::is_known_to_store_none(const GraphKernel& kernel) {
 
 bool Engine::State::keep_what_was_given(const GraphKernel& kernel) {
   return std::ranges::all_of(kernel.accesses, [this](const MemoryAccess& access) {
+    // The first pin may free the other one, if that is parked.
     const MeantBuffers meant = heap.meant_by(access.address);
-    const auto stays = [this](const Buffer* buffer) {
-      return buffer == nullptr || pin(buffer->address(), kMayBeStored, true).ok();
-    };
-    return stays(meant.within) && stays(meant.behind);
+    std::vector<DeviceAddress> all;
+    for (const Buffer* const buffer : {meant.within, meant.behind}) {
+      if (buffer != nullptr) all.push_back(buffer->address());
+    }
+    return std::ranges::all_of(all, [this](DeviceAddress at) { return pin(at, kMayBeStored, true).ok(); });
   });
 }
 

@@ -17,6 +17,8 @@ constexpr Bytes kMostLookedAtBytes = 512 * kKiB;
 constexpr std::size_t kMostLookedAt = 32;
 
 constexpr Bytes kWordBytes = sizeof(std::uint64_t);
+// Structures without padding have words at any multiple of it.
+constexpr Bytes kAlignment = 4;
 
 // So many probes in a row have to find nothing before a kernel is trusted in graphs, where it is not probed.
 constexpr std::uint64_t kEnoughLooks = 2;
@@ -46,6 +48,13 @@ void PointerProbes::arriving(const OperationInfo& info, std::span<const MemoryAc
 bool PointerProbes::writes_none(const char* name) const {
   const auto found = kernels_.find(reinterpret_cast<std::uintptr_t>(name) * 2);
   return name != nullptr && found != kernels_.end() && found->second.clean_looks >= kEnoughLooks;
+}
+
+// A writer stays one: that is only cautious.
+void PointerProbes::kernels_may_be_others() {
+  abandoned();
+  for (auto& [name, kernel] : kernels_) kernel = {.suspect = kernel.is_writer, .is_writer = kernel.is_writer};
+  for (Look& look : looks_) look.is_former = true;
 }
 
 // Whether any of them is a buffer that may be one: else there is nothing to learn, however often it is launched.
@@ -78,10 +87,10 @@ std::vector<PointerProbes::Part> PointerProbes::small_ones(const References::Giv
   std::vector<Part> parts;
   Bytes bytes = 0;
   for (const Buffer* const buffer : given.named) {
-    const Bytes words = buffer->requested() / kWordBytes * kWordBytes;
-    if (words == 0 || buffer->requested() > References::kMostTableBytes) continue;
-    const std::vector<Range> known = ranges_of(references_.targets_of(*buffer, kernel.number));
-    parts.push_back({buffer->address(), buffer->number(), words, bytes, known});
+    const Bytes words = buffer->requested() / kAlignment * kAlignment;
+    if (words < kWordBytes || buffer->requested() > References::kMostTableBytes) continue;
+    parts.push_back({buffer->address(), buffer->number(), words, bytes,
+                     own_ranges_of(references_.targets_of(*buffer, kernel.number))});
     bytes += words;
   }
   const bool leads = given.named.size() + given.reachable.size() > 1;
@@ -94,6 +103,18 @@ std::vector<PointerProbes::Range> PointerProbes::ranges_of(const References::Tar
   ranges.reserve(buffers.size());
   for (const Buffer* const buffer : buffers)
     ranges.push_back({buffer->address().value - Heap::kMostBefore, buffer->end().value});
+  return ranges;
+}
+
+// Without the addresses that mean another buffer, too.
+std::vector<PointerProbes::Range> PointerProbes::own_ranges_of(const References::Targets& buffers) const {
+  std::vector<Range> ranges = ranges_of(buffers);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const Buffer& buffer = *buffers[i];
+    const bool is_alone = heap_.find(DeviceAddress{buffer.address().value - Heap::kMostElement}) == nullptr;
+    ranges[i].begin = buffer.address().value - (is_alone ? Heap::kMostElement : 0);
+    if (heap_.find(buffer.end()) != &buffer) --ranges[i].end;
+  }
   return ranges;
 }
 
@@ -122,6 +143,7 @@ bool PointerProbes::take_room(Bytes bytes, Look* look) {
 
 void PointerProbes::look(Kernel& kernel, StreamIndex stream, const References::Given& given, std::vector<Part> parts) {
   Look look{.kernel = &kernel,
+            .number = kernel.number,
             .use = {stream, clock_.submitted(stream) + 1},
             .parts = std::move(parts),
             .targets = ranges_of(given.named)};
@@ -163,7 +185,7 @@ PointerProbes::Findings PointerProbes::find_in(const Look& look) const {
   for (const Part& part : look.parts) {
     const Buffer* const holder = heap_.find(part.at);
     const bool is_there = holder != nullptr && holder->number() == part.number;
-    for (Bytes at = 0; at < part.bytes; at += kWordBytes) {
+    for (Bytes at = 0; at + kWordBytes <= part.bytes; at += kAlignment) {
       std::uint64_t word;
       std::memcpy(&word, room_ + look.begin + part.offset + at, kWordBytes);
       if (word - heap_.range_begin().value > heap_.range_bytes()) continue;
@@ -180,8 +202,14 @@ PointerProbes::Findings PointerProbes::find_in(const Look& look) const {
 
 void PointerProbes::judge(const Look& look) {
   Kernel& kernel = *look.kernel;
-  kernel.under_way = false;
   const Findings found = find_in(look);
+  if (look.is_former) {
+    references_.found(found.standing);
+    if (look.number != 0 && found.any_new) references_.confirm(look.number);
+    if (look.number != 0 && !found.any_new) references_.retract(look.number);
+    return;
+  }
+  kernel.under_way = false;
   // A kernel that has written pointers once may have written the same ones again.
   if (!found.any_new && !(kernel.suspect && found.any)) {
     kernel.looked_at = true;

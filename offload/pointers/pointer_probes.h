@@ -57,6 +57,8 @@ class PointerProbes {
   // Whether the probes of this kernel's own launches, at least two, found that it writes no pointers, where it is given
   // none.
   bool writes_none(const char* name) const;
+  // Names may stand for other kernels from now on: what was found of them is forgotten.
+  void kernels_may_be_others();
   // The kernel will not be submitted after all.
   void abandoned() { present_ = nullptr; }
   bool has_arrived() const { return present_ != nullptr; }
@@ -93,6 +95,8 @@ class PointerProbes {
   };
   struct Look {
     Kernel* kernel = nullptr;
+    std::uint64_t number = 0;  // the kernel's, then
+    bool is_former = false;    // the name may stand for another kernel since
     Use use;
     Bytes begin = 0, end = 0;  // position in the room
     std::vector<Part> parts;
@@ -107,6 +111,7 @@ class PointerProbes {
   bool is_given_a_table(std::span<const MemoryAccess> accesses) const;
   std::vector<Part> small_ones(const References::Given& given, const Kernel& kernel) const;
   std::vector<Range> ranges_of(const References::Targets& buffers) const;
+  std::vector<Range> own_ranges_of(const References::Targets& buffers) const;
   // Reserves pinned host memory for this many bytes; false: there is none at present.
   bool take_room(Bytes bytes, Look* look);
   void look(Kernel& kernel, StreamIndex stream, const References::Given& given, std::vector<Part> parts);

@@ -64,10 +64,13 @@ References::Holder* References::holder_at(DeviceAddress at, DeviceAddress* end) 
 void References::add(Holder& holder, Run run) {
   const MeantBuffers target = heap_.meant_by(run.target);
   if (!target.any()) return;
+  const auto is_same = [&](const Run& other) {
+    return other.target == run.target ||
+           (heap_.find(other.target) == target.within && heap_.meant_by(other.target) == target);
+  };
   const std::size_t back = std::min(holder.runs.size(), kLookBack);
   for (auto last = holder.runs.end() - static_cast<std::ptrdiff_t>(back); last != holder.runs.end(); ++last) {
-    if (run.begin > last->end + kGap || last->begin > run.end + kGap) continue;
-    if (last->target != run.target && heap_.meant_by(last->target) != target) continue;
+    if (run.begin > last->end + kGap || last->begin > run.end + kGap || !is_same(*last)) continue;
     last->begin = lower(last->begin, run.begin);
     last->end = higher(last->end, run.end);
     return;
@@ -106,7 +109,7 @@ void References::for_each_word(std::span<const HeldWord> words, Visit visit) {
   DeviceAddress begin, end;
   for (const HeldWord& word : words) {
     const DeviceAddress target{word.value};
-    if (!is_ours(target) || !heap_.meant_by(target).any()) continue;
+    if (!is_ours(target) || (heap_.find(target) == nullptr && !heap_.meant_by(target).any())) continue;
     if (holder == nullptr || word.at < begin || word.at >= end) {
       holder = holder_at(word.at, &end);
       begin = word.at;
@@ -286,11 +289,13 @@ std::uint64_t References::add_given(const Buffer& buffer, const Given& given, st
   // Runs whose target was freed are removed. Targets that the kernel was given become the newest; targets that it could
   // only reach keep their place; and targets that are known to be stored there are not added as assumptions.
   Targets known;
+  const auto is_over_all = [&](const Run& run) { return run.begin == buffer.address() && run.end == end; };
   std::erase_if(holder.written, [&](const Run& run) {
     if (run.target == kAnywhere) return false;
     const Targets targets = targets_at({&run.target, 1});
     if (targets.empty()) return true;
-    if (run.kernel != kernel && run.kernel != 0) return false;
+    // What is known to be somewhere may be elsewhere, too.
+    if ((run.kernel != kernel && run.kernel != 0) || !is_over_all(run)) return false;
     const auto is_named = [&](const Buffer* target) { return is_in(given.named, target); };
     if (kernel == 0 && std::ranges::all_of(targets, is_named)) return true;
     known.insert(known.end(), targets.begin(), targets.end());
@@ -331,10 +336,11 @@ std::uint64_t References::written_by_kernel(const Given& given, std::uint64_t ke
 }
 
 void References::confirm(std::uint64_t kernel) {
-  const auto confirm_in = [&](Holder& holder) {
+  const auto confirm_in = [&](std::uint64_t begin, Holder& holder) {
     std::vector<DeviceAddress> addresses;
     for (const Run& run : holder.written) {
-      if (run.kernel == 0) addresses.push_back(run.target);
+      const bool is_over_all = run.begin.value == begin && run.end - run.begin == holder.bytes;
+      if (run.kernel == 0 && is_over_all) addresses.push_back(run.target);
     }
     const Targets known = targets_at(addresses);
     runs_ -= std::erase_if(holder.written, [&](Run& run) {
@@ -345,8 +351,8 @@ void References::confirm(std::uint64_t kernel) {
       return std::ranges::includes(known, targets, kLower);
     });
   };
-  confirm_in(outside_);
-  for (auto& [address, holder] : holders_) confirm_in(holder);
+  confirm_in(0, outside_);
+  for (auto& [address, holder] : holders_) confirm_in(address, holder);
 }
 
 void References::retract(std::uint64_t kernel) {

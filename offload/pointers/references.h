@@ -3,9 +3,10 @@
 // were written. A kernel that is given a buffer may follow the pointers stored in it. So the buffers that they point to
 // are accessed too, and so is everything reachable from there.
 //
-// Pointers are stored by location, as runs: between `begin` and `end` there are addresses of one buffer, one of which
-// is `target`. A pointer stays until it is overwritten or its buffer is freed. Targets are addresses, not buffers: if
-// the target is freed and its address reused, the pointer points to the new buffer, as it does on the device.
+// Pointers are stored by location, as runs: between `begin` and `end` there are addresses that mean the same buffers
+// (Heap::meant_by), one of which is `target`. A pointer stays until it is overwritten or its buffer is freed. Targets
+// are addresses, not buffers: if the target is freed and its address reused, the pointer points to the new buffer, as
+// it does on the device.
 //
 // Memory outside the engine (globals of modules, the program's own mappings, CUDA managed memory) can contain pointers
 // too. Any kernel may read it, so buffers that such pointers point to are accessed by every kernel.
@@ -19,7 +20,7 @@
 // Invariants (checked by validate):
 //   - a holder is a live buffer, and its runs lie inside it and are not empty;
 //   - no holder is without runs, and runs() is their number;
-//   - a holder has at most kMostRuns runs, or one for each buffer that it points to if these are more;
+//   - a holder has at most kMostRuns runs, or one for each combination of buffers that its words mean if these are more;
 //   - a holder has at most kMostWritten runs written by kernels, of which no two by one kernel have the same target
 //     when they are added, plus at most kMostAnywhere that may point anywhere.
 #pragma once

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Bytes kPage = FakeDriver::kPage;
 // A buffer that leaves so much of its last page unused needs no guard: the next one may begin behind that.
-constexpr Bytes kTail = Heap::kMostBefore + 1;
+constexpr Bytes kTail = Heap::kMostElement + 1;
 
 class HeapLendingTest : public testing::Test {
  protected:

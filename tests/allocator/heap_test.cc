@@ -13,7 +13,7 @@ namespace {
 
 constexpr Bytes kPage = FakeDriver::kPage;
 // A buffer that leaves so much of its last page unused needs no guard: the next one may begin behind that.
-constexpr Bytes kTail = Heap::kMostBefore + 1;
+constexpr Bytes kTail = Heap::kMostElement + 1;
 
 class HeapTest : public testing::Test {
  protected:
@@ -463,6 +463,17 @@ TEST_F(HeapTest, ExhaustedAddressesAreOutOfMemory) {
   EXPECT_TRUE(heap->allocate(~Bytes{0}, a, &buffer).is_out_of_memory());
   heap->validate();
   allocate(2 * kPage - kTail);
+}
+
+TEST_F(HeapTest, ReservesWhatTheLimitNeedsWhereThatIsAllThereIs) {
+  heap.reset();
+  HeapOptions options;
+  options.page_bytes = kPage;
+  options.limit = 8 * kPage;
+  options.reserve_bytes = 64 * kPage;
+  fake.most_reserved = 10 * kPage;
+  ASSERT_TRUE(Heap::create(driver, *clock, options, &heap).ok());
+  EXPECT_EQ(heap->range_bytes(), 9 * kPage);
 }
 
 TEST_F(HeapTest, NoBlockBeginsWhereAFullOneEnds) {

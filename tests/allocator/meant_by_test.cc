@@ -13,7 +13,7 @@ namespace {
 
 constexpr Bytes kPage = FakeDriver::kPage;
 // A buffer that leaves so much of its last page unused needs no guard: the next one may begin behind that.
-constexpr Bytes kTail = Heap::kMostBefore + 1;
+constexpr Bytes kTail = Heap::kMostElement + 1;
 
 class MeantByTest : public testing::Test {
  protected:
@@ -49,10 +49,15 @@ TEST_F(MeantByTest, AnAddressShortlyBeforeABufferMeansThatOne) {
   for (Buffer* const buffer : {first, next, third}) {
     const DeviceAddress at = buffer->address();
     of(buffer, nullptr, nullptr, at);
-    for (const Bytes before : {1, 8, 16, 512}) {
+    for (const Bytes before : {1, 8, 16}) {
       of(nullptr, nullptr, buffer, DeviceAddress{at.value - before});
       EXPECT_EQ(heap->block_meant_by(DeviceAddress{at.value - before}), &buffer->block());
     }
+    // Farther away, unless it is in another one.
+    const DeviceAddress far{at.value - 512};
+    Buffer* const other = buffer == third ? next : nullptr;
+    of(other, nullptr, other == nullptr ? buffer : nullptr, far);
+    EXPECT_EQ(heap->block_meant_by(far), other == nullptr ? &buffer->block() : &other->block());
     EXPECT_EQ(heap->meant_by(DeviceAddress{at.value - 513}).behind, nullptr);
     // Whatever is in it, or one past its end, is its own.
     for (const DeviceAddress inside : {at, buffer->end() - 1, buffer->end()}) {
@@ -73,7 +78,7 @@ TEST_F(MeantByTest, OfSmallBuffersAnElementBeforeMeansTheNeighbourToo) {
   EXPECT_EQ(of(b->address()), (MeantBuffers{b, a, nullptr}));
   EXPECT_EQ(of(DeviceAddress{b->address().value - 8}), (MeantBuffers{a, nullptr, b}));
   EXPECT_EQ(of(DeviceAddress{b->address().value - 17}), (MeantBuffers{a, nullptr, nullptr}));
-  EXPECT_EQ(of(b->end()), (MeantBuffers{b, nullptr, c}));
+  EXPECT_EQ(of(b->end()), (MeantBuffers{b, nullptr, nullptr}));
   EXPECT_EQ(of(b->end() + 1), (MeantBuffers{nullptr, nullptr, c}));
   EXPECT_EQ(of(DeviceAddress{a->address().value - 8}), (MeantBuffers{nullptr, nullptr, a})) << "the slab begins there";
 }

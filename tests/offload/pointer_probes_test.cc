@@ -23,9 +23,9 @@ class PointerProbesTest : public testing::Test {
  protected:
   void SetUp() override {
     fake.on_copy_to_host = [this](std::byte* to, DeviceAddress from, Bytes bytes) {
-      for (Bytes at = 0; at + 8 <= bytes; at += 8) {
+      for (Bytes at = 0; at < bytes; at += 8) {
         const std::uint64_t word = memory[from.value + at];
-        std::memcpy(to + at, &word, sizeof word);
+        std::memcpy(to + at, &word, std::min<Bytes>(sizeof word, bytes - at));
       }
       return CUDA_SUCCESS;
     };
@@ -87,6 +87,7 @@ class PointerProbesTest : public testing::Test {
   std::unique_ptr<Heap> heap;
   std::unique_ptr<References> references;
   std::unique_ptr<PointerProbes> looks;
+  std::vector<std::unique_ptr<std::string>> own_names;  // kernels are known by the addresses of their names
   Buffer *table = nullptr, *target = nullptr, *other = nullptr;
 };
 
@@ -103,6 +104,57 @@ TEST_F(PointerProbesTest, WhatAWriterWroteIsConfirmedAndTheNextOnesAreNotLookedA
   launch("setup", {table, third});
   EXPECT_FALSE(looks->any_under_way());
   EXPECT_TRUE(leads(table, third));
+}
+
+// A neighbour of what is known to be stored is none of that.
+TEST_F(PointerProbesTest, AWriterIsFoundThatStoresTheNeighbourOfWhatIsThere) {
+  for (const Bytes bytes : {64, 500, 512}) {
+    for (const bool is_left : {true, false}) {
+      Buffer *const root = allocate(64), *const a = allocate(bytes), *const b = allocate(bytes);
+      ASSERT_EQ(b->address() - a->address(), 512U);
+      Buffer *const known = is_left ? b : a, *const stored = is_left ? a : b;
+      const HeldWord word{root->address(), known->address().value};
+      references->hold({&word, 1});
+      write(root, 0, known);
+      write(root, 8, stored);
+      const std::string name = "link" + std::to_string(bytes) + std::to_string(is_left);
+      own_names.push_back(std::make_unique<std::string>(name));
+      launch(own_names.back()->c_str(), {root, stored});
+      EXPECT_TRUE(settle());
+      EXPECT_TRUE(leads(root, stored)) << name;
+    }
+  }
+}
+
+// After a module was unloaded: the name is another kernel's.
+TEST_F(PointerProbesTest, AnotherKernelOfTheNameIsProbedAtItsFirstLaunch) {
+  for (const bool is_under_way : {false, true}) {
+    const char* const name = is_under_way ? "second" : "first";
+    for (int i = 0; i < 4; ++i) {
+      launch(name, {table, target});
+      if (i < 3 || !is_under_way) settle();
+    }
+    EXPECT_EQ(looks->writes_none(name), true);
+    looks->kernels_may_be_others();
+    EXPECT_FALSE(looks->writes_none(name));
+    write(table, 8, other);
+    launch(name, {table, other});
+    EXPECT_TRUE(leads(table, other));
+    settle();
+    EXPECT_TRUE(leads(table, other));
+    references->forget(*table);
+    memory.clear();
+  }
+}
+
+// As of structures without padding.
+TEST_F(PointerProbesTest, AddressesAreFoundAtEveryMultipleOfFour) {
+  Buffer* const packed = allocate(12);
+  memory[packed->address().value] = target->address().value << 32;
+  memory[packed->address().value + 8] = target->address().value >> 32;
+  launch("pack", {packed, target});
+  EXPECT_TRUE(settle());
+  EXPECT_TRUE(leads(packed, target));
 }
 
 TEST_F(PointerProbesTest, AWriterOfTheSameAddressesIsOneToo) {

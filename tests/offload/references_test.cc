@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <random>
@@ -105,6 +106,27 @@ TEST_F(ReferencesTest, WhatAWordMayMeanBesidesIsNotMergedAway) {
     EXPECT_EQ(reached({table->address()}), of({a, b})) << "collapsed";
     references->forget(*table);
   }
+}
+
+// What is known to be in one place may have been stored elsewhere, too.
+TEST_F(ReferencesTest, AWordFoundInOnePlaceDoesNotStandForTheWholeTable) {
+  Buffer *const table = allocate(64), *const a = allocate(512), *const b = allocate(512);
+  for (const bool is_led : {false, true}) {
+    const HeldWord word{table->address(), is_led ? b->address().value : b->address().value - 8};
+    references->found({&word, 1});
+    write({table->address(), b->address()});
+    references->overwritten(table->address(), 8);
+    EXPECT_TRUE(reached({table->address()}).contains(b->address().value)) << is_led;
+    references->forget(*table);
+  }
+  // Nor for what a kernel may have stored that is found to store addresses.
+  const HeldWord word{table->address(), a->address().value};
+  const std::array<MemoryAccess, 2> accesses{MemoryAccess{table->address()}, MemoryAccess{a->address()}};
+  static_cast<void>(references->written_by_kernel(references->given(accesses), 7));
+  references->found({&word, 1});
+  references->confirm(7);
+  references->overwritten(table->address(), 8);
+  EXPECT_TRUE(reached({table->address()}).contains(a->address().value));
 }
 
 TEST_F(ReferencesTest, AWordFoundShortlyBeforeABufferIsNotReplacedByItsNeighbour) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conventions of the command: results on stdout, readers that close the pipe, percentages, suggestions.
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/tool/command_fixture.h"
@@ -18,6 +19,19 @@ TEST_F(Command, WithoutAWordTheHelpIsOnStderrAndTheUsageWasWrong) {
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.out, "");
   EXPECT_NE(result.err.find("replay"), std::string::npos);
+}
+
+TEST_F(Command, ATimelineThatCanNotBeWrittenIsSaidBeforeTheReplayRuns) {
+  expect_refused({"replay", kUnet, "--json", "--timeline", "/nowhere/timeline.json"}, 1,
+                 "/nowhere/timeline.json: can not be written: No such file or directory");
+}
+
+TEST_F(Command, ATimelineIsJson) {
+  ASSERT_EQ(run({"replay", kUnet, "--steps", "1", "--timeline", path("timeline.json")}).status, 0);
+  std::ifstream file(path("timeline.json"));
+  const json events = json::parse(file);
+  EXPECT_EQ(events.front()["args"]["name"], "compute");
+  EXPECT_TRUE(std::ranges::any_of(events, [](const json& event) { return event["ph"] == "X"; }));
 }
 
 TEST_F(Command, ResultsGoToStdoutAndNothingElseIsSaidInAPipe) {

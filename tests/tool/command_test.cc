@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command as seen from outside: exit statuses, what goes to stdout and to stderr, messages about wrong input.
-#include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -14,19 +12,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kCommand = THERMOCLINE_COMMAND;
-
-TEST_F(Command, ATimelineThatCanNotBeWrittenIsSaidBeforeTheReplayRuns) {
-  expect_refused({"replay", kUnet, "--json", "--timeline", "/nowhere/timeline.json"}, 1,
-                 "/nowhere/timeline.json: can not be written: No such file or directory");
-}
-
-TEST_F(Command, ATimelineIsJson) {
-  ASSERT_EQ(run({"replay", kUnet, "--steps", "1", "--timeline", path("timeline.json")}).status, 0);
-  std::ifstream file(path("timeline.json"));
-  const json events = json::parse(file);
-  EXPECT_EQ(events.front()["args"]["name"], "compute");
-  EXPECT_TRUE(std::ranges::any_of(events, [](const json& event) { return event["ph"] == "X"; }));
-}
 
 TEST_F(Command, HelpGoesToStdoutAndNamesOnlyWhatExists) {
   const ProcessResult result = run({"--help"});

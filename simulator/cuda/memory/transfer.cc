@@ -52,7 +52,8 @@ CUresult may_copy_at_once(Call& call, StreamId stream) {
 }
 
 // Reads without the stream's order, and writes in it.
-CUresult transfer_ahead(Call& call, StreamId stream, const End& to, const End& from, bool waits) {
+// Inlined, its copies would be on the stack in each transfer, and programs have threads with little.
+[[gnu::noinline]] CUresult transfer_ahead(Call& call, StreamId stream, const End& to, const End& from, bool waits) {
   Machine& machine = call.machine();
   const auto between = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(from.shape.bytes()));
   Shape packed = from.shape;
