@@ -102,7 +102,9 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
     }
   }
   counters.followed += operands.size() - named_operands;
-  if (what.is_kernel() && looks_at_tables && list.size() > 1 && is_given_small_buffers()) {
+  // What it stores may also come from globals, or from the table itself.
+  const bool is_given_addresses = list.size() > 1 || !reachable.empty();
+  if (what.is_kernel() && looks_at_tables && is_given_addresses && is_given_small_buffers()) {
     looks.arriving(what, list, !reachable.empty());
   }
   return {};

@@ -30,6 +30,18 @@ TEST_F(OperandsTest, TheLaunchOfAGraphIsNoKernelThatWritesTables) {
   EXPECT_TRUE(engine_->has_references());
 }
 
+// What it stores there can only come from memory outside.
+TEST_F(OperandsTest, AKernelThatIsGivenATableAloneIsProbedWhereGlobalsHoldAddresses) {
+  start({.budget_bytes = 32 * kPage});
+  const DeviceAddress table = allocate(256), target = allocate(kPage);
+  launch({{table, 256}}, {.kind = 7, .name = "kernel"});
+  EXPECT_EQ(engine_->statistics().pointer_probes, 0u);
+  const HeldWord global{DeviceAddress{4096}, target.value};
+  engine_->hold({&global, 1});
+  launch({{table, 256}}, {.kind = 7, .name = "kernel"});
+  EXPECT_EQ(engine_->statistics().pointer_probes, 1u);
+}
+
 // Tables that kernels wrote may point to more than fits. They can not be read here, because tagged memory has no bytes.
 TEST_F(OperandsTest, WhatDoesNotFitIsRefusedAndNotLeftOut) {
   for (const Safety safety : {Safety::kStrict, Safety::kTrusting}) {

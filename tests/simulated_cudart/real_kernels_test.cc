@@ -70,6 +70,19 @@ TEST(RealKernels, MayBeGivenWhatIsBeforeTheFirstElement) {
     }
   }
 }
+// By a kernel whose name another one has that stores none; from a variable; and where structures have no padding.
+TEST(RealKernels, FindWhatOthersStoredTheAddressOf) {
+  for (const char* const how : {"same_name", "global", "packed"}) {
+    SCOPED_TRACE(how);
+    expect_right(run(how, {"--no-library"}, STORED_ADDRESSES_PROGRAM));
+    for (const char* const setting :
+         {"THERMOCLINE_SAFETY=strict", "THERMOCLINE_SAFETY=trusting", "THERMOCLINE_HOST_FALLBACK=off"}) {
+      const Outcome squeezed = run(how, {"--budget", "8MiB", "--stats=line"}, STORED_ADDRESSES_PROGRAM, setting);
+      expect_right(squeezed);
+      EXPECT_EQ(squeezed.errors.find(" evicted_bytes=0 "), std::string::npos) << squeezed.errors;
+    }
+  }
+}
 TEST(RealKernels, FindVariablesAsTheyBeganBehindAReset) {
   expect_right(run("reset"));
   expect_right(run("reset", {"--no-library"}));
