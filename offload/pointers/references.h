@@ -21,8 +21,8 @@
 //   - a holder is a live buffer, and its runs lie inside it and are not empty;
 //   - no holder is without runs, and runs() is their number;
 //   - a holder has at most kMostRuns runs, or one for each combination of buffers that its words mean if these are more;
-//   - a holder has at most kMostWritten runs written by kernels, of which no two by one kernel have the same target
-//     when they are added, plus at most kMostAnywhere that may point anywhere.
+//   - a holder has at most kMostWritten runs written by kernels (of one kernel and target: one over all of it, and one
+//     where it was found, when they are added), plus at most kMostAnywhere that may point anywhere.
 #pragma once
 
 #include <cstddef>
