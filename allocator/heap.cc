@@ -380,6 +380,9 @@ void Heap::validate() const {
       end = buffer.end();
     });
     THERMOCLINE_CHECK(counted == block->live_buffers_, "A block counts its buffers.");
+    const bool has_guard = space_->pages_with_guard(block->chunk_) > block->pages_;
+    THERMOCLINE_CHECK(has_guard || block->end() - end > kMostElement,
+                      "What is just before a block is in no buffer (block_meant_by).");
     THERMOCLINE_CHECK(end == block->begin_ + block->contents_end(), "The last buffer is found.");
     THERMOCLINE_CHECK(end <= block->end(), "Buffers end in their block.");
     THERMOCLINE_CHECK(block_at(end) == block, "One past the end of a buffer is an address of its block.");

@@ -19,7 +19,7 @@ namespace thermocline {
 
 namespace {
 
-// Their handles may come again, for other functions of the same name, too.
+// The driver gives the handles of unloaded functions to others, which may have the same names.
 void forget_functions() {
   layouts().forget();
   for_each_engine([](const EngineSet&, const ActiveEngine& active) { active.engine->kernels_may_be_others(); });

@@ -44,7 +44,8 @@ void tell(const ActiveEngine& active, Counted* counted) {
   if (reserved < counted->told) {
     active.engine->remove_external(counted->told - reserved);
   } else if (reserved > counted->told) {
-    // Who is in a launch holds what another thread may need to let the streams go on: it is counted with a later one.
+    // A launch must not wait here for blocked streams: another thread may need the engines, which this one holds, to let
+    // them go on. The next launch counts it.
     const auto add = [&] { return active.engine->add_external(reserved - counted->told); };
     status = any_stream_may_block() ? add() : patiently(add);
   }
