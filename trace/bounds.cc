@@ -115,7 +115,8 @@ SwapBounds::SwapBounds(const Trace& trace, const DeviceRates& rates, std::size_t
       slots_(slots),
       page_bytes_(page_bytes),
       step_(steady_step(trace, rates, page_bytes)),
-      all_(step_, rates, 0),
+      with_ends_(with_ends(step_)),
+      all_(with_ends_, rates, 0),
       large_(step_, rates, kLarge) {}
 
 Bytes SwapBounds::least_budget() const { return most(bound_bytes(step_, 0)); }
@@ -138,6 +139,7 @@ Bounds SwapBounds::under(Bytes budget) const {
     slotted = search_slots(large_, budget, slots_, kPatience);
     bounds.slotted_ms = slotted.seconds * 1e3;
   }
+  for (std::uint32_t& edge : slotted.decisive) edge *= 2;
   slotted = search_slots(all_, budget, slots_, kSecondPatience, std::move(slotted.decisive));
   bounds.bound_ms = std::max({bounds.compute_ms, *bounds.pinch_ms, slotted.seconds * 1e3});
   return bounds;

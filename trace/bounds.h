@@ -52,7 +52,8 @@ class SwapBounds {
   std::size_t slots_;
   Bytes page_bytes_;
   SteadyStep step_;
-  SlotInput all_;    // buffers of any size can be evicted
+  SteadyStep with_ends_;
+  SlotInput all_;    // of these operators; buffers of any size can be evicted
   SlotInput large_;  // only buffers of 1 MiB or more
 };
 

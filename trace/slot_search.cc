@@ -70,7 +70,10 @@ Edges next_edges(const SlotInput& input, const SlottedBound& last, std::size_t s
   Edges edges = grid(input, slots, round);
   edges.push_back(0);
   for (std::size_t u = 0; u < old.size(); ++u) {
-    if (last.is_decisive(u)) edges.push_back(old[u]);
+    if (last.is_decisive(u)) {
+      edges.push_back(old[u]);
+      if (old[u] + 1 < input.step.operators()) edges.push_back(old[u] + 1);
+    }
     if (!last.is_decisive(u) && !last.is_decisive((u + 1) % old.size())) continue;
     const std::uint32_t begin = old[u] + 1;
     const std::uint32_t end = u + 1 < old.size() ? old[u + 1] : input.step.operators();

@@ -140,6 +140,24 @@ SteadyStep steady_step(const Trace& trace, const DeviceRates& rates, Bytes page_
   return Survey(trace, rates, page_bytes).run();
 }
 
+SteadyStep with_ends(const SteadyStep& step) {
+  SteadyStep all = step;
+  all.window_operators *= 2;
+  all.seconds.clear();
+  for (const double seconds : step.seconds) all.seconds.insert(all.seconds.end(), {seconds, 0});
+  for (StepBuffer& buffer : all.buffers) {
+    buffer.begin *= 2;
+    buffer.end *= 2;
+    std::vector<StepUse> uses;
+    for (const StepUse& use : buffer.uses) {
+      uses.push_back({.op = 2 * use.op, .reads = use.reads, .writes = false});
+      uses.push_back({.op = 2 * use.op + 1, .reads = true, .writes = use.writes});
+    }
+    buffer.uses = std::move(uses);
+  }
+  return all;
+}
+
 void ByteProfile::add(std::size_t first, std::size_t end, Bytes bytes) {
   if (first >= end) return;
   changes_[first] += static_cast<std::int64_t>(bytes);

@@ -295,6 +295,10 @@ Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   hear();
   if (!detained.empty()) release_detained();
+  if (policy->wants().allocating) {
+    const InPlace as_planned(clock, options.waits_without_lock);
+    policy->allocating();
+  }
   if (caches.has_large()) reclaim(Reclaim::kLarge);
   const bool evicts = options.policy->evicts();
   const Bytes limit = budget_bytes - external_bytes;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <queue>
 
@@ -11,6 +12,8 @@
 
 namespace thermocline {
 namespace {
+
+constexpr double kBeforeAll = std::numeric_limits<double>::max();
 
 // More than the largest difference between two evenness keys.
 constexpr double kNextRound = 2;
@@ -122,6 +125,7 @@ void GapChooser::sum_live() {
 }
 
 double GapChooser::key_of(const Choice& choice, std::uint32_t gap, std::int64_t end) const {
+  if (choice.unreturned_first && !gaps_[gap].returns) return kBeforeAll;
   switch (choice.preference) {
     case Preference::kHidden:
       return static_cast<double>(end) + (is_hidden(gaps_[gap]) ? 2.0 * places_ : 0.0);

@@ -44,6 +44,9 @@ struct Choice {
   double reserve = 0;
   // For kSparse: the advantage of an empty buffer over one that fills its pages, in lengths of the iteration.
   double sparsity = 0;
+  // Gaps after a last use come before all others: nothing is fetched after them, and nothing is copied out in them if it
+  // was evicted before that use, which read it.
+  bool unreturned_first = false;
   // Removes choices that turned out redundant after the sweep. Otherwise they remain as room for what is fetched.
   bool trims = false;
 };

@@ -24,11 +24,12 @@ namespace {
 
 class Planner {
  public:
-  Planner(const Profile& profile, Bytes limit, const Link& link)
+  Planner(const Profile& profile, Bytes limit, const Link& link, bool unreturned_first)
       : profile_(profile),
         limit_bytes_(limit),
         limit_(static_cast<double>(limit)),
         link_(link),
+        unreturned_first_(unreturned_first),
         places_(static_cast<std::uint32_t>(profile.places())),
         chooser_(profile, limit_),
         lowest_(chooser_.lowest()) {
@@ -85,7 +86,8 @@ class Planner {
 
   // The duration of an iteration with this choice; infinite if there is none, or if it was tried before. Replaces the
   // best plan if it takes less than `share` of its time.
-  double attempt(const Choice& choice, double share = kFaster) {
+  double attempt(Choice choice, double share = kFaster) {
+    choice.unreturned_first = unreturned_first_;
     const std::optional<ChosenParts> found = chooser_.choose(choice);
     // Different preferences often give the same choice.
     if (!found || !seen_.insert(*found).second) return kNever;
@@ -334,6 +336,7 @@ class Planner {
   const Bytes limit_bytes_;
   const double limit_;
   const Link& link_;
+  const bool unreturned_first_;  // of every choice
   const std::uint32_t places_;
   GapChooser chooser_;
   const std::uint32_t lowest_;  // the place with the fewest live bytes
@@ -364,8 +367,10 @@ void Plan::index(std::size_t places) {
 }
 
 Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link, PlanEffort effort) {
-  Planner planner(profile, limit, link);
-  return effort == PlanEffort::kFull ? planner.best() : planner.first();
+  if (effort != PlanEffort::kFull) return Planner(profile, limit, link, false).first();
+  Plan plan = Planner(profile, limit, link, false).best();
+  Plan other = Planner(profile, limit, link, true).best();
+  return other.predicted_ns < plan.predicted_ns ? std::move(other) : std::move(plan);
 }
 
 }  // namespace thermocline

@@ -63,6 +63,7 @@ class EvictionPolicy {
   struct Wants {
     bool arrivals = false;    // arriving()
     bool submitting = false;  // submitting()
+    bool allocating = false;  // allocating()
     bool addresses = false;   // reserved_block(), placed(), keeps_addresses()
   };
   const Wants& wants() const { return wants_; }
@@ -75,6 +76,9 @@ class EvictionPolicy {
   virtual void submitting(StreamHandle) {}
   // It has been submitted: the time to evict and to prefetch. Never blocks.
   virtual void submitted(StreamIndex) {}
+  // A buffer is about to get addresses, with the pages of free ones if there are any: the time to prefetch into these.
+  // Never blocks.
+  virtual void allocating() {}
   // The program says that a step ends here.
   virtual void step() {}
 

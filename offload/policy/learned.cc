@@ -115,8 +115,10 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
   }
   // Addresses are reserved as soon as all accesses are known, and given back when they are needed, or buffers freed.
   const bool trusting = residency_.is_trusting();
-  set_wants(
-      {.arrivals = true, .submitting = following_ ? trusting : !timed_, .addresses = wants().addresses || trusting});
+  set_wants({.arrivals = true,
+             .submitting = following_ ? trusting : !timed_,
+             .allocating = following_,
+             .addresses = wants().addresses || trusting});
 }
 
 void LearnedPolicy::step() {

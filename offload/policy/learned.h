@@ -53,6 +53,12 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     }
   }
   void submitted(StreamIndex stream) override;
+  // What is to be prefetched gets the room of what has been freed since the last operation, as the plan's timing assumes
+  // (plan_timing.cc). What is allocated waits for what leaves; the other way around the prefetch would, and would come
+  // late, if the host is far ahead.
+  void allocating() override {
+    if (following_) poll_returns();
+  }
   void step() override;
 
   void freed(const Block& block) override;

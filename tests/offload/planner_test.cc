@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "offload/planning/gap_choice.h"
 #include "offload/planning/plan_timing.h"
 #include "offload/planning/profile.h"
 #include "tests/offload/chain.h"
@@ -149,6 +150,31 @@ TEST(Planner, WhatIsNotUsedAgainLeavesForGoodAcrossTheEndOfAnIteration) {
   ASSERT_EQ(plan.gaps.size(), 1u);
   EXPECT_EQ(plan.gaps.front().buffer, 0u);
   EXPECT_FALSE(plan.gaps.front().returns);
+}
+
+// At place 2 one of two buffers has to leave: the first is not used again, the second is, but later than the first dies.
+TEST(Planner, MayPreferGapsAfterALastUse) {
+  Profile profile;
+  profile.nanoseconds.assign(6, kOperationNs);
+  profile.unplanned_bytes.assign(6, 0);
+  profile.buffers = {{.bytes = kActivation, .contents = kActivation, .birth = 0, .death = 3, .uses = {0}},
+                     {.bytes = kActivation, .contents = kActivation, .birth = 0, .death = 5, .uses = {0, 5}},
+                     {.bytes = kActivation, .contents = kActivation, .birth = 2, .death = 2, .uses = {2}}};
+  profile.first_operand = {0, 2, 2, 3, 3, 3, 4};
+  profile.operand_buffers = {0, 1, 2, 1};
+  const GapChooser chooser(profile, 2.0 * kActivation);
+  const auto leaves = [&](bool unreturned_first, std::uint32_t buffer) {
+    const auto chosen = chooser.choose({.preference = Preference::kReach, .unreturned_first = unreturned_first});
+    std::uint32_t parts = 0;
+    for (std::uint32_t g = 0; chosen && g < chosen->size(); ++g) {
+      if (chooser.gaps()[g].buffer == buffer) parts += (*chosen)[g];
+    }
+    return parts > 0;
+  };
+  EXPECT_TRUE(leaves(true, 0));
+  EXPECT_FALSE(leaves(true, 1));
+  EXPECT_FALSE(leaves(false, 0));
+  EXPECT_TRUE(leaves(false, 1));
 }
 
 TEST(Planner, RefusesWhatCanNotFit) {

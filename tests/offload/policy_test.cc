@@ -32,7 +32,7 @@ constexpr PolicyEntry kMostRecent{
 class RandomPolicy final : public EvictionPolicy, public VictimOrder {
  public:
   explicit RandomPolicy(const PolicyParts& parts)
-      : EvictionPolicy({.arrivals = true}), residency_(parts.residency), random_(seed) {}
+      : EvictionPolicy({.arrivals = true, .allocating = true}), residency_(parts.residency), random_(seed) {}
 
   void arriving(const Arrival& arrival) override {
     for (BlockState* const state : arrival.operands) blocks_[state->block->serial()] = state;
@@ -40,6 +40,11 @@ class RandomPolicy final : public EvictionPolicy, public VictimOrder {
   void submitted(StreamIndex) override {
     for (const auto& [serial, state] : blocks_) {
       if (random_() % 4 == 0) residency_.leave(*state, 1 + random_() % state->count, EvictReason::kPlanned);
+      if (random_() % 4 == 0 && residency_.prefetch(*state, false, FetchReason::kPlanned)) ++fetched;
+    }
+  }
+  void allocating() override {
+    for (const auto& [serial, state] : blocks_) {
       if (random_() % 4 == 0 && residency_.prefetch(*state, false, FetchReason::kPlanned)) ++fetched;
     }
   }
@@ -61,6 +66,29 @@ class RandomPolicy final : public EvictionPolicy, public VictimOrder {
 constexpr PolicyEntry kRandom{
     "random", "whatever its random numbers say",
     [](const PolicyParts& parts) -> std::unique_ptr<EvictionPolicy> { return std::make_unique<RandomPolicy>(parts); }};
+
+// Fetches what was accessed first into room that has been freed, before anything new gets it.
+class FirstComesBackPolicy final : public EvictionPolicy {
+ public:
+  explicit FirstComesBackPolicy(const PolicyParts& parts)
+      : EvictionPolicy({.arrivals = true, .allocating = true}), residency_(parts.residency) {}
+
+  void arriving(const Arrival& arrival) override {
+    if (first_ == nullptr) first_ = arrival.operands.front();
+  }
+  void allocating() override {
+    if (first_ != nullptr && first_->nonresident_units > 0) residency_.prefetch(*first_, false, FetchReason::kPlanned);
+  }
+
+ private:
+  Residency& residency_;
+  BlockState* first_ = nullptr;
+};
+
+constexpr PolicyEntry kFirstComesBack{"first", "all but what came first",
+                                      [](const PolicyParts& parts) -> std::unique_ptr<EvictionPolicy> {
+                                        return std::make_unique<FirstComesBackPolicy>(parts);
+                                      }};
 
 // Does not sort, but names the first of all again and again.
 class StubbornPolicy final : public EvictionPolicy, public VictimOrder {
@@ -147,6 +175,21 @@ TEST_F(PolicyTest, WhatItChoosesIsEvicted) {
     EXPECT_EQ(evictions.blocks, expected) << most_recent;
     TearDown();
   }
+}
+
+TEST_F(PolicyTest, WhatIsPrefetchedGetsFreedRoomBeforeWhatIsAllocated) {
+  start({.budget_bytes = 16 * kPage, .policy = &kFirstComesBack});
+  std::vector<DeviceAddress> all;
+  for (int i = 0; i < 4; ++i) all.push_back(allocate(4 * kPage));
+  for (const DeviceAddress one : all) ASSERT_TRUE(operate({{one, 4 * kPage}}).ok());
+  const DeviceAddress last = allocate(4 * kPage);
+  ASSERT_TRUE(operate({{last, 4 * kPage}}).ok());
+  ASSERT_FALSE(engine_->find(all[0])->resident) << "four of five fit";
+  ASSERT_TRUE(engine_->free(last, std::nullopt).ok());
+  const DeviceAddress next = allocate(3 * kPage);
+  EXPECT_TRUE(engine_->find(all[0])->resident);
+  EXPECT_FALSE(engine_->find(next)->resident);
+  ASSERT_TRUE(operate({{next, 3 * kPage}}, Access::kWrite).ok());
 }
 
 TEST_F(PolicyTest, APolicyOfTheCallersGivesTheSameResults) {
