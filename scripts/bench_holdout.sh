@@ -13,7 +13,7 @@ rows=$build/bench/holdout.rows
 printf '%-20s %6s %9s %9s %7s %9s\n' workload budget bound step ratio 'in pages'
 for trace in bench/traces/holdout/*.jsonl.gz; do
   # Of the peak, as many bytes as its own pages hold where there are no more of these than the peak has bytes.
-  IFS=$'\t' read -r checksum fitting < <("$thermocline" replay "$trace" --device h200 --steps 8 --policy none --json |
+  IFS=$'\t' read -r checksum fitting < <("$thermocline" replay "$trace" --steps 8 --policy none --json |
     jq -r '[.checksum, (.peak_live_bytes * .peak_live_bytes / .peak_device_bytes | floor)] | @tsv')
   for percent in 80 60 50 40; do
     in_pages=$("$thermocline" bound "$trace" --budget "$((fitting * percent / 100))B" --json | jq '.rows[0].bound_ms')
