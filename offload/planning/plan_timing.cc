@@ -26,7 +26,8 @@ struct Release {
   double bytes;
 };
 
-constexpr double kSliver = 0.5;  // in bytes: less than this is rounding error
+constexpr double kSliver = 0.5;   // in bytes: less than this is rounding error
+constexpr double kInstant = 1.0;  // in ns: the same
 
 // A queue in order of time, with removal at both ends, that knows its sum.
 class Releases {
@@ -41,6 +42,16 @@ class Releases {
   double sum() const { return sum_; }
   bool empty() const { return items_.empty(); }
   const Release& first() const { return items_.front(); }
+  // Takes what is released at that time. False: so much is not.
+  bool take_at(double at, double bytes) {
+    const auto same = std::ranges::find_if(
+        items_, [&](const Release& item) { return std::abs(item.at - at) < kInstant && item.bytes > bytes - kSliver; });
+    if (same == items_.end()) return false;
+    sum_ -= bytes;
+    same->bytes -= bytes;
+    if (same->bytes <= kSliver) items_.erase(same);
+    return true;
+  }
   // Both return the time at which everything taken is free.
   double take_oldest(double bytes) {
     double at = 0;
@@ -114,6 +125,8 @@ class Simulation {
     double missing = 0;  // bytes that are not on the device
     double arrived = 0;  // when its copy in has completed
     double left = 0;     // when its copy out has completed
+    // The eviction units that were copied out by then, one after the other.
+    std::uint32_t copies = 0;
   };
 
   // A buffer that lives across the end of the iteration begins on the device, unless the plan has it evicted there.
@@ -202,9 +215,9 @@ class Simulation {
 
   void poll_returns() {
     while (!returning_.empty()) {
-      const std::uint32_t name = returning_.front();
+      const auto [name, used_at] = returning_.front();
       State& state = buffers_[name];
-      while (state.alive && state.missing > kSliver) {
+      while (used_at > passed_ && state.alive && state.missing > kSliver) {
         const double bytes = std::min(part_of(name), state.missing);
         if (free_.sum() < bytes) collect_left();
         if (free_.sum() < bytes) return;
@@ -242,13 +255,28 @@ class Simulation {
     for (const std::uint32_t name : deaths_[q]) {
       State& state = buffers_[name];
       if (state.alive) free_.push(compute_, bytes_of(name) - state.missing);
+      free_leaving(name);
       host_ += profile_.buffers[name].heirs * (kHostNsPerMap + kHostNsPerUnmap);
       state = {};
     }
     for (const std::uint32_t gap : plan_.leaves[q]) leave(plan_.gaps[gap]);
-    for (const std::uint32_t gap : plan_.returns[q]) returning_.push_back(plan_.gaps[gap].buffer);
+    ++passed_;
+    for (const std::uint32_t gap : plan_.returns[q]) {
+      const std::uint64_t places = profile_.places();
+      returning_.push_back({plan_.gaps[gap].buffer, passed_ + (plan_.gaps[gap].arrive + places - q - 1) % places + 1});
+    }
     poll_returns();
     return true;
+  }
+
+  // What is next to be born gets the pages of the buffer that has died last, also while they are still copied out, and
+  // waits for the end of these copies: whoever evicts a buffer just before its death makes others wait.
+  void free_leaving(std::uint32_t name) {
+    const State& state = buffers_[name];
+    const double part = part_of(name), each = density_of(name) * part / link_.out_bytes_per_ns;
+    for (std::uint32_t i = 0; i < state.copies && state.left - i * each > compute_; ++i) {
+      if (leaving_.take_at(state.left - i * each, part)) free_.push(state.left - i * each, part);
+    }
   }
 
   void leave(const PlannedGap& gap) {
@@ -266,6 +294,7 @@ class Simulation {
       leaving_.push(out_, part);
     }
     state.left = out_;
+    state.copies = gap.parts - gap.clean_parts;
   }
 
   const Profile& profile_;
@@ -277,7 +306,13 @@ class Simulation {
   double host_ = 0, compute_ = 0, in_ = 0, out_ = 0, started_ = 0;
   std::vector<State> buffers_;
   std::vector<std::vector<std::uint32_t>> births_, deaths_;
-  std::deque<std::uint32_t> returning_;
+  // As LearnedPolicy's: in order of next use. What had to be fetched for its use before its turn came has returned.
+  struct Return {
+    std::uint32_t buffer;
+    std::uint64_t used_at;  // by passed_
+  };
+  std::deque<Return> returning_;
+  std::uint64_t passed_ = 0;  // places
 };
 
 }  // namespace

@@ -46,12 +46,14 @@ class Planner {
 
   Plan best() {
     try_preferences();
+    refines_ = true;
     const Choice choice = best_choice_;
     const std::vector<double>& live = chooser_.live();
     if (std::all_of(live.begin(), live.end(), [this](double bytes) { return bytes > limit_; })) {
-      try_reserves({Preference::kEven}, attempt({Preference::kEven}));
+      attempt({Preference::kEven});
+      try_reserves({Preference::kEven});
     }
-    try_reserves(choice, best_.predicted_ns);
+    try_reserves(choice);
     reduce_reserve();
     improve();
     best_.index(places_);
@@ -105,7 +107,7 @@ class Planner {
     plan.predicted_ns = kNever;
     consider(make_plan(chosen), &plan);
     const double predicted_ns = plan.predicted_ns;
-    if (predicted_ns < share * best_.predicted_ns) {
+    if (is_better(plan, share)) {
       best_ = std::move(plan);
       best_choice_ = choice;
       best_chosen_ = chosen;
@@ -113,16 +115,31 @@ class Planner {
     return predicted_ns;
   }
 
-  // Increases the reserve as long as that helps. `before_ns`: the duration without it. A reserve that leads to a choice tried
-  // before says nothing of larger ones.
-  void try_reserves(Choice choice, double before_ns) {
+  // Takes less than `share` of the best plan's time so far; or it copies less and takes no longer. A reserve, or another
+  // choice for single gaps, that copies more has to save a tenth as much time, in parts of the whole.
+  bool is_better(const Plan& plan, double share) const {
+    if (plan.predicted_ns == kNever || best_.predicted_ns == kNever) return plan.predicted_ns < best_.predicted_ns;
+    const double now = copied_bytes(plan), best = copied_bytes(best_);
+    if (now < kLess * best && plan.predicted_ns <= best_.predicted_ns) return true;
+    const double more = refines_ && best > 0 ? now / best - 1 : 0;
+    return plan.predicted_ns < std::min(share, 1 - more / kCopiesForTime) * best_.predicted_ns;
+  }
+  double copied_bytes(const Plan& plan) const {
+    double bytes = 0;
+    for (const PlannedGap& gap : plan.gaps) {
+      const double all = nonresident_bytes(gap, profile_) * profile_.buffers[gap.buffer].density();
+      bytes += (gap.returns ? all : 0) + all * (gap.parts - gap.clean_parts) / gap.parts;
+    }
+    return bytes;
+  }
+
+  // A reserve that does not help says nothing of larger ones: in a loop over equal layers, one that is smaller than a layer
+  // does not, and one in which the next layer has room while this one is used hides all copies.
+  void try_reserves(Choice choice) {
     const double part = largest_part(best_);
     for (double parts = 1; parts <= kMostReserve && !is_fast(best_); parts *= 2) {
       choice.reserve = parts * part;
-      const double now_ns = attempt(choice);
-      if (now_ns == kNever) continue;
-      if (now_ns >= kFaster * before_ns) return;
-      before_ns = now_ns;
+      attempt(choice);
     }
   }
   // The smallest reserve with which an iteration takes hardly longer: every byte of reserve causes copies in both
@@ -320,8 +337,9 @@ class Planner {
   }
 
   static constexpr double kNever = std::numeric_limits<double>::infinity();
-  static constexpr double kMostReserve = 8;  // eviction units
+  static constexpr double kMostReserve = 32;  // eviction units
   static constexpr double kFaster = 0.999;
+  static constexpr double kLess = 0.99, kCopiesForTime = 10;
   // Time for the host to map pages before the copy can begin.
   static constexpr double kHostLeadNs = 200e3;
 
@@ -343,6 +361,7 @@ class Planner {
   std::set<ChosenParts> seen_;  // choices that have been tried
   std::vector<Tried> fastest_;  // of the roughly timed choices, fastest first
   bool quick_ = false;
+  bool refines_ = false;  // the preferences have been tried
   Choice best_choice_{Preference::kHidden};
   ChosenParts best_chosen_;
   Plan best_;

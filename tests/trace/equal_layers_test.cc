@@ -230,6 +230,21 @@ TEST(EqualLayers, ThatAreOnlyReadComeInWhileTheDeviceComputes) {
   }
 }
 
+// As above, in room for five layers of 24: a reserve of less than a layer does not help, and one of a layer hides all.
+TEST(EqualLayers, ComeInWhileTheDeviceComputesInRoomForFewOfThem) {
+  for (const int parts : {4, 8}) {
+    const Model model{.parts = parts, .us = 750.0 * parts};
+    const Trace trace = Loop({model}).trace();
+    for (const bool only_read : {true, false}) {
+      for (const int percent : {30, 25, 20}) {
+        SCOPED_TRACE(std::to_string(parts) + " parts, " + std::to_string(percent) + " %");
+        const Measured measured = measure(trace, trace.peak_live_bytes / 100 * static_cast<Bytes>(percent), only_read);
+        EXPECT_LE(measured.ms, 1.02 * measured.unlimited_ms) << only_read;
+      }
+    }
+  }
+}
+
 // More layers than the period detector compares distances.
 TEST(EqualLayers, OfWhichThereAreMany) {
   const Model model{.layers = 200, .parts = 1, .us = 1500};
