@@ -221,7 +221,16 @@ class _Compiler:
             value.gaps.sort(key=lambda gap: gap.leave)
             first = value.gaps[0].leave
             value.kept_first = any(at <= first for at in self._record.saved[value.key].unpacked_at)
+        self._add_carried(found)
         return found
+
+    def _add_carried(self, found: dict[Version, Value]) -> None:
+        """Earlier versions whose saves become saves of a planned one; they stay until then."""
+        for number, version in list(found):
+            earlier = (number, version - 1)
+            while earlier[1] > 0 and earlier in self._record.carried and earlier not in found:
+                found[earlier] = Value(earlier, [], True)
+                earlier = (number, earlier[1] - 1)
 
     def _add(
         self, found: dict[Version, Value], number: int, leave: int, arrive: int | None, how: str, return_at: int | None

@@ -15,9 +15,9 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from ._kept import MODIFIED, Kept
-from ._lineage import view_of
+from ._kept import Kept, modified_in
 from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, tensors_in, written_arguments
+from ._regions import may_overlap, region_of
 
 # Of state that a step changes in place, such as a running mean, the execution keeps copies up to this size.
 ASIDE_BYTES = 64 << 10
@@ -25,6 +25,8 @@ ASIDE_BYTES = 64 << 10
 # What one core does in a microsecond, roughly: what matters is that arithmetic costs more there than copies do. Every operator costs a
 # little more. Times by the clock of a first step would differ from run to run, and with them the plans.
 _CPU_FLOPS, _CPU_BYTES, _CPU_MICROSECONDS = 20_000, 10_000, 2
+
+MODIFIED = modified_in("fit")
 
 Version = tuple[int, int]  # a storage's number, and how many operators of the step have written it
 
@@ -47,8 +49,8 @@ class Operator:
 class Saved:
     """A version that autograd saved."""
 
-    packed_at: int  # ordinal of the operator that is dispatched next
-    unpacked_at: list[int] = field(default_factory=list)
+    saves: int = 0  # of this version, those aside that went on to a later one
+    unpacked_at: list[int] = field(default_factory=list)  # ordinals of the operators that are dispatched next
 
 
 @dataclass
@@ -63,6 +65,8 @@ class StepRecord:
     before: list[int] = field(default_factory=list)  # storages that the step found
     writers: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))  # place, index in its writes
     saved: dict[Version, Saved] = field(default_factory=dict)
+    # Versions with saves that the next version has unchanged, because its operator wrote other parts of the storage: these count as its.
+    carried: set[Version] = field(default_factory=set)
     held_until: dict[int, int] = field(default_factory=dict)  # by storage: place of an operator
     alive: dict[int, weakref.ref[torch.UntypedStorage]] = field(default_factory=dict)
 
@@ -86,26 +90,17 @@ class StepRecord:
         return found
 
 
-class _Entry:
-    """A version that is saved; `alias` holds it for backward, so that the program's own hold is known."""
-
-    __slots__ = ("__weakref__", "alias", "number", "saved", "storage_key")
-
-    def __init__(self, tensor: torch.Tensor, number: int, saved: Saved) -> None:
-        storage = tensor.untyped_storage()
-        self.alias = tensor.detach()  # counts versions with the original
-        self.storage_key = storage._cdata
-        self.number = number
-        self.saved = saved
-
-
 class _Save:
-    __slots__ = ("dtype", "entry", "offset", "size", "stride", "version")
+    """What autograd has in place of the tensor; `alias` holds the storage for backward, so that the program's own hold is known."""
 
-    def __init__(self, entry: _Entry, tensor: torch.Tensor) -> None:
-        self.entry = entry
-        self.version = entry.alias._version
-        self.dtype, self.size, self.stride, self.offset = tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()
+    __slots__ = ("__weakref__", "alias", "count", "number", "region", "version")
+
+    def __init__(self, tensor: torch.Tensor, number: int, version: int) -> None:
+        self.alias = tensor.detach()  # counts changes in place with the original
+        self.count = tensor._version
+        self.number = number
+        self.version = version  # how many operators of the step had written the storage
+        self.region = region_of(tensor)
 
 
 class Recorder(TorchDispatchMode):
@@ -118,8 +113,7 @@ class Recorder(TorchDispatchMode):
         self._measure = measure
         self._numbers: dict[int, int] = {}  # by _cdata of a live storage
         self._finalizers: list[weakref.finalize] = []
-        self._entries: dict[Version, weakref.ref[_Entry]] = {}
-        self._open: dict[int, list[weakref.ref[_Entry]]] = {}  # by storage: saved, and backward has not asked for it yet
+        self._open: dict[int, list[weakref.ref[_Save]]] = {}  # by storage: saved, and backward has not asked for it yet
         self._quiet = False
         self._ended = False
         self._unpacked: list[int] = []  # storages that backward took since the last operator
@@ -163,6 +157,8 @@ class Recorder(TorchDispatchMode):
         written = [number for number, _ in (*changed, *fresh)]
         for index, number in enumerate(written):
             record.writers[number].append((len(record.operators), index))
+        for number, storage in changed:
+            self._carry(number, [t for t in arguments if storage_of(t) is storage])
         flops = self._flops(function, args, kwargs, out)
         plain = all(map(is_plain, tensors_in((args, kwargs, out))))
         reads = [number for number, _ in read] + self._unpacked
@@ -216,50 +212,59 @@ class Recorder(TorchDispatchMode):
         if not self._ended:
             self.record.events.append(("free", number))
 
+    def _open_saves(self, number: int) -> list[_Save]:
+        return [save for save in (reference() for reference in self._open.get(number, ())) if save is not None]
+
+    def _carry(self, number: int, written: list[torch.Tensor]) -> None:
+        """The storage has just been written there: saves of other parts of it are now of the new version."""
+        saved, version = self.record.saved, len(self.record.writers[number])
+        regions = [region_of(tensor) for tensor in written]
+        for save in self._open_saves(number):
+            if save.version != version - 1 or any(may_overlap(save.region, region) for region in regions):
+                continue
+            old = saved[number, save.version]
+            old.saves -= 1
+            if old.saves == 0:
+                del saved[number, save.version]
+            self.record.carried.add((number, save.version))
+            save.version = version
+            saved.setdefault((number, version), Saved()).saves += 1
+
     def _look_who_holds(self) -> None:
-        """A storage has a reference of its Python object, one for each entry, and those of the program."""
+        """A storage has a reference of its Python object, one for each save, and those of the program."""
         place = len(self.record.operators)
-        for number, references in list(self._open.items()):
-            entries = [entry for entry in (reference() for reference in references) if entry is not None]
-            if not entries:
+        for number in list(self._open):
+            saves = self._open_saves(number)
+            if not saves:
                 del self._open[number]
-            elif torch._C._storage_Use_Count(entries[0].storage_key) > 1 + len(entries):
+            elif torch._C._storage_Use_Count(saves[0].alias.untyped_storage()._cdata) > 1 + len(saves):
                 self.record.held_until[number] = place
 
     def _pack(self, tensor: torch.Tensor) -> Any:
         storage = storage_of(tensor) if is_plain(tensor) else None
         if storage is None or (tensor.is_leaf and tensor.requires_grad):
-            return Kept(tensor)
+            return Kept(tensor, MODIFIED)
         self._quiet = True
         try:
             number = self._number(storage, before=True)
-            version = (number, len(self.record.writers[number]))
-            known = self._entries.get(version)
-            entry = known() if known is not None else None
-            if entry is None:
-                saved = self.record.saved.setdefault(version, Saved(len(self.record.functions)))
-                entry = _Entry(tensor, number, saved)
-                self._entries[version] = weakref.ref(entry)
-                self._open.setdefault(number, []).append(weakref.ref(entry))
-            return _Save(entry, tensor)
+            save = _Save(tensor, number, len(self.record.writers[number]))
+            self.record.saved.setdefault((number, save.version), Saved()).saves += 1
+            self._open.setdefault(number, []).append(weakref.ref(save))
+            return save
         finally:
             self._quiet = False
 
     def _unpack(self, save: Any) -> torch.Tensor:
         if isinstance(save, Kept):
             return save.unpack()
-        entry = save.entry
-        if entry.alias._version != save.version:
+        if save.alias._version != save.count:
             raise RuntimeError(MODIFIED)
-        entry.saved.unpacked_at.append(len(self.record.functions))
-        self._open.pop(entry.number, None)
+        self.record.saved[save.number, save.version].unpacked_at.append(len(self.record.functions))
+        self._open.pop(save.number, None)
         if not self._ended:
-            self._unpacked.append(entry.number)
+            self._unpacked.append(save.number)
         self._quiet = True
         try:
-            alias = entry.alias
-            if alias.dtype == save.dtype:  # counts versions with the original
-                return alias.as_strided(save.size, save.stride, save.offset)
-            return view_of(alias.untyped_storage(), save.dtype, save.size, save.stride, save.offset)
+            return save.alias.detach()  # counts changes in place with the original
         finally:
             self._quiet = False
