@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ._kept import Kept, modified_in
 from ._lineage import Operator, RandomState, Value, make, view_of
-from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, tensors_in, written_arguments
+from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, storages_in, tensors_in, written_arguments
 from ._regions import Region, may_overlap, region_of
 from ._saved import Away, Place
 from ._step_plan import StepPlan
@@ -218,13 +218,13 @@ class Execution(TorchDispatchMode):
             with self.quiet():
                 operator = self._remember(at, function, facts, args, kwargs, arguments)
         unchanged = {key: self._overwritten(storage, arguments) for key, storage in changed.items()}
+        read = storages_in((args, kwargs))
         out = function(*args, **kwargs)
         if at is None:
             for key, storage in changed.items():
                 self._values.pop(key, None)
                 self._carry(storage, unchanged[key])
             return out
-        read = [s for s in map(storage_of, tensors_in((args, kwargs))) if s is not None]
         written = [*changed.values(), *fresh_storages(out, read)]
         planned = self._plan.values.get(at, {})
         for index, storage in enumerate(written):

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ._operators import Facts, fresh_storages, mapped, storage_of, tensors_in, written_arguments
+from ._operators import Facts, fresh_storages, mapped, storage_of, storages_in, written_arguments
 from ._saved import Away
 
 # Beyond so many operators in a row a value is anchored, if it is still there.
@@ -85,8 +85,7 @@ class Operator:
         with torch._C._AutoDispatchBelowAutograd(), torch.set_grad_enabled(self.grad), self.random or nullcontext():
             out = self.function(*args, **kwargs)
         changed = {s._cdata: s for s in map(storage_of, written_arguments(self.facts, args, kwargs)) if s is not None}
-        read = [s for s in map(storage_of, tensors_in((args, kwargs))) if s is not None]
-        return [*changed.values(), *fresh_storages(out, read)]
+        return [*changed.values(), *fresh_storages(out, storages_in((args, kwargs)))]
 
     def changes(self) -> set[int]:
         """Ids of the inputs that it changes."""

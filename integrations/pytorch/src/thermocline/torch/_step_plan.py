@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 import tempfile
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -15,11 +13,14 @@ from typing import Any
 
 import torch
 
+from . import _command
+from ._budget import Budget
 from ._step_record import ASIDE_BYTES, StepRecord, Version
 
 
 class DoesNotFitError(RuntimeError):
-    """No plan needs as little as the budget. least_bytes: what one operator alone needs; found_bytes: for so much there is a plan."""
+    """No plan needs as little as the budget. least_bytes: what one operator alone needs; found_bytes: for so much there is a plan, also
+    if what the step left is still there when the next begins."""
 
     def __init__(self, message: str, least_bytes: int, found_bytes: int | None) -> None:
         super().__init__(message)
@@ -69,17 +70,6 @@ class StepPlan:
         return sum(gap.how == "offload" for values in self.values.values() for v in values.values() for gap in v.gaps)
 
 
-def find_command() -> str:
-    """The command `thermocline`: of this package, else the one in PATH. Raises FileNotFoundError."""
-    packaged = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "native", "bin", "thermocline")
-    found = packaged if os.access(packaged, os.X_OK) else shutil.which("thermocline")
-    if found is None:
-        raise FileNotFoundError(
-            "thermocline.torch.fit plans with the command thermocline, which is neither in this package nor in PATH: install the wheel"
-        )
-    return found
-
-
 def write_trace(record: StepRecord, path: str) -> None:
     """Two steps of thermocline-trace/1: in the first what the step found is allocated, and room for copies of it; the second is the step."""
     with open(path, "w", encoding="utf-8") as file:
@@ -107,9 +97,17 @@ def write_trace(record: StepRecord, path: str) -> None:
 
 def _aside_bytes(record: StepRecord) -> int:
     """At most so much is kept of small state that the step changes."""
-    return sum(
-        record.sizes[number] * len(record.writers.get(number, ())) for number in record.before if record.sizes[number] <= ASIDE_BYTES
-    )
+    return sum(record.sizes[number] for number, _, _ in record.state_wanted_later)
+
+
+def whole_peak_bytes(record: StepRecord) -> int:
+    """The most bytes alive at once in the recorded step."""
+    now = most = record.before_bytes
+    for kind, number in record.events:
+        if kind != "op":
+            now += record.sizes[number] if kind == "alloc" else -record.sizes[number]
+            most = max(most, now)
+    return most
 
 
 def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
@@ -127,24 +125,25 @@ def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
 
 
 def ask(
-    record: StepRecord, budget: str, *, device: str, plans: str, min_bytes: int, bound: bool = False, command: str | None = None
+    record: StepRecord, budget: Budget, *, device: str, plans: str, min_bytes: int, bound: bool = False, command: str | None = None
 ) -> dict[str, Any]:
-    """The command's answer (docs/recompute.md). budget: as `--budget`. Raises ValueError with the command's words where it refuses."""
+    """The command's answer (docs/recompute.md)."""
     with tempfile.TemporaryDirectory(prefix="thermocline-fit-") as folder:
         trace, terms = os.path.join(folder, "step.jsonl"), os.path.join(folder, "terms.json")
         write_trace(record, trace)
         with open(terms, "w", encoding="utf-8") as file:
             json.dump(terms_of(record, min_bytes), file)
-        words = [command or find_command(), "plan", trace, "--terms", terms, "--budget", budget, "--device", device, "--plans", plans]
-        done = subprocess.run([*words, "--json", *(["--bound"] if bound else [])], capture_output=True, text=True, check=False)
-    if not done.stdout:
-        raise ValueError(f"thermocline.torch.fit: {done.stderr.strip().removeprefix('thermocline: ').replace(trace, 'the step')}")
-    return _without_room_for_copies(json.loads(done.stdout), _aside_bytes(record))
+        # Not the command's own percentage: it would be of a peak that has room for copies.
+        words = ["--terms", terms, "--budget", str(budget.bytes_of(whole_peak_bytes(record))), "--device", device, "--plans", plans]
+        answer = _command.plan(trace, *words, *(["--bound"] if bound else []), command=command)
+    return _without_room_for_copies(answer, _aside_bytes(record))
 
 
 def _without_room_for_copies(answer: dict[str, Any], aside_bytes: int) -> dict[str, Any]:
     """Copies of small state are only kept where something runs again: a step that fits without them needs no plan."""
     answer["whole_peak_bytes"] -= aside_bytes
+    if answer["found_bytes"] is not None:
+        answer["found_bytes"] = min(answer["found_bytes"], answer["whole_peak_bytes"])
     if answer["whole_peak_bytes"] <= answer["budget_bytes"]:
         answer.update(
             fits=True, peak_bytes=answer["whole_peak_bytes"], step_ms=answer["compute_ms"], recomputed_ms=0.0, offloaded_bytes=0,
@@ -158,15 +157,20 @@ def _mib(count: float) -> str:
 
 
 def refuse(record: StepRecord, answer: dict[str, Any]) -> DoesNotFitError:
-    place = answer["least_at"]
+    """The error that says what would suffice, in bytes: rounded numbers would not."""
     message = (
-        f"thermocline.torch.fit: the step does not fit {_mib(answer['budget_bytes'])}: operator {place} of {len(record.operators)} "
-        f"({answer['least_operator']}) needs {_mib(answer['least_bytes'])} with what can not leave"
+        f"thermocline.torch.fit: the step does not fit {_mib(answer['budget_bytes'])}: operator {answer['least_at']} of "
+        f"{len(record.operators)} ({answer['least_operator']}) needs {_mib(answer['least_bytes'])} with what can not leave"
     )
-    if answer["found_bytes"] is not None:
-        message += f"; a plan was found for {_mib(answer['found_bytes'])}"
-    message += f". Kept whole the step needs {_mib(answer['whole_peak_bytes'])}"
-    return DoesNotFitError(message, answer["least_bytes"], answer["found_bytes"])
+    found = answer["found_bytes"]
+    if found is not None:
+        left = max(record.alive_bytes() - record.before_bytes, 0)
+        message += f"; a plan was found for budget={found + left} ({_mib(found + left)})"
+        if left:
+            message += f", or budget={found} if the {left} bytes that the step left (gradients, state) are gone when the next begins"
+        found += left
+    message += f". Kept whole the step needs {answer['whole_peak_bytes']} bytes"
+    return DoesNotFitError(message, answer["least_bytes"], found)
 
 
 def plan_of(record: StepRecord, answer: dict[str, Any]) -> StepPlan:
@@ -202,10 +206,8 @@ class _Compiler:
 
     def _aside(self) -> dict[int, set[int]]:
         found: dict[int, set[int]] = defaultdict(set)
-        for number in self._record.before:
-            if self._record.sizes[number] <= ASIDE_BYTES:
-                for place, index in self._record.writers.get(number, ()):
-                    found[self._ordinal(place)].add(index)
+        for _, place, index in self._record.state_wanted_later:
+            found[self._ordinal(place)].add(index)
         return dict(found)
 
     def _ordinal(self, place: int) -> int:

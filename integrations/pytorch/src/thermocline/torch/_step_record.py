@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import time
 import weakref
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -16,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from ._kept import Kept, modified_in
-from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, tensors_in, written_arguments
+from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, storages_in, tensors_in, written_arguments
 from ._regions import may_overlap, region_of
 
 # Of state that a step changes in place, such as a running mean, the execution keeps copies up to this size.
@@ -77,6 +79,36 @@ class StepRecord:
     def alive_bytes(self) -> int:
         """Of the storages that the step knew, what is alive now."""
         return sum(self.sizes[number] for number, storage in self.alive.items() if storage() is not None)
+
+    @cached_property
+    def state_wanted_later(self) -> list[tuple[int, int, int]]:
+        """Changes of small state that the step found, whose old contents an operator may want when it runs again: number, place, index
+        among what that writes."""
+        wanted = self._read_for_saved()
+        last = max((at for saved in self.saved.values() for at in saved.unpacked_at), default=0)
+        return [
+            (number, place, index)
+            for number in self.before
+            if self.sizes[number] <= ASIDE_BYTES
+            for version, (place, index) in enumerate(self.writers.get(number, ()))
+            if (number, version) in wanted and self.operators[place].ordinal < last
+        ]
+
+    def _read_for_saved(self) -> set[Version]:
+        """Saved versions, and all that operators read to make them."""
+        found = set(self.saved)
+        open_ = list(found)
+        while open_:
+            number, version = open_.pop()
+            if version == 0:
+                continue
+            place = self.writers[number][version - 1][0]
+            for read in self.operators[place].reads:
+                key = (read, bisect_left(self.writers.get(read, []), (place,)))
+                if key not in found:
+                    found.add(key)
+                    open_.append(key)
+        return found
 
     def refusals(self) -> dict[str, str]:
         """By operator that must not run again, and has results that somebody saved: why."""
@@ -141,17 +173,16 @@ class Recorder(TorchDispatchMode):
         record = self.record
         self._look_who_holds()
         facts = facts_of(function)
-        read = self._known(tensors_in((args, kwargs)), before=True)
-        arguments = written_arguments(facts, args, kwargs)
-        changed = self._known(arguments, before=True)
-        blank = {self._numbers[key] for key in overwritten(facts, [t for t in arguments if storage_of(t) is not None])}
+        read = self._known(storages_in((args, kwargs)), before=True)
+        arguments = [t for t in written_arguments(facts, args, kwargs) if storage_of(t) is not None]
+        changed = self._known(storages_in(arguments), before=True)
+        blank = {self._numbers[key] for key in overwritten(facts, arguments)}
         ordinal = len(record.functions)
         record.functions.append(function)
         begun = time.perf_counter() if self._measure else 0.0
         out = function(*args, **kwargs)
         microseconds = (time.perf_counter() - begun) * 1e6 if self._measure else 0.0
-        results = fresh_storages(out, [storage for _, storage in read])
-        fresh = [(self._number(storage, before=False), storage) for storage in results]
+        fresh = self._known(fresh_storages(out, [storage for _, storage in read]), before=False)
         if facts.allocates or not (changed or fresh):
             return out
         written = [number for number, _ in (*changed, *fresh)]
@@ -186,10 +217,8 @@ class Recorder(TorchDispatchMode):
         count = flop_registry.get(function._overloadpacket)
         return int(count(*args, **kwargs, out_val=out)) if count is not None else 0
 
-    def _known(self, tensors: list[torch.Tensor], *, before: bool) -> list[tuple[int, torch.UntypedStorage]]:
-        """Distinct storages, in order."""
-        storages = {s._cdata: s for s in map(storage_of, tensors) if s is not None}
-        return [(self._number(storage, before=before), storage) for storage in storages.values()]
+    def _known(self, storages: list[torch.UntypedStorage], *, before: bool) -> list[tuple[int, torch.UntypedStorage]]:
+        return [(self._number(storage, before=before), storage) for storage in storages]
 
     def _number(self, storage: torch.UntypedStorage, *, before: bool) -> int:
         key = storage._cdata
@@ -209,6 +238,8 @@ class Recorder(TorchDispatchMode):
 
     def _free(self, key: int) -> None:
         number = self._numbers.pop(key)
+        if number in self._unpacked:  # its reader left no trace, because it made nothing
+            self._unpacked.remove(number)
         if not self._ended:
             self.record.events.append(("free", number))
 
