@@ -391,12 +391,14 @@ class Execution(TorchDispatchMode):
             self._make(entry)
 
     def _make(self, entry: _Entry) -> None:
-        entries = [entry]
+        entries = []
         planned = entry.value.planned
         for key in self._plan.together.get(planned.key, {}).get(entry.gap, ()):
             other = self._entry_at(key)
-            if other is not None and other is not entry and other.waiting > 0 and other.holds_value and not other.is_there():
+            if other is entry or (other is not None and other.waiting > 0 and other.holds_value and not other.is_there()):
                 entries.append(other)
+        if entry not in entries:
+            entries.append(entry)
 
         def count(operator: Operator) -> None:
             self.counts.reran[operator.facts.name] = self.counts.reran.get(operator.facts.name, 0) + 1

@@ -253,5 +253,8 @@ def _order(targets: list[Value]) -> list[Operator]:
             order.append(operator)
         else:
             open_.append((value, True))
-            open_ += [(other, False) for other in reversed(operator.inputs)]
+            # As the planner has it (RecipeBuilder::make): what the operator changes is made last, so that it waits for nothing.
+            changed = operator.changes()
+            inputs = sorted(operator.inputs, key=lambda other: id(other) in changed)
+            open_ += [(other, False) for other in reversed(inputs)]
     return order

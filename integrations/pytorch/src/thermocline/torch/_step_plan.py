@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,6 +121,7 @@ def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
         "held": [[n, min(max(1, record.held_until.get(n, 0)), places - 1)] for n in sorted(saved)],
         "stays": [n for n in record.sizes if n not in found and n not in saved],
         "aside": [n for n in record.before if record.sizes[n] <= ASIDE_BYTES],
+        "results": record.results,
         "once": [place for place, op in enumerate(record.operators) if op.refusal],
     }
 
@@ -202,7 +204,15 @@ class _Compiler:
                     together[gap.arrive].append(value.key)
                     plan.together[value.key][i] = together[gap.arrive]
         plan.recorded |= set(plan.values)
+        for arrive, keys in together.items():
+            self._order(keys, arrive)
         return plan
+
+    def _order(self, keys: list[Version], arrive: int) -> None:
+        """As the planner makes them again: by the operands of the operator that wants them."""
+        place = bisect_left(self._record.operators, arrive, key=lambda op: op.ordinal)
+        reads = self._record.operators[place].reads
+        keys.sort(key=lambda key: reads.index(key[0]) if key[0] in reads else len(reads))
 
     def _aside(self) -> dict[int, set[int]]:
         found: dict[int, set[int]] = defaultdict(set)

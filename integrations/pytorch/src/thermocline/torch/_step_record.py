@@ -65,6 +65,7 @@ class StepRecord:
     events: list[tuple[str, int]] = field(default_factory=list)
     sizes: dict[int, int] = field(default_factory=dict)
     before: list[int] = field(default_factory=list)  # storages that the step found
+    results: list[int] = field(default_factory=list)  # storages that their operators made
     writers: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))  # place, index in its writes
     saved: dict[Version, Saved] = field(default_factory=dict)
     # Versions with saves that the next version has unchanged, because its operator wrote other parts of the storage: these count as its.
@@ -185,6 +186,7 @@ class Recorder(TorchDispatchMode):
         fresh = self._known(fresh_storages(out, [storage for _, storage in read]), before=False)
         if facts.allocates or not (changed or fresh):
             return out
+        record.results += [number for number, _ in fresh]
         written = [number for number, _ in (*changed, *fresh)]
         for index, number in enumerate(written):
             record.writers[number].append((len(record.operators), index))
