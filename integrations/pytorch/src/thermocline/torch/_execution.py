@@ -304,11 +304,11 @@ class Execution(TorchDispatchMode):
     def _after(self, at: int) -> None:
         for key, gap in self._plan.begins.get(at, ()):
             entry = self._entry_at(key)
-            if entry is not None and entry.waiting > 0:
+            if entry is not None:  # also if backward had it: a graph that is retained asks again
                 entry.leave(gap, entry.value.planned.gaps[gap].how)
         for key in self._plan.returns.get(at, ()):
             entry = self._entry_at(key)
-            if entry is not None and entry.away is not None and entry.waiting > 0 and not entry.is_there():
+            if entry is not None and entry.away is not None and not entry.is_there():
                 with self.quiet():
                     entry.away.begin_return()
 
@@ -395,7 +395,7 @@ class Execution(TorchDispatchMode):
         planned = entry.value.planned
         for key in self._plan.together.get(planned.key, {}).get(entry.gap, ()):
             other = self._entry_at(key)
-            if other is entry or (other is not None and other.waiting > 0 and other.holds_value and not other.is_there()):
+            if other is entry or (other is not None and other.holds_value and not other.is_there()):
                 entries.append(other)
         if entry not in entries:
             entries.append(entry)

@@ -146,7 +146,11 @@ class Recorder(TorchDispatchMode):
         self._measure = measure
         self._numbers: dict[int, int] = {}  # by _cdata of a live storage
         self._finalizers: list[weakref.finalize] = []
+        self._saves: dict[int, weakref.WeakSet[_Save]] = {}  # by storage
         self._open: dict[int, list[weakref.ref[_Save]]] = {}  # by storage: saved, and backward has not asked for it yet
+        # Storages that backward took and a retained graph keeps: a node of backward may hold them beyond the last operator that reads
+        # them. -> place of the last operator that ran meanwhile.
+        self._taken: dict[int, int] = {}
         self._quiet = False
         self._ended = False
         self._unpacked: list[int] = []  # storages that backward took since the last operator
@@ -164,6 +168,7 @@ class Recorder(TorchDispatchMode):
         self._hooks.__exit__(*error)
         super().__exit__(*error)
         self._ended = True
+        self._look_what_backward_holds(at_end=True)
         for finalizer in self._finalizers:
             finalizer.detach()
 
@@ -173,6 +178,7 @@ class Recorder(TorchDispatchMode):
             return function(*args, **kwargs)
         record = self.record
         self._look_who_holds()
+        self._look_what_backward_holds()
         facts = facts_of(function)
         read = self._known(storages_in((args, kwargs)), before=True)
         arguments = [t for t in written_arguments(facts, args, kwargs) if storage_of(t) is not None]
@@ -270,8 +276,23 @@ class Recorder(TorchDispatchMode):
             saves = self._open_saves(number)
             if not saves:
                 del self._open[number]
-            elif torch._C._storage_Use_Count(saves[0].alias.untyped_storage()._cdata) > 1 + len(saves):
+            elif self._is_held(saves[0]):
                 self.record.held_until[number] = place
+
+    def _is_held(self, save: _Save) -> bool:
+        """Whether somebody holds the storage beside the saves."""
+        return torch._C._storage_Use_Count(save.alias.untyped_storage()._cdata) > 1 + len(self._saves[save.number])
+
+    def _look_what_backward_holds(self, *, at_end: bool = False) -> None:
+        operators = self.record.operators
+        for number, place in list(self._taken.items()):
+            save = next(iter(self._saves[number]), None)
+            if save is not None and not at_end and self._is_held(save):
+                self._taken[number] = len(operators)
+                continue
+            del self._taken[number]
+            if save is not None and place < len(operators) and number not in operators[place].reads:
+                operators[place].reads.append(number)
 
     def _pack(self, tensor: torch.Tensor) -> Any:
         storage = storage_of(tensor) if is_plain(tensor) else None
@@ -282,6 +303,7 @@ class Recorder(TorchDispatchMode):
             number = self._number(storage, before=True)
             save = _Save(tensor, number, len(self.record.writers[number]))
             self.record.saved.setdefault((number, save.version), Saved()).saves += 1
+            self._saves.setdefault(number, weakref.WeakSet()).add(save)
             self._open.setdefault(number, []).append(weakref.ref(save))
             return save
         finally:
@@ -296,6 +318,8 @@ class Recorder(TorchDispatchMode):
         self._open.pop(save.number, None)
         if not self._ended:
             self._unpacked.append(save.number)
+            if not self._is_held(save):
+                self._taken[save.number] = len(self.record.operators)
         self._quiet = True
         try:
             return save.alias.detach()  # counts changes in place with the original
