@@ -244,6 +244,9 @@ class Execution(TorchDispatchMode):
         keys = dict.fromkeys(t.untyped_storage()._cdata for t in changed)
         aside = {key for index, key in enumerate(keys) if index in indices}
 
+        pinned = self._plan.pinned.get(at, ())
+        found: dict[int, None] = {}
+
         def value_of(tensor: torch.Tensor) -> Value:
             storage = tensor.untyped_storage()
             key = storage._cdata
@@ -257,6 +260,9 @@ class Execution(TorchDispatchMode):
                 value = self._values[key] = Value(storage)
             if key in aside and value.operator is None and value.anchor is None:
                 value.anchor = storage.clone()
+            found.setdefault(key)
+            if list(found).index(key) in pinned and value.operator is None and value.anchor is None:
+                value.pin(storage)
             return value
 
         return Operator(function, facts, args, kwargs, value_of, random)

@@ -122,7 +122,8 @@ class Value:
     """Contents of a storage."""
 
     __slots__ = (
-        "__weakref__", "anchor", "copy", "entry", "holds", "holds_inputs", "home", "index", "kept", "operator", "planned"
+        "__weakref__", "anchor", "copy", "entry", "holds", "holds_inputs", "home", "index", "kept", "operator", "pinned",
+        "planned",
     )  # fmt: skip
 
     def __init__(self, storage: torch.UntypedStorage, operator: Operator | None = None, index: int = 0) -> None:
@@ -133,6 +134,7 @@ class Value:
         self.holds_inputs = False
         self.copy: Away | None = None  # what a place keeps of it
         self.anchor: torch.UntypedStorage | None = None
+        self.pinned = False  # the anchor stays when nobody holds the value
         self.kept = False  # autograd has it
         self.planned: Any = None
         self.entry: Any = None
@@ -180,12 +182,20 @@ class Value:
             if value.holds_inputs:
                 value.holds_inputs = False
                 open_ += value.operator.inputs
-            if value.anchor is not None and value.home is not None and value.home() is value.anchor:
+            if not value.pinned and value.anchor is not None and value.home is not None and value.home() is value.anchor:
                 value.anchor = None
+
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """Small contents of unknown origin, such as a constant of the program, which may end before anybody holds the value."""
+        self.anchor = storage
+        self.pinned = True
 
     def before_overwriting(self) -> None:
         """The storage gets other contents. Whoever holds the value can still have it afterwards."""
         storage = self.storage()
+        if self.pinned and self.holds == 0:
+            self.anchor = None
+        self.pinned = False
         if self.holds > 0 and self.anchor is not None and self.home is not None and self.anchor is self.home():
             self.anchor = None
             if self.copy is None and (self.operator is None or not self._hold_inputs(0)):

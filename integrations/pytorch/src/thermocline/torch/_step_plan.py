@@ -56,6 +56,8 @@ class StepPlan:
     recorded: set[int]  # operators whose arguments are remembered, so that they can run again
     # Operators among those that change small state of before the step, of which a copy is kept -> indices among what they write.
     aside: dict[int, set[int]]
+    # Operators among those that read small contents which end before they may run again -> indices among the storages that they read.
+    pinned: dict[int, set[int]]
     values: dict[int, dict[int, Value]]  # operator -> index among what it writes -> what happens to that
     begins: dict[int, list[tuple[Version, int]]]  # after an operator: gaps that begin, as (key, index)
     returns: dict[int, list[Version]]  # after an operator: copies that may begin to return
@@ -98,7 +100,13 @@ def write_trace(record: StepRecord, path: str) -> None:
 
 def _aside_bytes(record: StepRecord) -> int:
     """At most so much is kept of small state that the step changes."""
-    return sum(record.sizes[number] for number, _, _ in record.state_wanted_later)
+    return sum(record.sizes[number] for (number, _), _, _ in record.state_wanted_later)
+
+
+def _kept_aside(record: StepRecord, reruns: set[int]) -> list[tuple[Version, int, int]]:
+    """Of such state, what these operators read when they run again."""
+    read = {(number, record.version_at(number, place)) for place in reruns for number in record.operators[place].reads}
+    return [change for change in record.state_wanted_later if change[0] in read]
 
 
 def whole_peak_bytes(record: StepRecord) -> int:
@@ -138,12 +146,13 @@ def ask(
         # Not the command's own percentage: it would be of a peak that has room for copies.
         words = ["--terms", terms, "--budget", str(budget.bytes_of(whole_peak_bytes(record))), "--device", device, "--plans", plans]
         answer = _command.plan(trace, *words, *(["--bound"] if bound else []), command=command)
-    return _without_room_for_copies(answer, _aside_bytes(record))
+    return _without_room_for_copies(record, answer)
 
 
-def _without_room_for_copies(answer: dict[str, Any], aside_bytes: int) -> dict[str, Any]:
-    """Copies of small state are only kept where something runs again: a step that fits without them needs no plan."""
-    answer["whole_peak_bytes"] -= aside_bytes
+def _without_room_for_copies(record: StepRecord, answer: dict[str, Any]) -> dict[str, Any]:
+    """Copies of small state are only kept where something that reads it runs again: a step that fits without them needs no plan."""
+    room = _aside_bytes(record)
+    answer["whole_peak_bytes"] -= room
     if answer["found_bytes"] is not None:
         answer["found_bytes"] = min(answer["found_bytes"], answer["whole_peak_bytes"])
     if answer["whole_peak_bytes"] <= answer["budget_bytes"]:
@@ -151,6 +160,9 @@ def _without_room_for_copies(answer: dict[str, Any], aside_bytes: int) -> dict[s
             fits=True, peak_bytes=answer["whole_peak_bytes"], step_ms=answer["compute_ms"], recomputed_ms=0.0, offloaded_bytes=0,
             drops=[], offloads=[], reruns=[],
         )  # fmt: skip
+    elif answer["fits"]:
+        kept = _kept_aside(record, set(answer["reruns"]))
+        answer["peak_bytes"] -= room - sum(record.sizes[number] for (number, _), _, _ in kept)
     return answer
 
 
@@ -188,7 +200,7 @@ class _Compiler:
 
     def run(self) -> StepPlan:
         record, answer = self._record, self._answer
-        plan = StepPlan(record.functions, set(), self._aside(), {}, defaultdict(list), defaultdict(list), defaultdict(dict), answer)
+        plan = StepPlan(record.functions, set(), self._aside(), self._pinned(), {}, defaultdict(list), defaultdict(list), defaultdict(dict), answer)
         plan.recorded = {self._ordinal(place) for place in answer.get("reruns", ())}
         values = self._values()
         together: dict[int, list[Version]] = defaultdict(list)
@@ -216,8 +228,19 @@ class _Compiler:
 
     def _aside(self) -> dict[int, set[int]]:
         found: dict[int, set[int]] = defaultdict(set)
-        for _, place, index in self._record.state_wanted_later:
-            found[self._ordinal(place)].add(index)
+        for _, place, index in _kept_aside(self._record, set(self._answer["reruns"])):
+            if index >= 0:
+                found[self._ordinal(place)].add(index)
+        return dict(found)
+
+    def _pinned(self) -> dict[int, set[int]]:
+        found: dict[int, set[int]] = defaultdict(set)
+        reruns = set(self._answer["reruns"])
+        ended = {number for (number, _), _, index in _kept_aside(self._record, reruns) if index < 0}
+        for place in reruns if ended else ():
+            for i, number in enumerate(self._record.operators[place].reads):
+                if number in ended:
+                    found[self._ordinal(place)].add(i)
         return dict(found)
 
     def _ordinal(self, place: int) -> int:

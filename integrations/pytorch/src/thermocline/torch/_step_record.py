@@ -82,34 +82,47 @@ class StepRecord:
         return sum(self.sizes[number] for number, storage in self.alive.items() if storage() is not None)
 
     @cached_property
-    def state_wanted_later(self) -> list[tuple[int, int, int]]:
-        """Changes of small state that the step found, whose old contents an operator may want when it runs again: number, place, index
-        among what that writes."""
-        wanted = self._read_for_saved()
-        last = max((at for saved in self.saved.values() for at in saved.unpacked_at), default=0)
-        return [
-            (number, place, index)
-            for number in self.before
-            if self.sizes[number] <= ASIDE_BYTES
-            for version, (place, index) in enumerate(self.writers.get(number, ()))
-            if (number, version) in wanted and self.operators[place].ordinal < last
-        ]
-
-    def _read_for_saved(self) -> set[Version]:
-        """Saved versions, and all that operators read to make them."""
-        found = set(self.saved)
-        open_ = list(found)
-        while open_:
-            number, version = open_.pop()
-            if version == 0:
+    def state_wanted_later(self) -> list[tuple[Version, int, int]]:
+        """Where small state that the step found is changed or freed, and an operator may want the old contents when it runs again: the
+        old version, the place of the operator that changes it, and the index among what that writes; -1: freed after the operator."""
+        latest = self._latest_wish()
+        freed = self._places_of_frees()
+        found = []
+        for number in self.before:
+            if self.sizes[number] > ASIDE_BYTES:
                 continue
-            place = self.writers[number][version - 1][0]
-            for read in self.operators[place].reads:
-                key = (read, bisect_left(self.writers.get(read, []), (place,)))
-                if key not in found:
-                    found.add(key)
-                    open_.append(key)
+            ends = list(self.writers.get(number, ()))
+            if freed.get(number, -1) >= 0:
+                ends.append((freed[number], -1))
+            for version, (place, index) in enumerate(ends):
+                if latest.get((number, version), 0) > self.operators[place].ordinal:
+                    found.append(((number, version), place, index))
         return found
+
+    def _places_of_frees(self) -> dict[int, int]:
+        """By storage: the operator after which it was freed."""
+        places, place = {}, -1
+        for kind, number in self.events:
+            if kind == "op":
+                place = number
+            elif kind == "free":
+                places[number] = place
+        return places
+
+    def version_at(self, number: int, place: int) -> int:
+        """The version that the operator at that place finds in the storage."""
+        return bisect_left(self.writers.get(number, []), (place,))
+
+    def _latest_wish(self) -> dict[Version, int]:
+        """By version: the ordinal before which backward last asks for it, or for what is made from it."""
+        latest = {version: max(saved.unpacked_at, default=0) for version, saved in self.saved.items()}
+        for place in reversed(range(len(self.operators))):
+            operator = self.operators[place]
+            wish = max(latest.get((number, self.version_at(number, place) + 1), 0) for number in operator.writes)
+            for number in operator.reads if wish else ():
+                read = (number, self.version_at(number, place))
+                latest[read] = max(latest.get(read, 0), wish)
+        return latest
 
     def refusals(self) -> dict[str, str]:
         """By operator that must not run again, and has results that somebody saved: why."""
