@@ -400,19 +400,63 @@ class Calls(unittest.TestCase):
 
     def test_too_small_a_budget_names_the_operator(self) -> None:
         steps = Steps(*MODELS["ViT"])
-        with self.assertRaisesRegex(tt.DoesNotFitError, r"operator \d+ of \d+ \(\w+\) needs [\d.]+ MiB .*found for") as caught:
+        with self.assertRaisesRegex(tt.DoesNotFitError, r"operator \d+ of \d+ \(\w+\) needs [\d.]+ MiB .*found for budget=\d+ ") as caught:
             fit(steps.model, steps.x, budget="64KiB")
         again = fit(steps.model, steps.x, budget=caught.exception.found_bytes)
         self.assertLessEqual(again.plan.answer["peak_bytes"], caught.exception.found_bytes)
 
-    def test_bad_input(self) -> None:
+    def test_bad_arguments_are_refused_at_the_call_in_a_line(self) -> None:
+        model, step = Chain(lambda x, i: x), lambda x: None
+        suggestion = "; write a number of bytes, '12GiB', or '50%'"
+        refused = [
+            (TypeError, "budget: bytes, or a text", model, {"budget": value}) for value in (True, 1.5, None, [1], b"50%", torch.tensor(5))
+        ]
+        refused += [(ValueError, f"budget: .*{suggestion}", model, {"budget": text}) for text in ("", " ", "half", "abc", "-1", "-5%", "0%", "50%%", "1e9", "0.5")]
+        refused += [(ValueError, "budget: more than 0 bytes", model, {"budget": value}) for value in (0, -5)]
+        refused += [
+            (ValueError, "budget: '60' has no unit; write '60%'.* '60GiB'", model, {"budget": "60"}),
+            (ValueError, "device: unknown device 'none'", model, {"device": "none"}),
+            (TypeError, "device: the name of a profile", model, {"device": 0}),
+            (ValueError, "plans: 'best' is none of joint, recompute, swap, sqrt", model, {"plans": "best"}),
+            (ValueError, "plans: 'swap' offloads, and there is nowhere", model, {"plans": "swap"}),
+            (TypeError, "place: .* str has no takes", model, {"place": "cpu"}),
+            (TypeError, "min_bytes: .* not str", model, {"min_bytes": "1"}),
+            (ValueError, "min_bytes: no less than 0", model, {"min_bytes": -1}),
+            (TypeError, "step_or_model: .* not NoneType", None, {}),
+            (TypeError, "step_or_model: .* not Tensor", rows(), {}),
+            (TypeError, "step_or_model: Linear is a class", nn.Linear, {}),
+            (ValueError, "loss: .* inputs are not given", model, {"loss": loss_of}),
+            (ValueError, "loss: .* a step function has its own", step, {"loss": loss_of}),
+            (TypeError, "loss: a function", model, {"loss": 1}),
+        ]
+        for kind, words, what, options in refused:
+            with self.subTest(words=words, options=options):
+                with self.assertRaisesRegex(kind, words) as caught:
+                    tt.fit(what, **{"budget": "50%", "verbose": False, **options})
+                self.assertNotIn("\n", str(caught.exception))
+
+    def test_a_loss_that_is_none_is_refused(self) -> None:
         model = Chain(lambda x, i: x)
-        for budget, error in ((0, ValueError), (-5, ValueError), (True, TypeError), (1.5, TypeError), (None, TypeError)):
-            with self.assertRaises(error):
-                fit(model, budget=budget)
-        for options in ({"budget": "half"}, {"budget": "50%", "device": "none"}, {"budget": "50%", "plans": "best"}):
-            with self.assertRaises(ValueError):
-                fit(model, rows(), **options)
+        losses = [
+            (TypeError, "not float", lambda out, x: 1.0),
+            (ValueError, r"shape \(128, 32\)", lambda out, x: out),
+            (ValueError, "no parameter", lambda out, x: x.sum()),
+        ]
+        for kind, words, loss in losses:
+            with self.assertRaisesRegex(kind, f"loss: .*{words}"):
+                fit(model, rows(), budget="50%", loss=loss)
+            self.assertTrue(all(p.grad is None for p in model.parameters()))
+
+    def test_budgets_in_other_words(self) -> None:
+        steps = Steps(lambda: Chain(lambda x, i: x), rows)
+        for budget in ("70%", " 70 % ", "70%peak"):
+            answer = fit(steps.model, steps.x, budget=budget).plan.answer
+            self.assertEqual(answer["budget_bytes"], answer["whole_peak_bytes"] * 7 // 10)
+        self.assertEqual(fit(steps.model, steps.x, budget="1 gb").plan.answer["budget_bytes"], 1 << 30)
+        self.assertEqual(fit(steps.model, steps.x, budget=torch.tensor([1 << 20]).numpy()[0]).plan.answer["budget_bytes"], 1 << 20)
+
+    def test_calls_out_of_order(self) -> None:
+        model = Chain(lambda x, i: x)
         fitted = fit(model, budget="50%")
         with self.assertRaisesRegex(RuntimeError, "no step"):
             fitted(rows())
@@ -422,6 +466,8 @@ class Calls(unittest.TestCase):
                 fitted.__enter__()
         with self.assertRaisesRegex(RuntimeError, "no operator"), fit(model, budget="50%"):
             pass
+        with self.assertRaisesRegex(RuntimeError, "no step is under way"):
+            fitted.__exit__(None, None, None)
 
 
 if __name__ == "__main__":
