@@ -411,7 +411,8 @@ class Calls(unittest.TestCase):
         refused = [
             (TypeError, "budget: bytes, or a text", model, {"budget": value}) for value in (True, 1.5, None, [1], b"50%", torch.tensor(5))
         ]
-        refused += [(ValueError, f"budget: .*{suggestion}", model, {"budget": text}) for text in ("", " ", "half", "abc", "-1", "-5%", "0%", "50%%", "1e9", "0.5")]
+        texts = ("", " ", "half", "abc", "-1", "-5%", "0%", "50%%", "1e9", "0.5")
+        refused += [(ValueError, f"budget: .*{suggestion}", model, {"budget": text}) for text in texts]
         refused += [(ValueError, "budget: more than 0 bytes", model, {"budget": value}) for value in (0, -5)]
         refused += [
             (ValueError, "budget: '60' has no unit; write '60%'.* '60GiB'", model, {"budget": "60"}),

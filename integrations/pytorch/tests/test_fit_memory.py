@@ -77,7 +77,10 @@ class Promises(unittest.TestCase):
         self.check(make, ("90%", "82%"))
 
     def test_parts_that_are_changed_one_after_the_other(self) -> None:
-        for dim, split in ((1, torch.unsafe_chunk), (0, torch.unsafe_chunk), (1, lambda y, n, dim: torch.unsafe_split(y, y.shape[dim] // n, dim))):
+        def by_size(y: torch.Tensor, parts: int, dim: int) -> tuple[torch.Tensor, ...]:
+            return torch.unsafe_split(y, y.shape[dim] // parts, dim)
+
+        for dim, split in ((1, torch.unsafe_chunk), (0, torch.unsafe_chunk), (1, by_size)):
 
             def make(dim=dim, split=split):
                 sizes = (32, 64) if dim == 1 else (32, 32)

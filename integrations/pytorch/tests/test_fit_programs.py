@@ -79,7 +79,7 @@ class Programs(unittest.TestCase):
         self.assertLessEqual(max(fitted.shares), 1)
 
     def loop(self, make, inputs, loss, *, inside=None, after=None, steps: int = 5, budget: str = "70%", planned: int = 2) -> None:
-        """The usual loop. loss: of the model and the inputs; None where it did backward itself. inside: makes an optimizer that belongs into
+        """The usual loop. loss: of the model and the inputs; None where it did backward itself. inside: makes an optimizer that is part of
         the step."""
 
         def program(run: Run) -> None:
@@ -322,7 +322,8 @@ class Programs(unittest.TestCase):
         class Tagger(nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                self.words, self.layer, self.head = nn.Embedding(61, 32), nn.LSTM(32, 32, bidirectional=True, batch_first=True), nn.Linear(64, 61)
+                self.words, self.head = nn.Embedding(61, 32), nn.Linear(64, 61)
+                self.layer = nn.LSTM(32, 32, bidirectional=True, batch_first=True)
 
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 packed = nn.utils.rnn.pack_padded_sequence(self.words(x), [24, 20, 9, 3], batch_first=True)

@@ -45,7 +45,8 @@ def checked_budget(budget: Any, device: str) -> Budget:
     if not text:
         raise ValueError(f"budget: the text is empty{_WRITE}")
     if isinstance(budget, str) and text.isdecimal() and int(text):
-        raise ValueError(f"budget: '{text}' has no unit; write '{text}%' of what the step needs whole, '{text}GiB', or the int {text} for bytes")
+        meant = f"'{text}%' of what the step needs whole, '{text}GiB', or the int {text} for bytes"
+        raise ValueError(f"budget: '{text}' has no unit; write {meant}")
     with tempfile.TemporaryDirectory(prefix="thermocline-fit-") as folder:
         trace = os.path.join(folder, "step.jsonl")
         with open(trace, "w", encoding="utf-8") as file:
@@ -93,7 +94,8 @@ def check_plans(plans: Any, place: Any, min_bytes: Any) -> None:
     if plans not in PLANS:
         raise ValueError(f"plans: {plans!r} is none of {', '.join(PLANS)}")
     if place is None and plans in ("joint", "swap"):
-        raise ValueError(f"plans: '{plans}' offloads, and there is nowhere to offload to (PyTorch finds no GPU); write 'recompute', or give a place")
+        why = "there is nowhere to offload to (PyTorch finds no GPU)"
+        raise ValueError(f"plans: '{plans}' offloads, and {why}; write 'recompute', or give a place")
     missing = [name for name in ("takes", "leave", "settle") if place is not None and not callable(getattr(place, name, None))]
     if missing:
         raise TypeError(f"place: an object such as thermocline.torch.Copies(); {type(place).__name__} has no {missing[0]}()")

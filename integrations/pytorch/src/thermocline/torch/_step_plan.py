@@ -200,7 +200,8 @@ class _Compiler:
 
     def run(self) -> StepPlan:
         record, answer = self._record, self._answer
-        plan = StepPlan(record.functions, set(), self._aside(), self._pinned(), {}, defaultdict(list), defaultdict(list), defaultdict(dict), answer)
+        begins, returns, together_at = defaultdict(list), defaultdict(list), defaultdict(dict)
+        plan = StepPlan(record.functions, set(), self._aside(), self._pinned(), {}, begins, returns, together_at, answer)
         plan.recorded = {self._ordinal(place) for place in answer.get("reruns", ())}
         values = self._values()
         together: dict[int, list[Version]] = defaultdict(list)
