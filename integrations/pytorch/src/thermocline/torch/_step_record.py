@@ -161,6 +161,7 @@ class Recorder(TorchDispatchMode):
         self._finalizers: list[weakref.finalize] = []
         self._saves: dict[int, weakref.WeakSet[_Save]] = {}  # by storage
         self._open: dict[int, list[weakref.ref[_Save]]] = {}  # by storage: saved, and backward has not asked for it yet
+        self._watched: set[int] = set()  # those of them that somebody held when it was last looked
         # Storages that backward took and a retained graph keeps: a node of backward may hold them beyond the last operator that reads
         # them. -> place of the last operator that ran meanwhile.
         self._taken: dict[int, int] = {}
@@ -285,12 +286,12 @@ class Recorder(TorchDispatchMode):
     def _look_who_holds(self) -> None:
         """A storage has a reference of its Python object, one for each save, and those of the program."""
         place = len(self.record.operators)
-        for number in list(self._open):
-            saves = self._open_saves(number)
-            if not saves:
-                del self._open[number]
-            elif self._is_held(saves[0]):
+        for number in list(self._watched):
+            save = next(iter(self._saves[number]), None)
+            if save is not None and self._is_held(save):
                 self.record.held_until[number] = place
+            else:  # nor can the program get hold of it again before backward takes it
+                self._watched.discard(number)
 
     def _is_held(self, save: _Save) -> bool:
         """Whether somebody holds the storage beside the saves."""
@@ -318,6 +319,7 @@ class Recorder(TorchDispatchMode):
             self.record.saved.setdefault((number, save.version), Saved()).saves += 1
             self._saves.setdefault(number, weakref.WeakSet()).add(save)
             self._open.setdefault(number, []).append(weakref.ref(save))
+            self._watched.add(number)
             return save
         finally:
             self._quiet = False
@@ -329,6 +331,7 @@ class Recorder(TorchDispatchMode):
             raise RuntimeError(MODIFIED)
         self.record.saved[save.number, save.version].unpacked_at.append(len(self.record.functions))
         self._open.pop(save.number, None)
+        self._watched.discard(save.number)
         if not self._ended:
             self._unpacked.append(save.number)
             if not self._is_held(save):
