@@ -191,8 +191,7 @@ class Recorder(TorchDispatchMode):
         if self._quiet or function is DETACH:
             return function(*args, **kwargs)
         record = self.record
-        self._look_who_holds()
-        self._look_what_backward_holds()
+        held, taken = self._look_who_holds(), self._look_what_backward_holds()
         facts = facts_of(function)
         read = self._known(storages_in((args, kwargs)), before=True)
         arguments = [t for t in written_arguments(facts, args, kwargs) if storage_of(t) is not None]
@@ -204,6 +203,12 @@ class Recorder(TorchDispatchMode):
         out = function(*args, **kwargs)
         microseconds = (time.perf_counter() - begun) * 1e6 if self._measure else 0.0
         fresh = self._known(fresh_storages(out, [storage for _, storage in read]), before=False)
+        if changed or fresh:
+            record.held_until.update(dict.fromkeys(held, len(record.operators)))
+            self._taken.update(dict.fromkeys(taken, len(record.operators)))
+        else:  # a view needs no memory: what is held while it is made may leave before the next operator
+            for number in held:
+                record.held_until[number] = max(record.held_until.get(number, 0), len(record.operators) - 1)
         if facts.allocates or not (changed or fresh):
             return out
         record.results += [number for number, _ in fresh]
@@ -283,30 +288,35 @@ class Recorder(TorchDispatchMode):
             save.version = version
             saved.setdefault((number, version), Saved()).saves += 1
 
-    def _look_who_holds(self) -> None:
-        """A storage has a reference of its Python object, one for each save, and those of the program."""
-        place = len(self.record.operators)
+    def _look_who_holds(self) -> list[int]:
+        """The saved storages that the program holds: a storage has a reference of its Python object, one for each save, and those of the
+        program."""
+        held = []
         for number in list(self._watched):
             save = next(iter(self._saves[number]), None)
             if save is not None and self._is_held(save):
-                self.record.held_until[number] = place
+                held.append(number)
             else:  # nor can the program get hold of it again before backward takes it
                 self._watched.discard(number)
+        return held
 
     def _is_held(self, save: _Save) -> bool:
         """Whether somebody holds the storage beside the saves."""
         return torch._C._storage_Use_Count(save.alias.untyped_storage()._cdata) > 1 + len(self._saves[save.number])
 
-    def _look_what_backward_holds(self, *, at_end: bool = False) -> None:
+    def _look_what_backward_holds(self, *, at_end: bool = False) -> list[int]:
+        """The storages that a node of backward holds; for others the last operator that ran meanwhile counts as a reader."""
         operators = self.record.operators
+        held = []
         for number, place in list(self._taken.items()):
             save = next(iter(self._saves[number]), None)
             if save is not None and not at_end and self._is_held(save):
-                self._taken[number] = len(operators)
+                held.append(number)
                 continue
             del self._taken[number]
             if save is not None and place < len(operators) and number not in operators[place].reads:
                 operators[place].reads.append(number)
+        return held
 
     def _pack(self, tensor: torch.Tensor) -> Any:
         storage = storage_of(tensor) if is_plain(tensor) else None
