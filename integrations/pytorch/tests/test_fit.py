@@ -330,17 +330,18 @@ class HostCopy:
 
 class Offloading(unittest.TestCase):
     def test_the_joint_plan_and_copies_alone(self) -> None:
-        make, inputs = MODELS["GPT-2"]
-        plain = Steps(make, inputs).run()
-        for plans in ("joint", "swap"):
-            steps = Steps(make, inputs)
-            fitted = fit(steps.model, budget="55%", place=HostCopies(), plans=plans)
-            steps.run(fitted)
-            self.assertTrue(same(plain.left, steps.left), plans)
-            self.assertLessEqual(steps.peaks[-1], fitted.plan.answer["budget_bytes"])
-            if plans == "swap":
-                self.assertGreater(fitted.counts.offloaded, 0)
-                self.assertEqual(fitted.counts.dropped, 0)
+        for name in ("GPT-2", "LSTM"):
+            make, inputs = MODELS[name]
+            plain = Steps(make, inputs).run()
+            for plans in ("joint", "swap"):
+                steps = Steps(make, inputs)
+                fitted = fit(steps.model, budget="55%", place=HostCopies(), plans=plans)
+                steps.run(fitted)
+                self.assertTrue(same(plain.left, steps.left), (name, plans))
+                self.assertLessEqual(steps.peaks[-1], fitted.plan.answer["budget_bytes"])
+                if plans == "swap":
+                    self.assertGreater(fitted.counts.offloaded, 0)
+                    self.assertEqual(fitted.counts.dropped, 0)
 
     def test_a_step_that_diverges_offloads_what_it_saves(self) -> None:
         place = HostCopies()

@@ -203,12 +203,7 @@ class Recorder(TorchDispatchMode):
         out = function(*args, **kwargs)
         microseconds = (time.perf_counter() - begun) * 1e6 if self._measure else 0.0
         fresh = self._known(fresh_storages(out, [storage for _, storage in read]), before=False)
-        if changed or fresh:
-            record.held_until.update(dict.fromkeys(held, len(record.operators)))
-            self._taken.update(dict.fromkeys(taken, len(record.operators)))
-        else:  # a view needs no memory: what is held while it is made may leave before the next operator
-            for number in held:
-                record.held_until[number] = max(record.held_until.get(number, 0), len(record.operators) - 1)
+        self._note_holds(held, taken, is_operator=bool(changed or fresh))
         if facts.allocates or not (changed or fresh):
             return out
         record.results += [number for number, _ in fresh]
@@ -299,6 +294,15 @@ class Recorder(TorchDispatchMode):
             else:  # nor can the program get hold of it again before backward takes it
                 self._watched.discard(number)
         return held
+
+    def _note_holds(self, held: list[int], taken: list[int], *, is_operator: bool) -> None:
+        """Until which operator the program and backward hold these. A view needs no memory: what is held while it is made may leave before
+        the next operator."""
+        place = len(self.record.operators)
+        for number in held:
+            self.record.held_until[number] = place if is_operator else max(self.record.held_until.get(number, 0), place - 1)
+        if is_operator:
+            self._taken.update(dict.fromkeys(taken, place))
 
     def _is_held(self, save: _Save) -> bool:
         """Whether somebody holds the storage beside the saves."""
