@@ -115,6 +115,7 @@ StepTerms StepTerms::free_for(const Trace& trace, std::size_t operators) {
   StepTerms terms;
   terms.held_until.assign(trace.buffers.size(), 0);
   terms.is_aside.assign(trace.buffers.size(), false);
+  terms.is_result.assign(trace.buffers.size(), false);
   terms.runs_once.assign(operators, false);
   return terms;
 }

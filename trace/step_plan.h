@@ -23,6 +23,8 @@ struct StepTerms {
   std::vector<std::uint32_t> held_until;
   // By buffer: the executor keeps old contents of it aside, so that recomputing need not account for it.
   std::vector<bool> is_aside;
+  // By buffer: the operator that makes it allocates it, when all that runs again before that is done.
+  std::vector<bool> is_result;
   // By place: the operator must not run again.
   std::vector<bool> runs_once;
 

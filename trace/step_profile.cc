@@ -69,6 +69,7 @@ class Builder {
     buffer.bytes = buffer.contents = trace_.buffers[b].bytes;
     buffer.birth = life.birth;
     buffer.death = life.death;
+    buffer.is_result = terms_.is_result[b];
     buffer.held_until = terms_.held_until[b];
     out_.profile.buffers.push_back(buffer);
     out_.buffers.push_back(b);
@@ -105,10 +106,13 @@ class Builder {
   void sum_unplanned() {
     const std::size_t places = out_.operators.size();
     std::vector<std::int64_t> change(places + 1);
+    out_.profile.unplanned_results.assign(places, 0);
     for (std::uint32_t b = 0; b < lives_.size(); ++b) {
       const Life& life = lives_[b];
       if (!life.in_step || out_.lineage.buffers[life.in_lineage].name != kNoBuffer) continue;
       change[life.birth] += static_cast<std::int64_t>(trace_.buffers[b].bytes);
+      if (terms_.is_result[b] && !life.from_before)
+        out_.profile.unplanned_results[life.birth] += trace_.buffers[b].bytes;
       if (life.death != kNone)
         change[life.death + std::size_t{1}] -= static_cast<std::int64_t>(trace_.buffers[b].bytes);
     }

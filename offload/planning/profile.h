@@ -26,6 +26,7 @@ struct ProfiledBuffer {
   Bytes contents = 0;  // what a copy of it transfers
   bool always = false;
   std::uint32_t birth = 0, death = 0;
+  bool is_result = false;             // the operation at `birth` allocates it, after what runs again before that
   std::vector<std::uint32_t> uses{};  // places, ascending, each once
   std::vector<bool> only_reads{};     // by use: whether the operation is known not to write
   std::uint64_t latest_serial = 0;    // of the block that had this role last
@@ -52,7 +53,8 @@ struct Profile {
   // block that is not planned (slabs: the buffers in them change from one iteration to the next).
   std::vector<std::uint32_t> first_operand, operand_buffers;
   Bytes page_bytes = kDefaultPageBytes;
-  std::vector<Bytes> unplanned_bytes;  // by place: live blocks that are not among `buffers` and stay resident
+  std::vector<Bytes> unplanned_bytes;    // by place: live blocks that are not among `buffers` and stay resident
+  std::vector<Bytes> unplanned_results;  // by place: those of them that the operation itself allocates; empty: none
 
   std::size_t places() const { return nanoseconds.size(); }
   std::span<const std::uint32_t> operands(std::size_t place) const {

@@ -78,10 +78,12 @@ class Rewriter {
   bool maps() const { return terms_.mapping == Mapping::kEachTime; }
   std::uint32_t last_place() const { return static_cast<std::uint32_t>(out_.profile.places() - 1); }
 
-  void begin_place(std::uint32_t of, std::uint64_t nanoseconds) {
+  // Of the operation at that place, or of one that runs again before it.
+  void begin_place(std::uint32_t of, std::uint64_t nanoseconds, bool is_rerun = false) {
+    const Bytes not_yet = is_rerun && !profile_.unplanned_results.empty() ? profile_.unplanned_results[of] : 0;
     out_.profile.first_operand.push_back(static_cast<std::uint32_t>(out_.profile.operand_buffers.size()));
     out_.profile.nanoseconds.push_back(nanoseconds);
-    out_.profile.unplanned_bytes.push_back(profile_.unplanned_bytes[of]);
+    out_.profile.unplanned_bytes.push_back(profile_.unplanned_bytes[of] - not_yet);
   }
   void use(std::uint32_t segment, bool may_write = true) {
     out_.profile.operand_buffers.push_back(segment);
@@ -152,7 +154,7 @@ class Rewriter {
       for (std::uint32_t v = 0; v < segments.size(); ++v) {
         if (recipe.values[v].first_run == r) segments[v] = segment_for(recipe.values[v]);
       }
-      begin_place(q, profile_.nanoseconds[operation]);
+      begin_place(q, profile_.nanoseconds[operation], true);
       out_.reruns.push_back(operation);
       out_.recomputed_ns += profile_.nanoseconds[operation];
       ++out_.recomputed_operations;
@@ -198,7 +200,9 @@ class Rewriter {
       const std::uint32_t name = out_.names[i];
       if (name == kNoBuffer) continue;
       const ProfiledBuffer& whole = profile_.buffers[name];
-      if (i == name) buffer.birth = out_.place_of[whole.birth] - out_.runs_before[whole.birth];
+      if (i == name) {
+        buffer.birth = out_.place_of[whole.birth] - (whole.is_result ? 0 : out_.runs_before[whole.birth]);
+      }
       if (i == name && whole.held_until < out_.place_of.size()) buffer.held_until = out_.place_of[whole.held_until];
       if (!has_ended[i]) buffer.death = out_.place_of[whole.death];
     }

@@ -120,5 +120,36 @@ TEST(StepPlan, WhatIsKeptAsideDoesNotKeepItsOperatorFromRunningAgain) {
   EXPECT_EQ(plan.reruns, std::vector<std::uint32_t>{0});
 }
 
+// What an operator makes is not there yet while others run again for it.
+TEST(StepPlan, ResultsNeedNoRoomWhileWhatTheirOperatorReadsIsMadeAgain) {
+  enum { kState, kScratch, kValue, kWide, kFreed, kKept };
+  std::vector<std::string> lines{kHeader, alloc(kState, kSize), op("begin", {}, {kState}, 1), step(0)};
+  lines.push_back(alloc(kScratch, 2 * kSize));
+  lines.push_back(op("first", {kState}, {kScratch}, 1));
+  lines.push_back(alloc(kValue, kSize));
+  lines.push_back(op("second", {kScratch}, {kValue}, 1));
+  lines.push_back(release(kScratch));
+  lines.push_back(alloc(kWide, 3 * kSize));
+  for (int i = 0; i < 20; ++i) lines.push_back(op("other", {}, {kWide}, 1));
+  lines.push_back(release(kWide));
+  lines.push_back(alloc(kFreed, kSize));
+  lines.push_back(alloc(kKept, kSize));
+  lines.push_back(op("backward", {kState, kValue}, {kFreed, kKept}, 1));
+  lines.push_back(release(kValue));
+  lines.push_back(release(kFreed));
+  lines.push_back(step(1));
+  const Trace trace = read_valid(TraceFile(lines));
+  StepTerms terms = free_terms(trace);
+  EXPECT_FALSE(plan_step(trace, kRates, 4 * kSize, terms, StepPlanKind::kRecompute).fits);
+  for (const int result : {kScratch, kValue, kWide, kFreed, kKept})
+    terms.is_result[static_cast<std::size_t>(result)] = true;
+  const StepPlan plan = plan_step(trace, kRates, 4 * kSize, terms, StepPlanKind::kRecompute);
+  EXPECT_TRUE(plan.fits);
+  EXPECT_EQ(plan.peak_bytes, Bytes{4 * kSize});
+  EXPECT_EQ(plan.reruns, (std::vector<std::uint32_t>{0, 1}));
+  terms.is_result[kKept] = false;
+  EXPECT_FALSE(plan_step(trace, kRates, 4 * kSize, terms, StepPlanKind::kRecompute).fits);
+}
+
 }  // namespace
 }  // namespace thermocline::test

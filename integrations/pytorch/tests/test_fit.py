@@ -1,76 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fit() on CPU tensors: the bits of plain PyTorch, and the memory that was promised. Skipped (status 77) where PyTorch or the command is
-not."""
+"""fit() on CPU tensors: the bits of plain PyTorch, and the memory that was promised."""
 
 import contextlib
 import ctypes
 import gc
 import os
-import shutil
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
-try:
-    import torch
-except ImportError:
-    print("PyTorch is not installed for this Python")
-    sys.exit(77)
-COMMAND = os.environ.get("THERMOCLINE_TEST_COMMAND", "")
-if COMMAND:
-    os.environ["PATH"] = os.path.dirname(COMMAND) + os.pathsep + os.environ["PATH"]
-if shutil.which("thermocline") is None:
-    print("there is no command to plan with")
-    sys.exit(77)
 sys.path.insert(0, os.path.dirname(__file__))
+from fit_steps import PREDICTION, Chain, Steps, fit, loss_of, near_the_least, rows, same  # first: without PyTorch it skips the test
+
+import torch
 from fit_models import MODELS, Made
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import thermocline.torch as tt
-
-PREDICTION = 0.03
-torch.set_num_threads(1)  # the machine has others to serve
-
-
-def loss_of(out: torch.Tensor) -> torch.Tensor:
-    return out.float().square().mean()
-
-
-class Steps:
-    """Training steps of a model from one beginning, with everything that they leave: losses, gradients, buffers."""
-
-    def __init__(self, make, inputs, dtype=torch.float32, loss=loss_of) -> None:
-        torch.manual_seed(1)
-        self.model = make().to(dtype)
-        x = inputs()
-        self.x = x.to(dtype) if x.is_floating_point() else x
-        self.loss = loss
-        self.left: list[torch.Tensor] = []
-        self.peaks: list[int] = []
-        torch.manual_seed(2)
-
-    def run(self, fitted=None, steps: int = 3) -> "Steps":
-        for _ in range(steps):
-            with tt.PeakBytes(*self.model.parameters(), *self.model.buffers(), self.x) as peak, fitted or contextlib.nullcontext():
-                loss = self.loss(self.model(self.x))
-                loss.backward()
-            self.peaks.append(peak.most)
-            self.left += [loss.detach(), *[p.grad.clone() for p in self.model.parameters()], *[b.clone() for b in self.model.buffers()]]
-            with torch.no_grad():
-                for p in self.model.parameters():
-                    p -= 0.1 * p.grad
-                    p.grad = None
-        return self
-
-
-def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
-    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def fit(*args, **options):
-    return tt.fit(*args, verbose=False, min_bytes=256, **options)
 
 
 class Bits(unittest.TestCase):
@@ -130,32 +77,6 @@ class Bits(unittest.TestCase):
             self.assertLessEqual(peaks[-1], fitted.plan.answer["budget_bytes"])
         self.assertEqual(peaks, sorted(peaks, reverse=True))
         self.assertLess(peaks[-1], 0.65 * peaks[0])
-
-
-def near_the_least(model: nn.Module, x: torch.Tensor) -> tt.Fit:
-    """For little more than the least budget for which a plan was found."""
-    try:
-        return fit(model, x, budget=1, loss=lambda out, _x: loss_of(out))
-    except tt.DoesNotFitError as error:
-        return fit(model, budget=int(1.25 * error.found_bytes))
-
-
-class Chain(nn.Module):
-    """Layers whose middle part is the test's."""
-
-    def __init__(self, middle, layers: int = 12) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(layers))
-        self.middle = middle
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for i, layer in enumerate(self.layers):
-            x = self.middle(F.gelu(layer(x)), i)
-        return x
-
-
-def rows() -> torch.Tensor:
-    return torch.randn(128, 32)
 
 
 class Twice(torch.autograd.Function):
@@ -409,17 +330,18 @@ class HostCopy:
 
 class Offloading(unittest.TestCase):
     def test_the_joint_plan_and_copies_alone(self) -> None:
-        make, inputs = MODELS["GPT-2"]
-        plain = Steps(make, inputs).run()
-        for plans in ("joint", "swap"):
-            steps = Steps(make, inputs)
-            fitted = fit(steps.model, budget="55%", place=HostCopies(), plans=plans)
-            steps.run(fitted)
-            self.assertTrue(same(plain.left, steps.left), plans)
-            self.assertLessEqual(steps.peaks[-1], fitted.plan.answer["budget_bytes"])
-            if plans == "swap":
-                self.assertGreater(fitted.counts.offloaded, 0)
-                self.assertEqual(fitted.counts.dropped, 0)
+        for name in ("GPT-2", "LSTM"):
+            make, inputs = MODELS[name]
+            plain = Steps(make, inputs).run()
+            for plans in ("joint", "swap"):
+                steps = Steps(make, inputs)
+                fitted = fit(steps.model, budget="55%", place=HostCopies(), plans=plans)
+                steps.run(fitted)
+                self.assertTrue(same(plain.left, steps.left), (name, plans))
+                self.assertLessEqual(steps.peaks[-1], fitted.plan.answer["budget_bytes"])
+                if plans == "swap":
+                    self.assertGreater(fitted.counts.offloaded, 0)
+                    self.assertEqual(fitted.counts.dropped, 0)
 
     def test_a_step_that_diverges_offloads_what_it_saves(self) -> None:
         place = HostCopies()
@@ -479,19 +401,64 @@ class Calls(unittest.TestCase):
 
     def test_too_small_a_budget_names_the_operator(self) -> None:
         steps = Steps(*MODELS["ViT"])
-        with self.assertRaisesRegex(tt.DoesNotFitError, r"operator \d+ of \d+ \(\w+\) needs [\d.]+ MiB .*found for") as caught:
+        with self.assertRaisesRegex(tt.DoesNotFitError, r"operator \d+ of \d+ \(\w+\) needs [\d.]+ MiB .*found for budget=\d+ ") as caught:
             fit(steps.model, steps.x, budget="64KiB")
         again = fit(steps.model, steps.x, budget=caught.exception.found_bytes)
         self.assertLessEqual(again.plan.answer["peak_bytes"], caught.exception.found_bytes)
 
-    def test_bad_input(self) -> None:
+    def test_bad_arguments_are_refused_at_the_call_in_a_line(self) -> None:
+        model, step = Chain(lambda x, i: x), lambda x: None
+        suggestion = "; write a number of bytes, '12GiB', or '50%'"
+        refused = [
+            (TypeError, "budget: bytes, or a text", model, {"budget": value}) for value in (True, 1.5, None, [1], b"50%", torch.tensor(5))
+        ]
+        texts = ("", " ", "half", "abc", "-1", "-5%", "0%", "50%%", "1e9", "0.5")
+        refused += [(ValueError, f"budget: .*{suggestion}", model, {"budget": text}) for text in texts]
+        refused += [(ValueError, "budget: more than 0 bytes", model, {"budget": value}) for value in (0, -5)]
+        refused += [
+            (ValueError, "budget: '60' has no unit; write '60%'.* '60GiB'", model, {"budget": "60"}),
+            (ValueError, "device: unknown device 'none'", model, {"device": "none"}),
+            (TypeError, "device: the name of a profile", model, {"device": 0}),
+            (ValueError, "plans: 'best' is none of joint, recompute, swap, sqrt", model, {"plans": "best"}),
+            (ValueError, "plans: 'swap' offloads, and there is nowhere", model, {"plans": "swap"}),
+            (TypeError, "place: .* str has no takes", model, {"place": "cpu"}),
+            (TypeError, "min_bytes: .* not str", model, {"min_bytes": "1"}),
+            (ValueError, "min_bytes: no less than 0", model, {"min_bytes": -1}),
+            (TypeError, "step_or_model: .* not NoneType", None, {}),
+            (TypeError, "step_or_model: .* not Tensor", rows(), {}),
+            (TypeError, "step_or_model: Linear is a class", nn.Linear, {}),
+            (ValueError, "loss: .* inputs are not given", model, {"loss": loss_of}),
+            (ValueError, "loss: .* a step function has its own", step, {"loss": loss_of}),
+            (TypeError, "loss: a function", model, {"loss": 1}),
+        ]
+        for kind, words, what, options in refused:
+            with self.subTest(words=words, options=options):
+                with self.assertRaisesRegex(kind, words) as caught:
+                    tt.fit(what, **{"budget": "50%", "verbose": False, **options})
+                self.assertNotIn("\n", str(caught.exception))
+
+    def test_a_loss_that_is_none_is_refused(self) -> None:
         model = Chain(lambda x, i: x)
-        for budget, error in ((0, ValueError), (-5, ValueError), (True, TypeError), (1.5, TypeError), (None, TypeError)):
-            with self.assertRaises(error):
-                fit(model, budget=budget)
-        for options in ({"budget": "half"}, {"budget": "50%", "device": "none"}, {"budget": "50%", "plans": "best"}):
-            with self.assertRaises(ValueError):
-                fit(model, rows(), **options)
+        losses = [
+            (TypeError, "not float", lambda out, x: 1.0),
+            (ValueError, r"shape \(128, 32\)", lambda out, x: out),
+            (ValueError, "no parameter", lambda out, x: x.sum()),
+        ]
+        for kind, words, loss in losses:
+            with self.assertRaisesRegex(kind, f"loss: .*{words}"):
+                fit(model, rows(), budget="50%", loss=loss)
+            self.assertTrue(all(p.grad is None for p in model.parameters()))
+
+    def test_budgets_in_other_words(self) -> None:
+        steps = Steps(lambda: Chain(lambda x, i: x), rows)
+        for budget in ("70%", " 70 % ", "70%peak"):
+            answer = fit(steps.model, steps.x, budget=budget).plan.answer
+            self.assertEqual(answer["budget_bytes"], answer["whole_peak_bytes"] * 7 // 10)
+        self.assertEqual(fit(steps.model, steps.x, budget="1 gb").plan.answer["budget_bytes"], 1 << 30)
+        self.assertEqual(fit(steps.model, steps.x, budget=torch.tensor([1 << 20]).numpy()[0]).plan.answer["budget_bytes"], 1 << 20)
+
+    def test_calls_out_of_order(self) -> None:
+        model = Chain(lambda x, i: x)
         fitted = fit(model, budget="50%")
         with self.assertRaisesRegex(RuntimeError, "no step"):
             fitted(rows())
@@ -501,6 +468,8 @@ class Calls(unittest.TestCase):
                 fitted.__enter__()
         with self.assertRaisesRegex(RuntimeError, "no operator"), fit(model, budget="50%"):
             pass
+        with self.assertRaisesRegex(RuntimeError, "no step is under way"):
+            fitted.__exit__(None, None, None)
 
 
 if __name__ == "__main__":

@@ -168,6 +168,19 @@ class Bits(unittest.TestCase):
         expected = second(torch.enable_grad())
         self.assertTrue(torch.equal(second(tt.offload(place=Recorder(), min_bytes=0)), expected))
 
+    def test_a_small_tensor_that_stays_is_watched_and_freed(self) -> None:
+        x = torch.randn(8, requires_grad=True)
+        with tt.offload(place=Recorder(), min_bytes=1 << 20):
+            y = x.exp()
+            y.mul_(2)
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            y.sum().backward()
+        with tt.offload(place=Recorder(), min_bytes=1 << 20):
+            y = x.exp()  # saves its own result
+        gone = weakref.ref(y.untyped_storage())
+        del y
+        self.assertIsNone(gone())
+
     def test_a_second_backward_through_the_same_graph(self) -> None:
         place = Recorder()
         x = torch.randn(64, requires_grad=True)

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces of small models, whose right answers can be counted by hand. Skipped (status 77) where PyTorch is not."""
 
+import contextlib
 import gzip
 import json
 import os
+import pathlib
+import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
@@ -115,6 +119,33 @@ class Recording(unittest.TestCase):
         self.assertEqual(os.listdir(self.folder.name), [])
         with self.assertRaisesRegex(ValueError, "steps: at least one"):
             tt.record(torch.nn.Linear(2, 2), (torch.empty(2, 2),), self.path, steps=0)
+
+    def test_a_pipe_is_written_to_and_stays(self) -> None:
+        os.mkfifo(self.path)
+
+        def fails(out: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            raise ZeroDivisionError
+
+        for loss in (lambda out, x: out.sum(), fails):
+            read: list[bytes] = []
+            reader = threading.Thread(target=lambda: read.append(pathlib.Path(self.path).read_bytes()))  # noqa: B023
+            reader.start()
+            with contextlib.suppress(ZeroDivisionError):
+                tt.record(torch.nn.Linear(4, 4), (torch.empty(4, 4),), self.path, loss=loss)
+            reader.join()
+            self.assertTrue(stat.S_ISFIFO(os.stat(self.path).st_mode))
+            self.assertEqual(os.listdir(self.folder.name), ["trace.jsonl.gz"])
+            self.assertIn(b"thermocline-trace/1", gzip.decompress(read[0]))
+
+    def test_a_link_stays_and_a_folder_is_refused_at_once(self) -> None:
+        link = os.path.join(self.folder.name, "link")
+        os.symlink(self.path, link)
+        with tt.recording(link):
+            torch.ones(8)
+        self.assertTrue(os.path.islink(link))
+        self.assertEqual(len(operators(events_of(self.path), "ones")), 1)
+        with self.assertRaises(IsADirectoryError), tt.recording(self.folder.name):
+            self.fail("the block was entered")
 
     @unittest.skipUnless("THERMOCLINE_TEST_COMMAND" in os.environ, "THERMOCLINE_COMMAND: where the command is")
     def test_the_command_replays_what_was_recorded(self) -> None:

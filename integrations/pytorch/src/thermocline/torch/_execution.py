@@ -18,14 +18,16 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ._kept import MODIFIED, Kept
+from ._kept import Kept, modified_in
 from ._lineage import Operator, RandomState, Value, make, view_of
-from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, tensors_in, written_arguments
+from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, storages_in, tensors_in, written_arguments
+from ._regions import Region, may_overlap, region_of
 from ._saved import Away, Place
 from ._step_plan import StepPlan
 from ._step_plan import Value as Planned
 
 _NO_TABLE: list[Any] = []
+MODIFIED = modified_in("fit")
 
 
 class Counts:
@@ -47,7 +49,7 @@ class Counts:
 class _Entry:
     """A planned value that autograd has saved."""
 
-    __slots__ = ("__weakref__", "away", "execution", "gap", "held", "holds_value", "modified", "value", "waiting")
+    __slots__ = ("__weakref__", "away", "execution", "gap", "held", "holds_value", "modified", "saves", "value", "waiting")
 
     def __init__(self, execution: Execution, value: Value) -> None:
         self.execution = execution
@@ -57,6 +59,7 @@ class _Entry:
         self.holds_value = False
         self.away: Away | None = None
         self.waiting = 0  # saves that backward has not asked for
+        self.saves: weakref.WeakSet[_Save] = weakref.WeakSet()
         self.modified = False
 
     def leave(self, gap: int, how: str) -> None:
@@ -81,6 +84,21 @@ class _Entry:
             counts.dropped += 1
             counts.dropped_bytes += storage.nbytes()
         self.held = None
+
+    def part_with(self, written: list[Region]) -> list[_Save]:
+        """Takes out the saves that a change of these parts of the storage leaves as they are."""
+        found = [save for save in self.saves if not any(may_overlap(save.region(), region) for region in written)]
+        for save in found:
+            self.saves.discard(save)
+            self.waiting -= not save.taken
+        return found
+
+    def adopt(self, saves: list[_Save]) -> None:
+        """Saves of an earlier version, whose parts of the storage are the same in this one."""
+        for save in saves:
+            save.entry = self
+            self.saves.add(save)
+            self.waiting += not save.taken
 
     def is_there(self) -> bool:
         return self.held is not None or self.value.storage() is not None
@@ -107,13 +125,16 @@ class _Entry:
 class _Save:
     """What autograd has in place of the tensor."""
 
-    __slots__ = ("dtype", "entry", "offset", "size", "stride", "taken")
+    __slots__ = ("__weakref__", "dtype", "entry", "offset", "size", "stride", "taken")
 
     def __init__(self, entry: _Entry, tensor: torch.Tensor) -> None:
         self.entry = entry
         self.dtype, self.size, self.stride, self.offset = tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()
         self.taken = False
-        entry.waiting += 1
+        entry.adopt([self])
+
+    def region(self) -> Region:
+        return Region.of(self.dtype.itemsize, self.size, self.stride, self.offset)
 
     def take(self) -> None:
         if not self.taken:
@@ -190,40 +211,46 @@ class Execution(TorchDispatchMode):
     def _run(self, at: int | None, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """at: where it stands in the plan, if it is to be remembered."""
         facts = facts_of(function)
-        changed = {s._cdata: (s, t) for t in written_arguments(facts, args, kwargs) if (s := storage_of(t)) is not None}
+        arguments = [t for t in written_arguments(facts, args, kwargs) if storage_of(t) is not None]
+        changed = {t.untyped_storage()._cdata: t.untyped_storage() for t in arguments}
         operator = None
         if at is not None and not facts.refusal and all(map(is_plain, tensors_in((args, kwargs)))):
             with self.quiet():
-                operator = self._remember(at, function, facts, args, kwargs, changed)
-        for storage, _ in changed.values():
-            self._overwritten(storage)
+                operator = self._remember(at, function, facts, args, kwargs, arguments)
+        unchanged = {key: self._overwritten(storage, arguments) for key, storage in changed.items()}
+        read = storages_in((args, kwargs))
         out = function(*args, **kwargs)
         if at is None:
-            for storage, _ in changed.values():
-                self._values.pop(storage._cdata, None)
+            for key, storage in changed.items():
+                self._values.pop(key, None)
+                self._carry(storage, unchanged[key])
             return out
-        read = [s for s in map(storage_of, tensors_in((args, kwargs))) if s is not None]
-        written = [*(storage for storage, _ in changed.values()), *fresh_storages(out, read)]
+        written = [*changed.values(), *fresh_storages(out, read)]
         planned = self._plan.values.get(at, {})
         for index, storage in enumerate(written):
             value = self._values[storage._cdata] = Value(storage, operator, index)
             value.planned = planned.get(index)
+            self._carry(storage, unchanged.get(storage._cdata, ()))
         return out
 
     def _remember(
-        self, at: int, function: Any, facts: Any, args: tuple, kwargs: dict[str, Any], changed: dict[int, Any]
+        self, at: int, function: Any, facts: Any, args: tuple, kwargs: dict[str, Any], changed: list[torch.Tensor]
     ) -> Operator:
         random = None
         if facts.random:
             random = RandomState(_generator(args, kwargs))
-        whole = overwritten(facts, [t for _, t in changed.values()])
+        whole = overwritten(facts, changed)
         indices = self._plan.aside.get(at, ())
-        aside = {key for index, key in enumerate(changed) if index in indices}
+        keys = dict.fromkeys(t.untyped_storage()._cdata for t in changed)
+        aside = {key for index, key in enumerate(keys) if index in indices}
+
+        pinned = self._plan.pinned.get(at, ())
+        found: dict[int, None] = {}
 
         def value_of(tensor: torch.Tensor) -> Value:
             storage = tensor.untyped_storage()
             key = storage._cdata
-            if key in whole and any(tensor is t for _, t in changed.values()):
+            if key in whole and any(tensor is t for t in changed):
                 blank = Value(storage)
                 blank.home = None
                 blank.anchor = _Blank(storage)
@@ -233,6 +260,9 @@ class Execution(TorchDispatchMode):
                 value = self._values[key] = Value(storage)
             if key in aside and value.operator is None and value.anchor is None:
                 value.anchor = storage.clone()
+            found.setdefault(key)
+            if list(found).index(key) in pinned and value.operator is None and value.anchor is None:
+                value.pin(storage)
             return value
 
         return Operator(function, facts, args, kwargs, value_of, random)
@@ -248,24 +278,43 @@ class Execution(TorchDispatchMode):
         value.home = weakref.ref(storage)
         self._values[storage._cdata] = value
 
-    def _overwritten(self, storage: torch.UntypedStorage) -> None:
+    def _overwritten(self, storage: torch.UntypedStorage, arguments: list[torch.Tensor]) -> list[_Save]:
+        """The storage is about to be written where these arguments are views of it. Saves of other parts of it, for _carry()."""
         value = self.value_at(storage)
         if value is None:
-            return
+            return []
         entry = value.entry() if value.entry is not None else None
+        unchanged: list[_Save] = []
         if entry is not None and entry.held is storage and entry.waiting > 0:
-            entry.modified = True
+            unchanged = entry.part_with([region_of(t) for t in arguments if t.untyped_storage() is storage])
+            entry.modified = entry.waiting > 0
         with self.quiet():
             value.before_overwriting()
+        return unchanged
+
+    def _carry(self, storage: torch.UntypedStorage, saves: list[_Save]) -> None:
+        """What was saved before the storage was written elsewhere is of its new value now."""
+        if not saves:
+            return
+        value = self.value_at(storage)
+        if value is None:
+            value = self._values[storage._cdata] = Value(storage)
+        if value.planned is not None:
+            self._entry_of(value, storage).adopt(saves)
+            return
+        entry = _Entry(self, value)
+        value.entry = weakref.ref(entry)
+        entry.held = storage
+        entry.adopt(saves)
 
     def _after(self, at: int) -> None:
         for key, gap in self._plan.begins.get(at, ()):
             entry = self._entry_at(key)
-            if entry is not None and entry.waiting > 0:
+            if entry is not None:  # also if backward had it: a graph that is retained asks again
                 entry.leave(gap, entry.value.planned.gaps[gap].how)
         for key in self._plan.returns.get(at, ()):
             entry = self._entry_at(key)
-            if entry is not None and entry.away is not None and entry.waiting > 0 and not entry.is_there():
+            if entry is not None and entry.away is not None and not entry.is_there():
                 with self.quiet():
                     entry.away.begin_return()
 
@@ -285,7 +334,7 @@ class Execution(TorchDispatchMode):
                 return _Save(self._plain_entry(value, storage), tensor)
             if value is not None:
                 value.kept = True
-            return Kept(tensor)
+            return Kept(tensor, MODIFIED)
 
     def _entry_of(self, value: Value, storage: torch.UntypedStorage) -> _Entry:
         entry = value.entry() if value.entry is not None else None
@@ -348,12 +397,14 @@ class Execution(TorchDispatchMode):
             self._make(entry)
 
     def _make(self, entry: _Entry) -> None:
-        entries = [entry]
+        entries = []
         planned = entry.value.planned
         for key in self._plan.together.get(planned.key, {}).get(entry.gap, ()):
             other = self._entry_at(key)
-            if other is not None and other is not entry and other.waiting > 0 and other.holds_value and not other.is_there():
+            if other is entry or (other is not None and other.holds_value and not other.is_there()):
                 entries.append(other)
+        if entry not in entries:
+            entries.append(entry)
 
         def count(operator: Operator) -> None:
             self.counts.reran[operator.facts.name] = self.counts.reran.get(operator.facts.name, 0) + 1

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from . import _step_plan
+from ._budget import check_plans, check_step, checked_budget
 from ._execution import Counts, Execution, make_table
 from ._places import Copies
 from ._saved import Place
@@ -41,7 +42,7 @@ class Fit:
         verbose: bool,
     ) -> None:
         self._step = step
-        self._budget = _checked(budget)
+        self._budget = checked_budget(budget, device)
         self._device, self._plans, self._place, self._min_bytes, self._verbose = device, plans, place, min_bytes, verbose
         self._measure = measure
         self._entered: Recorder | Execution | None = None
@@ -77,6 +78,8 @@ class Fit:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         entered, self._entered = self._entered, None
+        if entered is None:
+            raise RuntimeError("thermocline.torch.fit: no step is under way; write `with fitted:` around one")
         entered.__exit__(kind, error, trace)
         if isinstance(entered, Execution):
             self.counts = entered.counts
@@ -129,14 +132,6 @@ class Fit:
             print(f"thermocline.torch.fit: {text}", file=sys.stderr)
 
 
-def _checked(budget: int | str) -> str:
-    if isinstance(budget, bool) or not isinstance(budget, (int, str)):
-        raise TypeError(f"budget: bytes, or a text such as '12GiB' or '50%' of what the step needs whole; not {type(budget).__name__}")
-    if isinstance(budget, int) and budget <= 0:
-        raise ValueError(f"budget: more than 0 bytes are needed, not {budget}")
-    return str(budget)
-
-
 def fit(
     step_or_model: Callable[..., Any] | torch.nn.Module,
     *inputs: Any,
@@ -169,14 +164,17 @@ def fit(
     device that is none; FileNotFoundError without the command `thermocline`. Results belong to the caller; backward runs inside of the
     step, and what a graph that outlives it still needs is brought back at its end.
     """
+    check_step(step_or_model, inputs, loss)
     if not hasattr(torch._C, "_storage_Use_Count"):
         raise RuntimeError(f"thermocline.torch.fit needs a PyTorch that counts the uses of storages, which {torch.__version__} does not")
     place = place if place is not None or not torch.cuda.is_available() else Copies()
+    plans = plans or ("recompute" if place is None else "joint")
+    check_plans(plans, place, min_bytes)
     fitted = Fit(
         None if isinstance(step_or_model, torch.nn.Module) else step_or_model,
         budget=budget,
         device=device,
-        plans=plans or ("recompute" if place is None else "joint"),
+        plans=plans,
         place=place,
         min_bytes=min_bytes,
         measure=measure,

@@ -5,24 +5,30 @@ from __future__ import annotations
 
 import torch
 
-MODIFIED = (
-    "a tensor that is needed for the gradient has been modified by an inplace operation after it was saved "
-    "(inside thermocline.torch.fit); torch.autograd.set_detect_anomaly(True) shows which"
-)
+
+def modified_in(context: str) -> str:
+    """The words of the error that plain PyTorch raises, and where it happened."""
+    return (
+        "a tensor that is needed for the gradient has been modified by an inplace operation after it was saved "
+        f"(inside thermocline.torch.{context}); torch.autograd.set_detect_anomaly(True) shows which"
+    )
 
 
 class Kept:
     """What autograd holds in place of the tensor."""
 
-    __slots__ = ("tensor", "version")
+    __slots__ = ("modified", "tensor", "version")
 
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self.tensor = tensor
+    def __init__(self, tensor: torch.Tensor, modified: str) -> None:
+        """modified: the words of the error where somebody changes the tensor."""
+        # A result that is saved for its own operator would hold that operator, and this nobody frees: a cycle through C++.
+        self.tensor = tensor if tensor.grad_fn is None else tensor.detach()
         self.version = tensor._version if not tensor.is_inference() else 0
+        self.modified = modified
 
     def unpack(self) -> torch.Tensor:
         """Raises RuntimeError where somebody changed it after it was saved."""
         tensor = self.tensor
         if not tensor.is_inference() and tensor._version != self.version:
-            raise RuntimeError(MODIFIED)
+            raise RuntimeError(self.modified)
         return tensor

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ._operators import Facts, fresh_storages, mapped, storage_of, tensors_in, written_arguments
+from ._operators import Facts, fresh_storages, mapped, storage_of, storages_in, written_arguments
 from ._saved import Away
 
 # Beyond so many operators in a row a value is anchored, if it is still there.
@@ -85,8 +85,7 @@ class Operator:
         with torch._C._AutoDispatchBelowAutograd(), torch.set_grad_enabled(self.grad), self.random or nullcontext():
             out = self.function(*args, **kwargs)
         changed = {s._cdata: s for s in map(storage_of, written_arguments(self.facts, args, kwargs)) if s is not None}
-        read = [s for s in map(storage_of, tensors_in((args, kwargs))) if s is not None]
-        return [*changed.values(), *fresh_storages(out, read)]
+        return [*changed.values(), *fresh_storages(out, storages_in((args, kwargs)))]
 
     def changes(self) -> set[int]:
         """Ids of the inputs that it changes."""
@@ -123,7 +122,8 @@ class Value:
     """Contents of a storage."""
 
     __slots__ = (
-        "__weakref__", "anchor", "copy", "entry", "holds", "holds_inputs", "home", "index", "kept", "operator", "planned"
+        "__weakref__", "anchor", "copy", "entry", "holds", "holds_inputs", "home", "index", "kept", "operator", "pinned",
+        "planned",
     )  # fmt: skip
 
     def __init__(self, storage: torch.UntypedStorage, operator: Operator | None = None, index: int = 0) -> None:
@@ -134,6 +134,7 @@ class Value:
         self.holds_inputs = False
         self.copy: Away | None = None  # what a place keeps of it
         self.anchor: torch.UntypedStorage | None = None
+        self.pinned = False  # the anchor stays when nobody holds the value
         self.kept = False  # autograd has it
         self.planned: Any = None
         self.entry: Any = None
@@ -181,12 +182,20 @@ class Value:
             if value.holds_inputs:
                 value.holds_inputs = False
                 open_ += value.operator.inputs
-            if value.anchor is not None and value.home is not None and value.home() is value.anchor:
+            if not value.pinned and value.anchor is not None and value.home is not None and value.home() is value.anchor:
                 value.anchor = None
+
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """Small contents of unknown origin, such as a constant of the program, which may end before anybody holds the value."""
+        self.anchor = storage
+        self.pinned = True
 
     def before_overwriting(self) -> None:
         """The storage gets other contents. Whoever holds the value can still have it afterwards."""
         storage = self.storage()
+        if self.pinned and self.holds == 0:
+            self.anchor = None
+        self.pinned = False
         if self.holds > 0 and self.anchor is not None and self.home is not None and self.anchor is self.home():
             self.anchor = None
             if self.copy is None and (self.operator is None or not self._hold_inputs(0)):
@@ -254,5 +263,8 @@ def _order(targets: list[Value]) -> list[Operator]:
             order.append(operator)
         else:
             open_.append((value, True))
-            open_ += [(other, False) for other in reversed(operator.inputs)]
+            # As the planner has it (RecipeBuilder::make): what the operator changes is made last, so that it waits for nothing.
+            changed = operator.changes()
+            inputs = sorted(operator.inputs, key=lambda other: id(other) in changed)
+            open_ += [(other, False) for other in reversed(inputs)]
     return order

@@ -26,6 +26,7 @@ _OVERWRITES = {
     "aten::fill_", "aten::zero_", "aten::copy_", "aten::normal_", "aten::uniform_", "aten::bernoulli_", "aten::random_",
     "aten::exponential_", "aten::log_normal_", "aten::cauchy_", "aten::geometric_",
 }  # fmt: skip
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 DETACH = torch.ops.aten.detach.default
 
 
@@ -107,11 +108,12 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 def is_plain(tensor: torch.Tensor) -> bool:
     """Nothing but a view of bytes: dtype, sizes, strides and an offset say everything."""
     return (
-        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        type(tensor) in _PLAIN
         and tensor.layout is torch.strided
         and not tensor.is_conj()
         and not tensor.is_neg()
         and not tensor.is_quantized
+        and not tensor.is_nested
     )
 
 
@@ -121,6 +123,30 @@ def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
         return None
     storage = tensor.untyped_storage()
     return storage if storage.nbytes() else None
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The plain tensors that one without a storage of its own consists of: a sparse one, or a wrapper such as a jagged nested one."""
+    if hasattr(tensor, "__tensor_flatten__"):
+        return [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return []
+
+
+def storages_in(values: Any) -> list[torch.UntypedStorage]:
+    """Of all tensors in any nesting, each once, in order; those of sparse tensors and of wrappers are those of their parts."""
+    found: dict[int, torch.UntypedStorage] = {}
+    for tensor in tensors_in(values):
+        for part in (tensor,) if type(tensor) in _PLAIN and tensor.layout is torch.strided else _parts(tensor) or (tensor,):
+            storage = storage_of(part)
+            if storage is not None:
+                found.setdefault(storage._cdata, storage)
+    return list(found.values())
 
 
 def written_arguments(facts: Facts, args: tuple, kwargs: dict[str, Any]) -> list[torch.Tensor]:
@@ -154,10 +180,4 @@ def overwritten(facts: Facts, changed: list[torch.Tensor]) -> set[int]:
 def fresh_storages(out: Any, known: Iterable[torch.UntypedStorage]) -> list[torch.UntypedStorage]:
     """The storages of results that are none of `known`, each once, in order."""
     seen = {storage._cdata for storage in known}
-    fresh: list[torch.UntypedStorage] = []
-    for tensor in tensors_in(out):
-        storage = storage_of(tensor)
-        if storage is not None and storage._cdata not in seen:
-            seen.add(storage._cdata)
-            fresh.append(storage)
-    return fresh
+    return [storage for storage in storages_in(out) if storage._cdata not in seen]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ._operators import storage_of, tensors_in
+from ._operators import storages_in
 
 
 class PeakBytes(TorchDispatchMode):
@@ -33,8 +33,8 @@ class PeakBytes(TorchDispatchMode):
         return out
 
     def _see(self, values: Any) -> None:
-        for storage in map(storage_of, tensors_in(values)):
-            if storage is None or storage._cdata in self._alive:
+        for storage in storages_in(values):
+            if storage._cdata in self._alive:
                 continue
             self._alive[storage._cdata] = storage.nbytes()
             self.now += storage.nbytes()

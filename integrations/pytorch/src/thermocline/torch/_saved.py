@@ -20,6 +20,8 @@ from typing import Protocol
 
 import torch
 
+from ._kept import Kept, modified_in
+
 
 class Away(Protocol):
     """Contents that a place keeps. Forgets them when it dies."""
@@ -46,10 +48,7 @@ class Place(Protocol):
         """Called now and then: what has left is let go."""
 
 
-MODIFIED = (
-    "a tensor that is needed for the gradient has been modified by an inplace operation after it was saved "
-    "(inside thermocline.torch.offload); torch.autograd.set_detect_anomaly(True) shows which"
-)
+MODIFIED = modified_in("offload")
 
 
 class _Entry:
@@ -139,17 +138,17 @@ class SavedTensors:
         self._lock = threading.RLock()
         self.left_bytes = self.returned_bytes = self.shared = self.kept = 0
 
-    def pack(self, tensor: torch.Tensor) -> _Save | torch.Tensor:
+    def pack(self, tensor: torch.Tensor) -> _Save | Kept:
         with self._lock:
             self.place.settle()
             if not self._may_leave(tensor):
                 self.kept += 1
-                return tensor
+                return Kept(tensor, MODIFIED)
             return _Save(self._entry_of(tensor), tensor)
 
-    def unpack(self, saved: _Save | torch.Tensor) -> torch.Tensor:
-        if isinstance(saved, torch.Tensor):
-            return saved
+    def unpack(self, saved: _Save | Kept) -> torch.Tensor:
+        if isinstance(saved, Kept):
+            return saved.unpack()
         with self._lock:
             entry = saved.entry
             was_there = entry.at_home() is not None

@@ -6,20 +6,22 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 import tempfile
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from . import _command
+from ._budget import Budget
 from ._step_record import ASIDE_BYTES, StepRecord, Version
 
 
 class DoesNotFitError(RuntimeError):
-    """No plan needs as little as the budget. least_bytes: what one operator alone needs; found_bytes: for so much there is a plan."""
+    """No plan needs as little as the budget. least_bytes: what one operator alone needs; found_bytes: for so much there is a plan, also
+    if what the step left is still there when the next begins."""
 
     def __init__(self, message: str, least_bytes: int, found_bytes: int | None) -> None:
         super().__init__(message)
@@ -54,6 +56,8 @@ class StepPlan:
     recorded: set[int]  # operators whose arguments are remembered, so that they can run again
     # Operators among those that change small state of before the step, of which a copy is kept -> indices among what they write.
     aside: dict[int, set[int]]
+    # Operators among those that read small contents which end before they may run again -> indices among the storages that they read.
+    pinned: dict[int, set[int]]
     values: dict[int, dict[int, Value]]  # operator -> index among what it writes -> what happens to that
     begins: dict[int, list[tuple[Version, int]]]  # after an operator: gaps that begin, as (key, index)
     returns: dict[int, list[Version]]  # after an operator: copies that may begin to return
@@ -67,17 +71,6 @@ class StepPlan:
     @property
     def offloaded(self) -> int:
         return sum(gap.how == "offload" for values in self.values.values() for v in values.values() for gap in v.gaps)
-
-
-def find_command() -> str:
-    """The command `thermocline`: of this package, else the one in PATH. Raises FileNotFoundError."""
-    packaged = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "native", "bin", "thermocline")
-    found = packaged if os.access(packaged, os.X_OK) else shutil.which("thermocline")
-    if found is None:
-        raise FileNotFoundError(
-            "thermocline.torch.fit plans with the command thermocline, which is neither in this package nor in PATH: install the wheel"
-        )
-    return found
 
 
 def write_trace(record: StepRecord, path: str) -> None:
@@ -107,9 +100,23 @@ def write_trace(record: StepRecord, path: str) -> None:
 
 def _aside_bytes(record: StepRecord) -> int:
     """At most so much is kept of small state that the step changes."""
-    return sum(
-        record.sizes[number] * len(record.writers.get(number, ())) for number in record.before if record.sizes[number] <= ASIDE_BYTES
-    )
+    return sum(record.sizes[number] for (number, _), _, _ in record.state_wanted_later)
+
+
+def _kept_aside(record: StepRecord, reruns: set[int]) -> list[tuple[Version, int, int]]:
+    """Of such state, what these operators read when they run again."""
+    read = {(number, record.version_at(number, place)) for place in reruns for number in record.operators[place].reads}
+    return [change for change in record.state_wanted_later if change[0] in read]
+
+
+def whole_peak_bytes(record: StepRecord) -> int:
+    """The most bytes alive at once in the recorded step."""
+    now = most = record.before_bytes
+    for kind, number in record.events:
+        if kind != "op":
+            now += record.sizes[number] if kind == "alloc" else -record.sizes[number]
+            most = max(most, now)
+    return most
 
 
 def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
@@ -122,34 +129,40 @@ def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
         "held": [[n, min(max(1, record.held_until.get(n, 0)), places - 1)] for n in sorted(saved)],
         "stays": [n for n in record.sizes if n not in found and n not in saved],
         "aside": [n for n in record.before if record.sizes[n] <= ASIDE_BYTES],
+        "results": record.results,
         "once": [place for place, op in enumerate(record.operators) if op.refusal],
     }
 
 
 def ask(
-    record: StepRecord, budget: str, *, device: str, plans: str, min_bytes: int, bound: bool = False, command: str | None = None
+    record: StepRecord, budget: Budget, *, device: str, plans: str, min_bytes: int, bound: bool = False, command: str | None = None
 ) -> dict[str, Any]:
-    """The command's answer (docs/recompute.md). budget: as `--budget`. Raises ValueError with the command's words where it refuses."""
+    """The command's answer (docs/recompute.md)."""
     with tempfile.TemporaryDirectory(prefix="thermocline-fit-") as folder:
         trace, terms = os.path.join(folder, "step.jsonl"), os.path.join(folder, "terms.json")
         write_trace(record, trace)
         with open(terms, "w", encoding="utf-8") as file:
             json.dump(terms_of(record, min_bytes), file)
-        words = [command or find_command(), "plan", trace, "--terms", terms, "--budget", budget, "--device", device, "--plans", plans]
-        done = subprocess.run([*words, "--json", *(["--bound"] if bound else [])], capture_output=True, text=True, check=False)
-    if not done.stdout:
-        raise ValueError(f"thermocline.torch.fit: {done.stderr.strip().removeprefix('thermocline: ').replace(trace, 'the step')}")
-    return _without_room_for_copies(json.loads(done.stdout), _aside_bytes(record))
+        # Not the command's own percentage: it would be of a peak that has room for copies.
+        words = ["--terms", terms, "--budget", str(budget.bytes_of(whole_peak_bytes(record))), "--device", device, "--plans", plans]
+        answer = _command.plan(trace, *words, *(["--bound"] if bound else []), command=command)
+    return _without_room_for_copies(record, answer)
 
 
-def _without_room_for_copies(answer: dict[str, Any], aside_bytes: int) -> dict[str, Any]:
-    """Copies of small state are only kept where something runs again: a step that fits without them needs no plan."""
-    answer["whole_peak_bytes"] -= aside_bytes
+def _without_room_for_copies(record: StepRecord, answer: dict[str, Any]) -> dict[str, Any]:
+    """Copies of small state are only kept where something that reads it runs again: a step that fits without them needs no plan."""
+    room = _aside_bytes(record)
+    answer["whole_peak_bytes"] -= room
+    if answer["found_bytes"] is not None:
+        answer["found_bytes"] = min(answer["found_bytes"], answer["whole_peak_bytes"])
     if answer["whole_peak_bytes"] <= answer["budget_bytes"]:
         answer.update(
             fits=True, peak_bytes=answer["whole_peak_bytes"], step_ms=answer["compute_ms"], recomputed_ms=0.0, offloaded_bytes=0,
             drops=[], offloads=[], reruns=[],
         )  # fmt: skip
+    elif answer["fits"]:
+        kept = _kept_aside(record, set(answer["reruns"]))
+        answer["peak_bytes"] -= room - sum(record.sizes[number] for (number, _), _, _ in kept)
     return answer
 
 
@@ -158,15 +171,20 @@ def _mib(count: float) -> str:
 
 
 def refuse(record: StepRecord, answer: dict[str, Any]) -> DoesNotFitError:
-    place = answer["least_at"]
+    """The error that says what would suffice, in bytes: rounded numbers would not."""
     message = (
-        f"thermocline.torch.fit: the step does not fit {_mib(answer['budget_bytes'])}: operator {place} of {len(record.operators)} "
-        f"({answer['least_operator']}) needs {_mib(answer['least_bytes'])} with what can not leave"
+        f"thermocline.torch.fit: the step does not fit {_mib(answer['budget_bytes'])}: operator {answer['least_at']} of "
+        f"{len(record.operators)} ({answer['least_operator']}) needs {_mib(answer['least_bytes'])} with what can not leave"
     )
-    if answer["found_bytes"] is not None:
-        message += f"; a plan was found for {_mib(answer['found_bytes'])}"
-    message += f". Kept whole the step needs {_mib(answer['whole_peak_bytes'])}"
-    return DoesNotFitError(message, answer["least_bytes"], answer["found_bytes"])
+    found = answer["found_bytes"]
+    if found is not None:
+        left = max(record.alive_bytes() - record.before_bytes, 0)
+        message += f"; a plan was found for budget={found + left} ({_mib(found + left)})"
+        if left:
+            message += f", or budget={found} if the {left} bytes that the step left (gradients, state) are gone when the next begins"
+        found += left
+    message += f". Kept whole the step needs {answer['whole_peak_bytes']} bytes"
+    return DoesNotFitError(message, answer["least_bytes"], found)
 
 
 def plan_of(record: StepRecord, answer: dict[str, Any]) -> StepPlan:
@@ -182,7 +200,8 @@ class _Compiler:
 
     def run(self) -> StepPlan:
         record, answer = self._record, self._answer
-        plan = StepPlan(record.functions, set(), self._aside(), {}, defaultdict(list), defaultdict(list), defaultdict(dict), answer)
+        begins, returns, together_at = defaultdict(list), defaultdict(list), defaultdict(dict)
+        plan = StepPlan(record.functions, set(), self._aside(), self._pinned(), {}, begins, returns, together_at, answer)
         plan.recorded = {self._ordinal(place) for place in answer.get("reruns", ())}
         values = self._values()
         together: dict[int, list[Version]] = defaultdict(list)
@@ -198,14 +217,31 @@ class _Compiler:
                     together[gap.arrive].append(value.key)
                     plan.together[value.key][i] = together[gap.arrive]
         plan.recorded |= set(plan.values)
+        for arrive, keys in together.items():
+            self._order(keys, arrive)
         return plan
+
+    def _order(self, keys: list[Version], arrive: int) -> None:
+        """As the planner makes them again: by the operands of the operator that wants them."""
+        place = bisect_left(self._record.operators, arrive, key=lambda op: op.ordinal)
+        reads = self._record.operators[place].reads
+        keys.sort(key=lambda key: reads.index(key[0]) if key[0] in reads else len(reads))
 
     def _aside(self) -> dict[int, set[int]]:
         found: dict[int, set[int]] = defaultdict(set)
-        for number in self._record.before:
-            if self._record.sizes[number] <= ASIDE_BYTES:
-                for place, index in self._record.writers.get(number, ()):
-                    found[self._ordinal(place)].add(index)
+        for _, place, index in _kept_aside(self._record, set(self._answer["reruns"])):
+            if index >= 0:
+                found[self._ordinal(place)].add(index)
+        return dict(found)
+
+    def _pinned(self) -> dict[int, set[int]]:
+        found: dict[int, set[int]] = defaultdict(set)
+        reruns = set(self._answer["reruns"])
+        ended = {number for (number, _), _, index in _kept_aside(self._record, reruns) if index < 0}
+        for place in reruns if ended else ():
+            for i, number in enumerate(self._record.operators[place].reads):
+                if number in ended:
+                    found[self._ordinal(place)].add(i)
         return dict(found)
 
     def _ordinal(self, place: int) -> int:
@@ -221,7 +257,16 @@ class _Compiler:
             value.gaps.sort(key=lambda gap: gap.leave)
             first = value.gaps[0].leave
             value.kept_first = any(at <= first for at in self._record.saved[value.key].unpacked_at)
+        self._add_carried(found)
         return found
+
+    def _add_carried(self, found: dict[Version, Value]) -> None:
+        """Earlier versions whose saves become saves of a planned one; they stay until then."""
+        for number, version in list(found):
+            earlier = (number, version - 1)
+            while earlier[1] > 0 and earlier in self._record.carried and earlier not in found:
+                found[earlier] = Value(earlier, [], True)
+                earlier = (number, earlier[1] - 1)
 
     def _add(
         self, found: dict[Version, Value], number: int, leave: int, arrive: int | None, how: str, return_at: int | None

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import time
 import weakref
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,9 +17,9 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from ._kept import MODIFIED, Kept
-from ._lineage import view_of
-from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, tensors_in, written_arguments
+from ._kept import Kept, modified_in
+from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, storages_in, tensors_in, written_arguments
+from ._regions import may_overlap, region_of
 
 # Of state that a step changes in place, such as a running mean, the execution keeps copies up to this size.
 ASIDE_BYTES = 64 << 10
@@ -25,6 +27,8 @@ ASIDE_BYTES = 64 << 10
 # What one core does in a microsecond, roughly: what matters is that arithmetic costs more there than copies do. Every operator costs a
 # little more. Times by the clock of a first step would differ from run to run, and with them the plans.
 _CPU_FLOPS, _CPU_BYTES, _CPU_MICROSECONDS = 20_000, 10_000, 2
+
+MODIFIED = modified_in("fit")
 
 Version = tuple[int, int]  # a storage's number, and how many operators of the step have written it
 
@@ -47,8 +51,8 @@ class Operator:
 class Saved:
     """A version that autograd saved."""
 
-    packed_at: int  # ordinal of the operator that is dispatched next
-    unpacked_at: list[int] = field(default_factory=list)
+    saves: int = 0  # of this version, those aside that went on to a later one
+    unpacked_at: list[int] = field(default_factory=list)  # ordinals of the operators that are dispatched next
 
 
 @dataclass
@@ -61,8 +65,11 @@ class StepRecord:
     events: list[tuple[str, int]] = field(default_factory=list)
     sizes: dict[int, int] = field(default_factory=dict)
     before: list[int] = field(default_factory=list)  # storages that the step found
+    results: list[int] = field(default_factory=list)  # storages that their operators made
     writers: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))  # place, index in its writes
     saved: dict[Version, Saved] = field(default_factory=dict)
+    # Versions with saves that the next version has unchanged, because its operator wrote other parts of the storage: these count as its.
+    carried: set[Version] = field(default_factory=set)
     held_until: dict[int, int] = field(default_factory=dict)  # by storage: place of an operator
     alive: dict[int, weakref.ref[torch.UntypedStorage]] = field(default_factory=dict)
 
@@ -73,6 +80,49 @@ class StepRecord:
     def alive_bytes(self) -> int:
         """Of the storages that the step knew, what is alive now."""
         return sum(self.sizes[number] for number, storage in self.alive.items() if storage() is not None)
+
+    @cached_property
+    def state_wanted_later(self) -> list[tuple[Version, int, int]]:
+        """Where small state that the step found is changed or freed, and an operator may want the old contents when it runs again: the
+        old version, the place of the operator that changes it, and the index among what that writes; -1: freed after the operator."""
+        latest = self._latest_wish()
+        freed = self._places_of_frees()
+        found = []
+        for number in self.before:
+            if self.sizes[number] > ASIDE_BYTES:
+                continue
+            ends = list(self.writers.get(number, ()))
+            if freed.get(number, -1) >= 0:
+                ends.append((freed[number], -1))
+            for version, (place, index) in enumerate(ends):
+                if latest.get((number, version), 0) > self.operators[place].ordinal:
+                    found.append(((number, version), place, index))
+        return found
+
+    def _places_of_frees(self) -> dict[int, int]:
+        """By storage: the operator after which it was freed."""
+        places, place = {}, -1
+        for kind, number in self.events:
+            if kind == "op":
+                place = number
+            elif kind == "free":
+                places[number] = place
+        return places
+
+    def version_at(self, number: int, place: int) -> int:
+        """The version that the operator at that place finds in the storage."""
+        return bisect_left(self.writers.get(number, []), (place,))
+
+    def _latest_wish(self) -> dict[Version, int]:
+        """By version: the ordinal before which backward last asks for it, or for what is made from it."""
+        latest = {version: max(saved.unpacked_at, default=0) for version, saved in self.saved.items()}
+        for place in reversed(range(len(self.operators))):
+            operator = self.operators[place]
+            wish = max(latest.get((number, self.version_at(number, place) + 1), 0) for number in operator.writes)
+            for number in operator.reads if wish else ():
+                read = (number, self.version_at(number, place))
+                latest[read] = max(latest.get(read, 0), wish)
+        return latest
 
     def refusals(self) -> dict[str, str]:
         """By operator that must not run again, and has results that somebody saved: why."""
@@ -86,26 +136,17 @@ class StepRecord:
         return found
 
 
-class _Entry:
-    """A version that is saved; `alias` holds it for backward, so that the program's own hold is known."""
-
-    __slots__ = ("__weakref__", "alias", "number", "saved", "storage_key")
-
-    def __init__(self, tensor: torch.Tensor, number: int, saved: Saved) -> None:
-        storage = tensor.untyped_storage()
-        self.alias = tensor.detach()  # counts versions with the original
-        self.storage_key = storage._cdata
-        self.number = number
-        self.saved = saved
-
-
 class _Save:
-    __slots__ = ("dtype", "entry", "offset", "size", "stride", "version")
+    """What autograd has in place of the tensor; `alias` holds the storage for backward, so that the program's own hold is known."""
 
-    def __init__(self, entry: _Entry, tensor: torch.Tensor) -> None:
-        self.entry = entry
-        self.version = entry.alias._version
-        self.dtype, self.size, self.stride, self.offset = tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()
+    __slots__ = ("__weakref__", "alias", "count", "number", "region", "version")
+
+    def __init__(self, tensor: torch.Tensor, number: int, version: int) -> None:
+        self.alias = tensor.detach()  # counts changes in place with the original
+        self.count = tensor._version
+        self.number = number
+        self.version = version  # how many operators of the step had written the storage
+        self.region = region_of(tensor)
 
 
 class Recorder(TorchDispatchMode):
@@ -118,8 +159,12 @@ class Recorder(TorchDispatchMode):
         self._measure = measure
         self._numbers: dict[int, int] = {}  # by _cdata of a live storage
         self._finalizers: list[weakref.finalize] = []
-        self._entries: dict[Version, weakref.ref[_Entry]] = {}
-        self._open: dict[int, list[weakref.ref[_Entry]]] = {}  # by storage: saved, and backward has not asked for it yet
+        self._saves: dict[int, weakref.WeakSet[_Save]] = {}  # by storage
+        self._open: dict[int, list[weakref.ref[_Save]]] = {}  # by storage: saved, and backward has not asked for it yet
+        self._watched: set[int] = set()  # those of them that somebody held when it was last looked
+        # Storages that backward took and a retained graph keeps: a node of backward may hold them beyond the last operator that reads
+        # them. -> place of the last operator that ran meanwhile.
+        self._taken: dict[int, int] = {}
         self._quiet = False
         self._ended = False
         self._unpacked: list[int] = []  # storages that backward took since the last operator
@@ -137,6 +182,7 @@ class Recorder(TorchDispatchMode):
         self._hooks.__exit__(*error)
         super().__exit__(*error)
         self._ended = True
+        self._look_what_backward_holds(at_end=True)
         for finalizer in self._finalizers:
             finalizer.detach()
 
@@ -145,24 +191,27 @@ class Recorder(TorchDispatchMode):
         if self._quiet or function is DETACH:
             return function(*args, **kwargs)
         record = self.record
-        self._look_who_holds()
+        held, taken = self._look_who_holds(), self._look_what_backward_holds()
         facts = facts_of(function)
-        read = self._known(tensors_in((args, kwargs)), before=True)
-        arguments = written_arguments(facts, args, kwargs)
-        changed = self._known(arguments, before=True)
-        blank = {self._numbers[key] for key in overwritten(facts, [t for t in arguments if storage_of(t) is not None])}
+        read = self._known(storages_in((args, kwargs)), before=True)
+        arguments = [t for t in written_arguments(facts, args, kwargs) if storage_of(t) is not None]
+        changed = self._known(storages_in(arguments), before=True)
+        blank = {self._numbers[key] for key in overwritten(facts, arguments)}
         ordinal = len(record.functions)
         record.functions.append(function)
         begun = time.perf_counter() if self._measure else 0.0
         out = function(*args, **kwargs)
         microseconds = (time.perf_counter() - begun) * 1e6 if self._measure else 0.0
-        results = fresh_storages(out, [storage for _, storage in read])
-        fresh = [(self._number(storage, before=False), storage) for storage in results]
+        fresh = self._known(fresh_storages(out, [storage for _, storage in read]), before=False)
+        self._note_holds(held, taken, is_operator=bool(changed or fresh))
         if facts.allocates or not (changed or fresh):
             return out
+        record.results += [number for number, _ in fresh]
         written = [number for number, _ in (*changed, *fresh)]
         for index, number in enumerate(written):
             record.writers[number].append((len(record.operators), index))
+        for number, storage in changed:
+            self._carry(number, [t for t in arguments if storage_of(t) is storage])
         flops = self._flops(function, args, kwargs, out)
         plain = all(map(is_plain, tensors_in((args, kwargs, out))))
         reads = [number for number, _ in read] + self._unpacked
@@ -190,10 +239,8 @@ class Recorder(TorchDispatchMode):
         count = flop_registry.get(function._overloadpacket)
         return int(count(*args, **kwargs, out_val=out)) if count is not None else 0
 
-    def _known(self, tensors: list[torch.Tensor], *, before: bool) -> list[tuple[int, torch.UntypedStorage]]:
-        """Distinct storages, in order."""
-        storages = {s._cdata: s for s in map(storage_of, tensors) if s is not None}
-        return [(self._number(storage, before=before), storage) for storage in storages.values()]
+    def _known(self, storages: list[torch.UntypedStorage], *, before: bool) -> list[tuple[int, torch.UntypedStorage]]:
+        return [(self._number(storage, before=before), storage) for storage in storages]
 
     def _number(self, storage: torch.UntypedStorage, *, before: bool) -> int:
         key = storage._cdata
@@ -213,53 +260,98 @@ class Recorder(TorchDispatchMode):
 
     def _free(self, key: int) -> None:
         number = self._numbers.pop(key)
+        if number in self._unpacked:  # its reader left no trace, because it made nothing
+            self._unpacked.remove(number)
         if not self._ended:
             self.record.events.append(("free", number))
 
-    def _look_who_holds(self) -> None:
-        """A storage has a reference of its Python object, one for each entry, and those of the program."""
+    def _open_saves(self, number: int) -> list[_Save]:
+        return [save for save in (reference() for reference in self._open.get(number, ())) if save is not None]
+
+    def _carry(self, number: int, written: list[torch.Tensor]) -> None:
+        """The storage has just been written there: saves of other parts of it are now of the new version."""
+        saved, version = self.record.saved, len(self.record.writers[number])
+        regions = [region_of(tensor) for tensor in written]
+        for save in self._open_saves(number):
+            if save.version != version - 1 or any(may_overlap(save.region, region) for region in regions):
+                continue
+            old = saved[number, save.version]
+            old.saves -= 1
+            if old.saves == 0:
+                del saved[number, save.version]
+            self.record.carried.add((number, save.version))
+            save.version = version
+            saved.setdefault((number, version), Saved()).saves += 1
+
+    def _look_who_holds(self) -> list[int]:
+        """The saved storages that the program holds: a storage has a reference of its Python object, one for each save, and those of the
+        program."""
+        held = []
+        for number in list(self._watched):
+            save = next(iter(self._saves[number]), None)
+            if save is not None and self._is_held(save):
+                held.append(number)
+            else:  # nor can the program get hold of it again before backward takes it
+                self._watched.discard(number)
+        return held
+
+    def _note_holds(self, held: list[int], taken: list[int], *, is_operator: bool) -> None:
+        """Until which operator the program and backward hold these. A view needs no memory: what is held while it is made may leave before
+        the next operator."""
         place = len(self.record.operators)
-        for number, references in list(self._open.items()):
-            entries = [entry for entry in (reference() for reference in references) if entry is not None]
-            if not entries:
-                del self._open[number]
-            elif torch._C._storage_Use_Count(entries[0].storage_key) > 1 + len(entries):
-                self.record.held_until[number] = place
+        for number in held:
+            self.record.held_until[number] = place if is_operator else max(self.record.held_until.get(number, 0), place - 1)
+        if is_operator:
+            self._taken.update(dict.fromkeys(taken, place))
+
+    def _is_held(self, save: _Save) -> bool:
+        """Whether somebody holds the storage beside the saves."""
+        return torch._C._storage_Use_Count(save.alias.untyped_storage()._cdata) > 1 + len(self._saves[save.number])
+
+    def _look_what_backward_holds(self, *, at_end: bool = False) -> list[int]:
+        """The storages that a node of backward holds; for others the last operator that ran meanwhile counts as a reader."""
+        operators = self.record.operators
+        held = []
+        for number, place in list(self._taken.items()):
+            save = next(iter(self._saves[number]), None)
+            if save is not None and not at_end and self._is_held(save):
+                held.append(number)
+                continue
+            del self._taken[number]
+            if save is not None and place < len(operators) and number not in operators[place].reads:
+                operators[place].reads.append(number)
+        return held
 
     def _pack(self, tensor: torch.Tensor) -> Any:
         storage = storage_of(tensor) if is_plain(tensor) else None
         if storage is None or (tensor.is_leaf and tensor.requires_grad):
-            return Kept(tensor)
+            return Kept(tensor, MODIFIED)
         self._quiet = True
         try:
             number = self._number(storage, before=True)
-            version = (number, len(self.record.writers[number]))
-            known = self._entries.get(version)
-            entry = known() if known is not None else None
-            if entry is None:
-                saved = self.record.saved.setdefault(version, Saved(len(self.record.functions)))
-                entry = _Entry(tensor, number, saved)
-                self._entries[version] = weakref.ref(entry)
-                self._open.setdefault(number, []).append(weakref.ref(entry))
-            return _Save(entry, tensor)
+            save = _Save(tensor, number, len(self.record.writers[number]))
+            self.record.saved.setdefault((number, save.version), Saved()).saves += 1
+            self._saves.setdefault(number, weakref.WeakSet()).add(save)
+            self._open.setdefault(number, []).append(weakref.ref(save))
+            self._watched.add(number)
+            return save
         finally:
             self._quiet = False
 
     def _unpack(self, save: Any) -> torch.Tensor:
         if isinstance(save, Kept):
             return save.unpack()
-        entry = save.entry
-        if entry.alias._version != save.version:
+        if save.alias._version != save.count:
             raise RuntimeError(MODIFIED)
-        entry.saved.unpacked_at.append(len(self.record.functions))
-        self._open.pop(entry.number, None)
+        self.record.saved[save.number, save.version].unpacked_at.append(len(self.record.functions))
+        self._open.pop(save.number, None)
+        self._watched.discard(save.number)
         if not self._ended:
-            self._unpacked.append(entry.number)
+            self._unpacked.append(save.number)
+            if not self._is_held(save):
+                self._taken[save.number] = len(self.record.operators)
         self._quiet = True
         try:
-            alias = entry.alias
-            if alias.dtype == save.dtype:  # counts versions with the original
-                return alias.as_strided(save.size, save.stride, save.offset)
-            return view_of(alias.untyped_storage(), save.dtype, save.size, save.stride, save.offset)
+            return save.alias.detach()  # counts changes in place with the original
         finally:
             self._quiet = False

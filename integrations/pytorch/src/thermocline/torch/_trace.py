@@ -11,15 +11,18 @@ from typing import Any
 
 
 class TraceWriter:
-    """Writes beside the file and moves it there at the end, so that no half a trace is left under its name.
+    """Writes beside the file and moves it there at the end, so that no half a trace is left under its name. A symbolic link stays, and what
+    is no regular file (a pipe, a device) is written to as it is.
 
     Buffers are numbered from 0 in order of allocation. What happened since the last step is held back, so that a buffer can be
     given its tag later than it was allocated. Not thread-safe.
     """
 
     def __init__(self, path: str | os.PathLike[str], header: dict[str, Any]) -> None:
-        self._path = os.fspath(path)
-        self._part = self._path + ".part"
+        # Moving a file over a pipe or a device would replace it.
+        self._is_moved = not os.path.exists(path) or os.path.isfile(path)
+        self._path = os.path.realpath(path) if self._is_moved else os.fspath(path)
+        self._part = self._path + ".part" if self._is_moved else self._path
         self._file = gzip.open(self._part, "wt", encoding="utf-8", compresslevel=6)
         self._buffers = 0
         self._steps = 0
@@ -66,11 +69,13 @@ class TraceWriter:
     def close(self) -> None:
         self._flush()
         self._file.close()
-        os.replace(self._part, self._path)
+        if self._is_moved:
+            os.replace(self._part, self._path)
 
     def discard(self) -> None:
         self._file.close()
-        os.remove(self._part)
+        if self._is_moved:
+            os.remove(self._part)
 
     def _flush(self) -> None:
         for event in self._waiting:

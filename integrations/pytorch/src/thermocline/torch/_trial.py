@@ -16,13 +16,25 @@ from ._training import _sum_of_outputs
 def trial(
     model: torch.nn.Module, inputs: tuple[Any, ...], loss: Callable[..., torch.Tensor] | None, recorder: Recorder
 ) -> StepRecord:
-    """Gradients, buffers and the random state are as before. Raises RuntimeError where the module changed something else in place."""
+    """Gradients, buffers and the random state are as before. Raises RuntimeError where the module changed something else in place, and
+    TypeError or ValueError for a loss that is none."""
     with _undone(model):
         buffers = {buffer.untyped_storage()._cdata for buffer in model.buffers()}
         with recorder:
-            (loss or _sum_of_outputs)(model(*inputs), *inputs).backward()
+            _checked((loss or _sum_of_outputs)(model(*inputs), *inputs)).backward()
         _check(recorder.record, buffers)
     return recorder.record
+
+
+def _checked(loss: Any) -> torch.Tensor:
+    """Raises TypeError and ValueError where it can not go backward."""
+    if not isinstance(loss, torch.Tensor):
+        raise TypeError(f"loss: it has to return a tensor with one number, not {type(loss).__name__}")
+    if loss.numel() != 1:
+        raise ValueError(f"loss: one number is needed, and it returned a tensor of shape {tuple(loss.shape)}; take its mean or sum")
+    if not loss.requires_grad:
+        raise ValueError("loss: it depends on no parameter that requires a gradient")
+    return loss
 
 
 def _check(record: StepRecord, buffers: set[int]) -> None:

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What fit() is asked for, checked before anything runs. The library's command reads budgets and names of devices: here it is asked about a
+step of known size, so that a text means the same everywhere."""
+
+from __future__ import annotations
+
+import operator
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import _command
+
+PLANS = ("joint", "recompute", "swap", "sqrt")
+# A part of this many bytes is a whole number of them: the command reads percentages to six decimals.
+_WHOLE = 10**12
+_WRITE = "; write a number of bytes, '12GiB', or '50%' of what the step needs whole"
+_STEP = (
+    '{"schema":"thermocline-trace/1"}',
+    f'{{"e":"alloc","b":0,"n":{_WHOLE}}}',
+    '{"e":"op","k":"probe","r":[],"w":[0],"flops":0,"bytes":0}',
+    '{"e":"step","i":0}',
+)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Bytes, or a part of what a step needs whole."""
+
+    count: int  # of bytes
+    of_bytes: int  # the whole that `count` is a part of; 0: `count` is what it is
+
+    def bytes_of(self, whole_peak_bytes: int) -> int:
+        return whole_peak_bytes * self.count // self.of_bytes if self.of_bytes else self.count
+
+
+def checked_budget(budget: Any, device: str) -> Budget:
+    """Raises TypeError and ValueError in a line that says what to write instead; FileNotFoundError without the command."""
+    if not isinstance(device, str):
+        raise TypeError(f"device: the name of a profile (`thermocline devices` lists them), not {type(device).__name__}")
+    text = budget.strip() if isinstance(budget, str) else str(_whole_number(budget))
+    if not text:
+        raise ValueError(f"budget: the text is empty{_WRITE}")
+    if isinstance(budget, str) and text.isdecimal() and int(text):
+        meant = f"'{text}%' of what the step needs whole, '{text}GiB', or the int {text} for bytes"
+        raise ValueError(f"budget: '{text}' has no unit; write {meant}")
+    with tempfile.TemporaryDirectory(prefix="thermocline-fit-") as folder:
+        trace = os.path.join(folder, "step.jsonl")
+        with open(trace, "w", encoding="utf-8") as file:
+            file.write("\n".join(_STEP) + "\n")
+        # With "=": a text that begins with "-" is a budget, too, and no option.
+        try:
+            answer = _command.plan(trace, f"--budget={text}", f"--device={device}")
+        except ValueError as error:
+            raise ValueError(str(error) if "budget: " not in str(error) else f"{str(error).partition('; write')[0]}{_WRITE}") from None
+    is_part = "%" in text and not text.lower().endswith("device")
+    return Budget(answer["budget_bytes"], _WHOLE if is_part else 0)
+
+
+def _whole_number(budget: Any) -> int:
+    if not isinstance(budget, (bool, torch.Tensor)):
+        try:
+            count = operator.index(budget)
+        except TypeError:
+            pass
+        else:
+            if count <= 0:
+                raise ValueError(f"budget: more than 0 bytes are needed, not {count}")
+            return count
+    raise TypeError(f"budget: bytes, or a text such as '12GiB' or '50%' of what the step needs whole; not {type(budget).__name__}")
+
+
+def check_step(step_or_model: Any, inputs: tuple[Any, ...], loss: Any) -> None:
+    """Raises TypeError and ValueError for what is no step, and for a loss that nobody would call."""
+    is_module = isinstance(step_or_model, torch.nn.Module)
+    if isinstance(step_or_model, type):
+        raise TypeError(f"step_or_model: {step_or_model.__name__} is a class; give an instance of it, or a function that does a step")
+    if not callable(step_or_model):
+        raise TypeError(f"step_or_model: a torch.nn.Module, or a function that does a step, not {type(step_or_model).__name__}")
+    if loss is None:
+        return
+    if not callable(loss):
+        raise TypeError(f"loss: a function of (outputs, *inputs), not {type(loss).__name__}")
+    if not is_module or not inputs:
+        given = "inputs are not given" if is_module else "a step function has its own"
+        raise ValueError(f"loss: only the trial of a module with its inputs asks for it, and {given}; leave it out")
+
+
+def check_plans(plans: Any, place: Any, min_bytes: Any) -> None:
+    """Raises TypeError and ValueError. place: None where there is nowhere to offload to."""
+    if plans not in PLANS:
+        raise ValueError(f"plans: {plans!r} is none of {', '.join(PLANS)}")
+    if place is None and plans in ("joint", "swap"):
+        why = "there is nowhere to offload to (PyTorch finds no GPU)"
+        raise ValueError(f"plans: '{plans}' offloads, and {why}; write 'recompute', or give a place")
+    missing = [name for name in ("takes", "leave", "settle") if place is not None and not callable(getattr(place, name, None))]
+    if missing:
+        raise TypeError(f"place: an object such as thermocline.torch.Copies(); {type(place).__name__} has no {missing[0]}()")
+    if isinstance(min_bytes, bool) or not isinstance(min_bytes, int):
+        raise TypeError(f"min_bytes: a number of bytes as an int, not {type(min_bytes).__name__}")
+    if min_bytes < 0:
+        raise ValueError(f"min_bytes: no less than 0, not {min_bytes}")
