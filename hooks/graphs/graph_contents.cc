@@ -90,9 +90,12 @@ bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeC
     case CU_GRAPH_NODE_TYPE_HOST:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
       streams_may_block();
+      out->may_write_host = true;
+      return true;
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      out->may_write_host = true;
       return true;
     case CU_GRAPH_NODE_TYPE_EMPTY:
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
@@ -101,8 +104,11 @@ bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeC
     default:
       return false;
   }
+  const std::size_t named = accesses.all().size();
   keep_ours(engines, &accesses);
   out->take(accesses);
+  // Copies are known by their ranges.
+  out->may_write_host = type != CU_GRAPH_NODE_TYPE_MEMCPY && accesses.all().size() != named;
   return true;
 }
 

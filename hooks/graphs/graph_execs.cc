@@ -21,6 +21,7 @@ std::atomic<bool> device_updatable{false};
 // The union over all nodes, recomputed when they have changed.
 struct Summary {
   bool is_known = true;
+  bool may_write_host = false;
   std::vector<MemoryAccess> accesses;
   std::vector<Move> moves;
   std::vector<GraphKernel> kernels;
@@ -87,6 +88,7 @@ const Summary& summary_of(Executable& exec) {
   for (const auto& [node, contents] : exec.nodes) {
     if (is_disabled(exec.nodes, contents)) continue;
     sum.is_known = sum.is_known && contents.is_known;
+    sum.may_write_host |= contents.may_write_host || !contents.is_known;
     for (const MemoryAccess& memory_access : contents.accesses) sum.accesses.push_back(as_of_a_graph(memory_access));
     sum.moves.insert(sum.moves.end(), contents.moves.begin(), contents.moves.end());
     if (contents.is_kernel && contents.accesses.size() > 1)
@@ -199,6 +201,7 @@ GraphAccess access_of(CUgraphExec exec) {
   if (found == known.all.end()) return access;
   const Summary& sum = summary_of(found->second);
   access.is_known = sum.is_known;
+  access.may_write_host = sum.may_write_host;
   for (const MemoryAccess& memory_access : sum.accesses) access.accesses.add(memory_access);
   const auto searched = static_cast<std::ptrdiff_t>(std::min(sum.moves.size(), kMostSearchedMoves));
   access.moves.assign(sum.moves.begin(), sum.moves.begin() + searched);

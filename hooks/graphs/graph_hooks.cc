@@ -213,7 +213,8 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
     // Of what was recorded nothing blocked a stream so far.
     if (any_stream_may_block()) streams_may_block();
     GraphAccess access = access_of(exec);
-    if (const HeldEngines engines; !engines.none()) search_moves(*engines, access.moves, access.beyond);
+    if (const HeldEngines engines; !engines.none())
+      search_moves(*engines, access.moves, access.beyond, access.may_write_host);
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
     const CUresult result = submit(stream, Host::kGoesOn, std::move(access.accesses),
                                    {.follows = true, .may_block = any_waits_for_values() || mapping_may_wait()}, call);

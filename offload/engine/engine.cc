@@ -228,6 +228,19 @@ void Engine::copied(AddressRange to, AddressRange from, bool exact) {
   state_->show_references();
 }
 
+void Engine::will_be_overwritten(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.will_be_overwritten(range);
+}
+
+void Engine::told_what_overwrites(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.told_what_overwrites(range);
+  state_->show_references();
+}
+
 void Engine::written_by_kernel(std::span<const MemoryAccess> accesses) {
   const std::lock_guard lock(mutex_);
   state_->hear();

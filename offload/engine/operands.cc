@@ -189,9 +189,9 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, std::vector
     words->push_back({word});
     standing.push_back({range.at + at, word});
   }
+  if (!clock.passed(block->uses)) return {};
   // What a graph is about to upload is told before its launch (Engine::hold), and is not there yet.
-  if (!info.is_kernel() || !clock.passed(block->uses)) return {};
-  references.now_hold(range, standing);
+  references.now_hold(range, standing, !info.is_kernel());
   show_references();
   return {};
 }

@@ -73,6 +73,7 @@ void References::add(Holder& holder, Run run) {
     if (run.begin > last->end + kGap || last->begin > run.end + kGap || !is_same(*last)) continue;
     last->begin = lower(last->begin, run.begin);
     last->end = higher(last->end, run.end);
+    last->is_former = false;
     return;
   }
   if (holder.runs.size() >= holder.most) collapse(holder);
@@ -92,6 +93,7 @@ void References::collapse(Holder& holder) {
     const auto [at, is_new] = by_target.try_emplace(target, run);
     at->second.begin = lower(at->second.begin, run.begin);
     at->second.end = higher(at->second.end, run.end);
+    at->second.is_former = at->second.is_former && run.is_former;
   }
   kept.reserve(by_target.size());
   for (const auto& [target, run] : by_target) kept.push_back(run);
@@ -127,7 +129,7 @@ void References::found(std::span<const HeldWord> words) {
   for_each_word(words, [this](Holder& holder, const Run& run) { add_written(holder, run); });
 }
 
-void References::clear(Holder& holder, AddressRange range) {
+void References::clear(Holder& holder, AddressRange range, bool only_written) {
   const std::size_t before = holder.size();
   const auto is_over = [&](Run& run) {
     if (run.begin >= range.end() || run.end <= range.at) return false;
@@ -137,13 +139,50 @@ void References::clear(Holder& holder, AddressRange range) {
     if (run.end <= range.end()) run.end = range.at;
     return false;
   };
-  std::erase_if(holder.runs, is_over);
+  if (!only_written) std::erase_if(holder.runs, is_over);
   std::erase_if(holder.written, is_over);
   runs_ -= before - holder.size();
 }
 
 void References::overwritten(DeviceAddress at, Bytes bytes) {
   for_each_in({at, bytes}, [&](Holder& holder) { clear(holder, {at, bytes}); });
+}
+
+void References::will_be_overwritten(AddressRange range) {
+  if (!is_ours(range.at)) return;
+  for_each_in(range, [&](Holder& holder) {
+    for (Run& run : holder.runs) run.is_former |= run.begin >= range.at && run.end <= range.end();
+  });
+}
+
+void References::told_what_overwrites(AddressRange range) {
+  if (!is_ours(range.at)) return;
+  for_each_in(range, [&](Holder& holder) {
+    std::map<std::uint64_t, Run> told;
+    std::vector<Run> former;
+    for (const Run& run : holder.runs) {
+      if (!run.is_former) told.try_emplace(run.target.value, run);
+      if (run.is_former) former.push_back(run);
+    }
+    if (former.empty()) return;
+    runs_ -= std::erase_if(holder.runs, [](const Run& run) { return run.is_former; });
+    for (Run& run : former) {
+      run.is_former = false;
+      // Where the copy does not run, it stays where it was.
+      if (told.contains(run.target.value)) {
+        add_beside(holder, run);
+      } else {
+        add_written(holder, run);
+      }
+    }
+  });
+}
+
+// To the run of the same target that is there already.
+void References::add_beside(Holder& holder, const Run& run) {
+  const auto known = std::ranges::find(holder.runs, run.target, &Run::target);
+  known->begin = lower(known->begin, run.begin);
+  known->end = higher(known->end, run.end);
 }
 
 void References::collect(const std::vector<Run>& runs, AddressRange range, std::vector<Run>* out) {
@@ -208,8 +247,8 @@ void References::hold_unknown(AddressRange range) {
   }
 }
 
-void References::now_hold(AddressRange range, std::span<const HeldWord> words) {
-  overwritten(range.at, range.bytes);
+void References::now_hold(AddressRange range, std::span<const HeldWord> words, bool copies_may_come) {
+  for_each_in(range, [&](Holder& holder) { clear(holder, range, copies_may_come); });
   hold(words);
 }
 

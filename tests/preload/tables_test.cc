@@ -86,6 +86,23 @@ TEST(TablesOfGraphs, LeadToWhatTheGraphsKernelsWereGiven) {
   }
 }
 
+// What a copy of the graph brings is followed, whatever the order of the copies; what it replaced is not, if there is no room.
+TEST(TablesOfGraphs, LeadToWhatTheGraphsCopiesBroughtLast) {
+  for (const char* const kind : {"captured_in_turn", "captured_in_turn_ahead", "copied_down_in_graph"}) {
+    for (const char* const safety : {"strict", "trusting"}) {
+      SCOPED_TRACE(std::string(kind) + ", " + safety);
+      const ProcessResult squeezed =
+          run_program({"tables", kind},
+                      {.preload = {LIBRARY_FILE},
+                       .budget = "20MiB",
+                       .environment = {"THERMOCLINE_HOST_FALLBACK=off", std::string("THERMOCLINE_SAFETY=") + safety}});
+      expect_same(run_plain({"tables", kind}), squeezed);
+      EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+      EXPECT_EQ(statistic(squeezed, "oom_reports"), 0u);
+    }
+  }
+}
+
 // Beside such buffers the large ones are not pinned, if the kernel is known: all of them together are more than the budget.
 TEST(TablesOfGraphs, SmallBuffersOfKnownKernelsKeepNothingOnTheDevice) {
   const std::vector<std::string> program = {"tables", "small_ones_in_graphs"};
