@@ -44,6 +44,7 @@ MemoryKind kind_of(CUdeviceptr at) {
 }  // namespace
 
 bool is_pageable(CUdeviceptr at) { return !kind_of(at).known; }
+bool is_host_memory(CUdeviceptr at) { return !kind_of(at).device; }
 bool is_pinned(CUdeviceptr at) {
   const MemoryKind kind = kind_of(at);
   return kind.known && !kind.device;

@@ -27,6 +27,7 @@ class WordScan;
 bool is_pageable(CUdeviceptr at);
 // Host memory that the driver knows.
 bool is_pinned(CUdeviceptr at);
+bool is_host_memory(CUdeviceptr at);
 
 // The changes of one operation: collected before it is submitted, reported afterwards.
 class Changes {

@@ -228,6 +228,11 @@ void Engine::copied(AddressRange to, AddressRange from, bool exact) {
   state_->show_references();
 }
 
+void Engine::read_stored(AddressRange range, StreamHandle stream) {
+  std::unique_lock lock(mutex_);
+  static_cast<void>(ask_without_waiting(lock, [&] { return state_->read_stored(range, stream); }));
+}
+
 void Engine::will_be_overwritten(AddressRange range) {
   const std::lock_guard lock(mutex_);
   state_->hear();

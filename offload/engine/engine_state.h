@@ -70,6 +70,7 @@ class Engine::State {
   bool allocate_small(Bytes bytes, std::optional<StreamHandle> stream, ThreadCache& cache, DeviceAddress* address);
   bool free_small(DeviceAddress address, std::optional<StreamHandle> stream);
   Status pin(DeviceAddress address, const char* reason, bool for_good);
+  Status read_stored(AddressRange range, StreamHandle handle);
   void written_by_graph(std::span<const GraphKernel> kernels);
   void unpin(const Buffer& buffer);
   Status wait_until_fetched(DeviceAddress address);
@@ -254,7 +255,7 @@ class Engine::State {
   void forget_held(const Block& block);
   Bytes held_by_other_threads(bool beside);
   Status read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything);
-  Status read_table(AddressRange range, StreamIndex in, std::vector<DeviceAddress>* words);
+  Status read_table(AddressRange range, StreamIndex in, bool copies_may_come, std::vector<DeviceAddress>* words);
   bool is_given_small_buffers() const;
   bool is_given_a_table(const GraphKernel& kernel) const;
   bool is_known_to_store_none(const GraphKernel& kernel);

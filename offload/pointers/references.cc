@@ -158,24 +158,30 @@ void References::will_be_overwritten(AddressRange range) {
 void References::told_what_overwrites(AddressRange range) {
   if (!is_ours(range.at)) return;
   for_each_in(range, [&](Holder& holder) {
-    std::map<std::uint64_t, Run> told;
+    std::set<std::uint64_t> told;
     std::vector<Run> former;
     for (const Run& run : holder.runs) {
-      if (!run.is_former) told.try_emplace(run.target.value, run);
+      if (!run.is_former) told.insert(run.target.value);
       if (run.is_former) former.push_back(run);
     }
-    if (former.empty()) return;
     runs_ -= std::erase_if(holder.runs, [](const Run& run) { return run.is_former; });
-    for (Run& run : former) {
-      run.is_former = false;
-      // Where the copy does not run, it stays where it was.
-      if (told.contains(run.target.value)) {
-        add_beside(holder, run);
-      } else {
-        add_written(holder, run);
-      }
-    }
+    // Where the copy does not run, it stays where it was.
+    std::erase_if(former, [&](const Run& run) {
+      const bool is_told = told.contains(run.target.value);
+      if (is_told) add_beside(holder, run);
+      return is_told;
+    });
+    add_as_written(holder, former);
   });
+}
+
+// If they lie near each other, over all of their range: so that it is read at once.
+void References::add_as_written(Holder& holder, const std::vector<Run>& runs) {
+  if (runs.empty()) return;
+  const DeviceAddress begin = std::ranges::min(runs, {}, &Run::begin).begin;
+  const DeviceAddress end = std::ranges::max(runs, {}, &Run::end).end;
+  const bool is_near = end - begin <= kMostTableBytes;
+  for (const Run& run : runs) add_written(holder, {is_near ? begin : run.begin, is_near ? end : run.end, run.target});
 }
 
 // To the run of the same target that is there already.
@@ -247,9 +253,25 @@ void References::hold_unknown(AddressRange range) {
   }
 }
 
+bool References::may_be_stored_in(AddressRange range) {
+  bool any = false;
+  for_each_in(range, [&](const Holder& holder) {
+    any |= std::ranges::any_of(holder.written,
+                               [&](const Run& run) { return run.begin < range.end() && range.at < run.end; });
+  });
+  return any;
+}
+
 void References::now_hold(AddressRange range, std::span<const HeldWord> words, bool copies_may_come) {
-  for_each_in(range, [&](Holder& holder) { clear(holder, range, copies_may_come); });
-  hold(words);
+  if (!copies_may_come) {
+    overwritten(range.at, range.bytes);
+    return hold(words);
+  }
+  for_each_in(range, [&](Holder& holder) { clear(holder, range, true); });
+  // Not among what copies were told to bring, which is replaced by the next ones alone.
+  for_each_word(words, [&](Holder& holder, const Run& run) {
+    add_written(holder, {range.at, range.end(), run.target});
+  });
 }
 
 void References::copied(AddressRange to, AddressRange from, bool exact) {

@@ -81,9 +81,12 @@ class References {
   // may point anywhere. Returns how many were not stored. `kernel`: number of a kernel for which this is only assumed,
   // until it is confirmed or retracted; 0: it is known.
   std::uint64_t written_by_kernel(const Given& given, std::uint64_t kernel = 0);
+  // Whether kernels may have stored addresses in the range.
+  bool may_be_stored_in(AddressRange range);
   // Contents were written there that could not be searched.
   void hold_unknown(AddressRange range);
-  // Exactly these addresses are stored in the range; beside what copies were told to bring, if that may come later.
+  // Exactly these addresses are stored in the range (of one buffer); beside what copies were told to bring, if that may
+  // come later.
   void now_hold(AddressRange range, std::span<const HeldWord> words, bool copies_may_come);
   // A kernel has stored these words.
   void found(std::span<const HeldWord> words);
@@ -145,6 +148,7 @@ class References {
   void collapse(Holder& holder);
   void clear(Holder& holder, AddressRange range, bool only_written = false);
   static void add_beside(Holder& holder, const Run& run);
+  void add_as_written(Holder& holder, const std::vector<Run>& runs);
   static void collect(const std::vector<Run>& runs, AddressRange range, std::vector<Run>* out);
   // Calls written(runs) for each reachable holder to which kernels may have written.
   template <class Written>

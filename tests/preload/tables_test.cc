@@ -114,6 +114,17 @@ TEST(TablesOfGraphs, SmallBuffersOfKnownKernelsKeepNothingOnTheDevice) {
   EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
 }
 
+// Every kernel may follow what is stored in memory outside the library: all of it together is more than fits.
+TEST(TablesOutside, LeadToWhatTheyHoldNow) {
+  for (const char* const kind : {"outside_cleared", "outside_in_turn"}) {
+    SCOPED_TRACE(kind);
+    const ProcessResult squeezed = run_without_net({"tables", kind}, "");
+    expect_same(run_plain({"tables", kind}), squeezed);
+    EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+    EXPECT_EQ(statistic(squeezed, "oom_reports"), 0u);
+  }
+}
+
 // By then it may point to three of them, so it is read.
 TEST(WrittenTables, ThatMayLeadToMoreThanFitsAreRead) {
   const std::vector<std::string> program = {"tables", "written_too_often"};
