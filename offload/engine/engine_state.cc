@@ -212,6 +212,9 @@ void Engine::State::commit(bool completed) {
     ++counters.host_reads;
     if (accesses == 1) operands.clear();
   }
+  for (BlockState* const state : left_out) {
+    for (EvictionUnit& part : state->parts()) net.used_where_it_is(part);
+  }
   for (BlockState* state : operands) {
     residency.accessed(*state, operation);
     state->block->uses.add(use);

@@ -161,6 +161,7 @@ class Engine::State {
 
   StreamIndex stream{};               // of the operation in preparation
   std::vector<BlockState*> operands;  // its blocks
+  std::vector<BlockState*> left_out;  // what it may use at its copy on the host; that happens when it is submitted
   std::size_t named_operands = 0;     // of these, those that it was given; they come first
   OperationInfo info;
   EvictionUnit* host_read = nullptr;        // whose host copy the operation reads; null: it uses the device's memory

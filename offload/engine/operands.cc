@@ -236,6 +236,7 @@ void Engine::State::leave_out_what_is_mapped() {
       add(state);
     } else {
       state->listed = 0;
+      left_out.push_back(state);
     }
   }
   counters.unfetched_targets += all.size() - operands.size();
@@ -244,6 +245,7 @@ void Engine::State::leave_out_what_is_mapped() {
 void Engine::State::begin_operands(std::span<const MemoryAccess> list) {
   ++resolution;
   operands.clear();
+  left_out.clear();
   reachable.clear();
   for (const MemoryAccess& one : list) access(one);
   named_operands = operands.size();
@@ -302,6 +304,7 @@ void Engine::State::resolve_all() {
   given = {};
   given_everything = true;
   operands.clear();
+  left_out.clear();
   add_all();
   named_operands = 0;
   if (operand_bytes() > budget_bytes && net.holds()) leave_out_what_is_mapped();

@@ -157,6 +157,9 @@ void expect_refused_or_same(const std::vector<std::string>& program, const std::
     EXPECT_NE(squeezed.err.find("one operation's memory"), std::string::npos) << squeezed.err;
   }
   EXPECT_EQ(statistic(squeezed, "unfetched_targets") > 0, catches && !fits);
+  // Of those it is known that they are used where they are.
+  EXPECT_EQ(statistic(squeezed, "unseen_accesses"), 0u);
+  EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
 }
 
 TEST(WrittenTables, ThatLeadToMoreThanFitsAreRefusedWhereNoHostMappingCatchesIt) {
