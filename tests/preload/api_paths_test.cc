@@ -381,18 +381,6 @@ TEST(ApiPaths, MemoryOfGraphsCountsAgainstTheBudget) {
   }
 }
 
-// While all else is used by a blocked stream, there is no room to count it; then there is, without another launch.
-TEST(ApiPaths, MemoryOfGraphsCountsOnceTheStreamsGoOn) {
-  const std::vector<std::string> arguments = {"api_paths/graphs/memory_while_standing"};
-  const ProcessResult plain = run_plain(arguments);
-  for (const char* budget : {"", "32MiB"}) {
-    const ProcessResult result = run_preloaded(arguments, budget);
-    expect_same(plain, result);
-    EXPECT_EQ(statistic(result, "peak_live_bytes"), 36 * kMiB) << budget;
-    EXPECT_EQ(statistic(result, "oom_reports"), 0u);
-  }
-}
-
 // The same for memory of graphs, which the driver reports when a launch has taken it.
 TEST(ApiPaths, LaunchesFindRoomForTheirGraphsMemoryOnADeviceThatIsFull) {
   for (const char* program : {"api_paths/graphs/memory_in_capture", "api_paths/graphs/memory_nodes"}) {
