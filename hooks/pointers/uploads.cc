@@ -315,4 +315,30 @@ void search_moves(const EngineSet& engines, std::span<const Move> moves, std::sp
   }
 }
 
+namespace {
+
+template <class Tell>
+void for_each_outside(const EngineSet& engines, std::span<const Move> moves, Tell tell) {
+  for (const Move& move : moves) {
+    if (has_many_rows(move) || engines.owner(DeviceAddress{move.to}) != nullptr) continue;
+    if (kind_of(move.from).device) continue;
+    for_each_engine_of(engines, [&](Engine& engine) {
+      if (!engine.has_global_references()) return;
+      for_each_row(move, [&](CUdeviceptr to, CUdeviceptr) {
+        tell(engine, AddressRange{DeviceAddress{to}, move.bytes});
+      });
+    });
+  }
+}
+
+}  // namespace
+
+void expect_moves_outside(const EngineSet& engines, std::span<const Move> moves) {
+  for_each_outside(engines, moves, [](Engine& engine, AddressRange range) { engine.will_be_overwritten(range); });
+}
+
+void moved_outside(const EngineSet& engines, std::span<const Move> moves) {
+  for_each_outside(engines, moves, [](Engine& engine, AddressRange range) { engine.forget_former(range); });
+}
+
 }  // namespace thermocline

@@ -84,4 +84,9 @@ inline constexpr std::size_t kMostSearchedMoves = 4096;
 void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond,
                   bool sources_may_change);
 
+// Of memory outside the engines, which is not read, before search_moves and when the launch has succeeded: these copies
+// surely run before all else in the graph, and nobody writes their sources any more.
+void expect_moves_outside(const EngineSet& engines, std::span<const Move> moves);
+void moved_outside(const EngineSet& engines, std::span<const Move> moves);
+
 }  // namespace thermocline

@@ -246,6 +246,13 @@ void Engine::told_what_overwrites(AddressRange range) {
   state_->show_references();
 }
 
+void Engine::forget_former(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.forget_former(range);
+  state_->show_references();
+}
+
 void Engine::written_by_kernel(std::span<const MemoryAccess> accesses) {
   const std::lock_guard lock(mutex_);
   state_->hear();

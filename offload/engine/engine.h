@@ -146,6 +146,7 @@ class Engine {
   // Before and after what a copy of a graph is about to bring there is told (References).
   void will_be_overwritten(AddressRange range);
   void told_what_overwrites(AddressRange range);
+  void forget_former(AddressRange range);
   // A kernel was given these, and may have written them into the small ones among them.
   void written_by_kernel(std::span<const MemoryAccess> accesses);
   // The same of a graph that was launched (graph_kernels.cc).

@@ -149,7 +149,6 @@ void References::overwritten(DeviceAddress at, Bytes bytes) {
 }
 
 void References::will_be_overwritten(AddressRange range) {
-  if (!is_ours(range.at)) return;
   for_each_in(range, [&](Holder& holder) {
     for (Run& run : holder.runs) run.is_former |= run.begin >= range.at && run.end <= range.end();
   });
@@ -182,6 +181,13 @@ void References::add_as_written(Holder& holder, const std::vector<Run>& runs) {
   const DeviceAddress end = std::ranges::max(runs, {}, &Run::end).end;
   const bool is_near = end - begin <= kMostTableBytes;
   for (const Run& run : runs) add_written(holder, {is_near ? begin : run.begin, is_near ? end : run.end, run.target});
+}
+
+void References::forget_former(AddressRange range) {
+  for_each_in(range, [&](Holder& holder) {
+    runs_ -= std::erase_if(
+        holder.runs, [&](const Run& run) { return run.is_former && run.begin >= range.at && run.end <= range.end(); });
+  });
 }
 
 // To the run of the same target that is there already.

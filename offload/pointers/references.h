@@ -65,9 +65,11 @@ class References {
   void copied(AddressRange to, AddressRange from, bool exact);
   // A copy of a graph will overwrite the range, if its node runs. Between the two calls hold() and copied() tell with
   // what. What was stored there before, and is not among that, counts from then on as what a kernel may have written: it
-  // is followed, or the memory is read. Memory outside the engine can not be read: there it stays as it is.
+  // is followed, or the memory is read. Memory outside the engine can not be read: there it stays as it is, or is forgotten.
   void will_be_overwritten(AddressRange range);
   void told_what_overwrites(AddressRange range);
+  // In place of the second call: the copy surely runs.
+  void forget_former(AddressRange range);
 
   using Targets = std::vector<const Buffer*>;  // in order of address, each once
   // What a kernel was given with these addresses, and what it could reach from there.

@@ -72,6 +72,25 @@ void captured_turn(Program& p, bool waits) {
 void captured_in_turn(Program& p) { captured_turn(p, true); }
 void captured_in_turn_ahead(Program& p) { captured_turn(p, false); }
 
+// The same to managed memory, which every kernel may read.
+void captured_outside(Program& p) {
+  CUdeviceptr managed = 0;
+  CHECK(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+  CUgraphExec ready = capture(p, [&] {
+    CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, 8, p.stream));
+    CHECK(cuMemcpyHtoDAsync(managed, p.pinned, kTargets * 8, p.stream));
+    launch_follow(p, managed, kTargets, 0);
+  });
+  for (int round = 0; round < kBuffers; ++round) {
+    CHECK(cuCtxSynchronize());
+    for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[(round * kTargets + i) % kBuffers];
+    CHECK(cuGraphLaunch(ready, p.stream));
+    crowd(p);
+  }
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(ready));
+}
+
 // The graph copies the table on to a lower address.
 void copied_down_in_graph(Program& p) {
   if (p.other < p.table) std::swap(p.other, p.table);
@@ -218,6 +237,7 @@ constexpr Kind kKinds[] = {{"captured", captured},
                            {"write_combined_captured", write_combined_captured},
                            {"captured_in_turn", captured_in_turn},
                            {"captured_in_turn_ahead", captured_in_turn_ahead},
+                           {"captured_outside", captured_outside},
                            {"copied_down_in_graph", copied_down_in_graph},
                            {"built", built},
                            {"written_in_graph", written_in_graph},
