@@ -20,9 +20,13 @@ namespace thermocline {
 namespace {
 
 // The driver gives the handles of unloaded functions to others, which may have the same names.
-void forget_functions() {
+bool forget_functions() {
+  const EngineSet* const engines = engines_now();
+  // In a host function the driver refuses to unload any.
+  if (engines != nullptr && place_of(*engines, {}).refused) return false;
   layouts().forget();
   for_each_engine([](const EngineSet&, const ActiveEngine& active) { active.engine->kernels_may_be_others(); });
+  return true;
 }
 
 bool add_arguments_of(const EngineSet& engines, const ParameterLayout* layout, KernelArguments arguments,
@@ -185,7 +189,7 @@ CUresult CUDAAPI cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height
 
 CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
   using namespace thermocline;
-  forget_functions();
+  static_cast<void>(forget_functions());
   return real<Function::cuModuleUnload>(hmod);
 }
 
@@ -214,8 +218,7 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKe
 
 CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
   using namespace thermocline;
-  forget_functions();
-  layouts().forget_kernels(library);
+  if (forget_functions()) layouts().forget_kernels(library);
   return real<Function::cuLibraryUnload>(library);
 }
 

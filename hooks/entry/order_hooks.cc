@@ -5,6 +5,7 @@
 
 #include "hooks/capture/capture_state.h"
 #include "hooks/capture/captures.h"
+#include "hooks/graphs/graph_memory.h"
 #include "hooks/operands/values.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/mapping_waits.h"
@@ -33,6 +34,7 @@ CUresult wait_for(StreamHandle stream, Call call) {
       const Inside inside;
       active->engine->synchronized(before);
     }
+    if (result == CUDA_SUCCESS) count_late_graph_memory();
     return result;
   });
 }
@@ -46,10 +48,13 @@ CUresult wait_for_all(CUcontext context, Call call) {
     const UseSet before = active->engine->submitted_all();
     LateFrees frees(*active);
     const CUresult result = call();
-    if (result != CUDA_SUCCESS || (before.empty() && frees.none())) return result;
-    const Inside inside;
-    active->engine->synchronized(before);
-    frees.waited();
+    if (result != CUDA_SUCCESS) return result;
+    if (!before.empty() || !frees.none()) {
+      const Inside inside;
+      active->engine->synchronized(before);
+      frees.waited();
+    }
+    count_late_graph_memory();
     return result;
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/graphs/graph_contents.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 
@@ -9,6 +10,7 @@
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/operands/layouts.h"
 #include "hooks/operands/values.h"
+#include "hooks/pointers/uploads.h"
 #include "hooks/submit/kernels.h"
 #include "hooks/submit/shapes.h"
 #include "hooks/submit/stream_queues.h"
@@ -90,9 +92,12 @@ bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeC
     case CU_GRAPH_NODE_TYPE_HOST:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
       streams_may_block();
+      out->may_write_host = true;
+      return true;
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      out->may_write_host = true;
       return true;
     case CU_GRAPH_NODE_TYPE_EMPTY:
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
@@ -101,8 +106,11 @@ bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeC
     default:
       return false;
   }
+  const std::size_t named = accesses.all().size();
   keep_ours(engines, &accesses);
   out->take(accesses);
+  // Copies are known by their ranges.
+  out->may_write_host = type != CU_GRAPH_NODE_TYPE_MEMCPY && accesses.all().size() != named;
   return true;
 }
 
@@ -124,6 +132,36 @@ bool nodes_of(CUgraph graph, std::vector<CUgraphNode>* out) {
   if (real<Function::cuGraphGetNodes>(graph, static_cast<CUgraphNode*>(nullptr), &count) != CUDA_SUCCESS) return false;
   out->resize(count);
   return count == 0 || real<Function::cuGraphGetNodes>(graph, out->data(), &count) == CUDA_SUCCESS;
+}
+
+bool depends_on_none(const GraphContents& all, CUgraphNode node) {
+  std::size_t count = 0;
+  if (real<Function::cuGraphNodeGetDependencies>(node, nullptr, &count) != CUDA_SUCCESS) return false;
+  std::vector<CUgraphNode> before(count);
+  if (count != 0 && real<Function::cuGraphNodeGetDependencies>(node, before.data(), &count) != CUDA_SUCCESS)
+    return false;
+  return std::ranges::all_of(before, [&](CUgraphNode one) {
+    const auto found = all.find(one);
+    return found != all.end() && found->second.comes_first;
+  });
+}
+
+// Of the copies of the graph itself, those to the device that run before all else. One that writes host memory may write
+// what the next one reads.
+void note_what_comes_first(GraphContents* all) {
+  std::vector<CUgraphNode> copies;
+  for (const auto& [node, contents] : *all) {
+    const bool is_plain = contents.parent == nullptr && contents.is_known && !contents.moves.empty();
+    if (is_plain && !contents.may_write_host && !is_host_memory(contents.moves.front().to)) copies.push_back(node);
+  }
+  for (bool any = true; any;) {
+    any = false;
+    for (const CUgraphNode node : copies) {
+      NodeContents& contents = (*all)[node];
+      if (contents.comes_first || !depends_on_none(*all, node)) continue;
+      contents.comes_first = any = true;
+    }
+  }
 }
 
 void add_graph(const EngineSet* engines, CUgraph graph, CUgraphNode parent, GraphContents* out) {
@@ -156,6 +194,7 @@ CUfunction function_of(const CUDA_KERNEL_NODE_PARAMS_v1& node) { return node.fun
 GraphContents contents_of(const EngineSet* engines, CUgraph graph) {
   GraphContents all;
   add_graph(engines, graph, nullptr, &all);
+  note_what_comes_first(&all);
   return all;
 }
 

@@ -24,6 +24,8 @@ struct NodeContents {
   bool stores_pointers = false;  // the kernel is known to
   bool is_known = true;          // false: the node may access anything
   bool is_enabled = true;
+  bool comes_first = false;     // a copy before which no other node runs but such copies
+  bool may_write_host = false;  // host functions, and what waits for somebody else
 
   void take(const AccessList& list);
 };

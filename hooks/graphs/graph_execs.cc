@@ -21,8 +21,9 @@ std::atomic<bool> device_updatable{false};
 // The union over all nodes, recomputed when they have changed.
 struct Summary {
   bool is_known = true;
+  bool may_write_host = false;
   std::vector<MemoryAccess> accesses;
-  std::vector<Move> moves;
+  std::vector<Move> moves, first;
   std::vector<GraphKernel> kernels;
 };
 
@@ -87,8 +88,10 @@ const Summary& summary_of(Executable& exec) {
   for (const auto& [node, contents] : exec.nodes) {
     if (is_disabled(exec.nodes, contents)) continue;
     sum.is_known = sum.is_known && contents.is_known;
+    sum.may_write_host |= contents.may_write_host || !contents.is_known;
     for (const MemoryAccess& memory_access : contents.accesses) sum.accesses.push_back(as_of_a_graph(memory_access));
     sum.moves.insert(sum.moves.end(), contents.moves.begin(), contents.moves.end());
+    if (contents.comes_first) sum.first.insert(sum.first.end(), contents.moves.begin(), contents.moves.end());
     if (contents.is_kernel && contents.accesses.size() > 1)
       sum.kernels.push_back({contents.name, contents.stores_pointers, contents.accesses});
   }
@@ -139,6 +142,9 @@ void graph_updated(CUgraphExec exec, GraphContents contents) {
 
 void graph_node_set(CUgraphExec exec, CUgraphNode node, NodeContents contents, const GraphContents& children) {
   change(exec, [&](Executable& changed) {
+    // What it was may have been what others came behind.
+    for (auto& [other, other_contents] : changed.nodes) other_contents.comes_first = false;
+    contents.comes_first = false;
     if (const auto found = changed.nodes.find(node); found != changed.nodes.end()) {
       contents.parent = found->second.parent;
       contents.is_enabled = found->second.is_enabled;
@@ -199,10 +205,12 @@ GraphAccess access_of(CUgraphExec exec) {
   if (found == known.all.end()) return access;
   const Summary& sum = summary_of(found->second);
   access.is_known = sum.is_known;
+  access.may_write_host = sum.may_write_host;
   for (const MemoryAccess& memory_access : sum.accesses) access.accesses.add(memory_access);
   const auto searched = static_cast<std::ptrdiff_t>(std::min(sum.moves.size(), kMostSearchedMoves));
   access.moves.assign(sum.moves.begin(), sum.moves.begin() + searched);
   access.beyond.assign(sum.moves.begin() + searched, sum.moves.end());
+  if (access.beyond.empty()) access.first = sum.first;
   access.kernels = sum.kernels;
   if (!std::exchange(found->second.is_new, false)) return access;
   for (std::size_t i = 0; i < access.beyond.size(); ++i) count(Counter::kUntrackedUploads);

@@ -33,8 +33,10 @@ GraphNames names_of(CUgraphExec exec);
 
 struct GraphAccess {
   bool is_known = false;
+  bool may_write_host = false;  // a node may write host memory that a copy of the graph reads
   AccessList accesses;
   std::vector<Move> moves, beyond;   // each once: copies that are searched at a launch, and those above the limit
+  std::vector<Move> first;           // of the copies that are searched: those that surely run, before all else
   std::vector<GraphKernel> kernels;  // those with more than one address; each once
 };
 // What a launch accesses. May throw bad_alloc.

@@ -26,6 +26,8 @@ namespace thermocline {
 namespace {
 
 constexpr const char* kGiven = "being given to a graph";
+// Handles up to this one mean the legacy stream, or a thread's own.
+constexpr std::uintptr_t kImplicitStreams = 2;
 
 bool is_hooked() { return !Inside::now(); }
 
@@ -206,6 +208,18 @@ void note_tables(const GraphAccess& access) {
   }
 }
 
+// Whether all has run by now that may write the host memory which the graph is about to upload.
+bool has_nothing_before(StreamHandle stream) {
+  const HeldEngines engines;
+  if (engines.none() || any_capture() || static_cast<std::uintptr_t>(stream) <= kImplicitStreams) return false;
+  const StreamPlace place = place_of(*engines, stream);
+  if (place.refused || place.current != place.context) return false;
+  const Inside inside;
+  // A stream that blocks comes behind the legacy stream.
+  return real<Function::cuStreamQuery>(to_cu(stream)) == CUDA_SUCCESS &&
+         real<Function::cuStreamQuery>(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+}
+
 CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
   if (engines_now() == nullptr) return call();
   if (is_recording(stream)) return submit(stream, Host::kGoesOn, {}, {.follows = true}, call);
@@ -213,11 +227,17 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
     // Of what was recorded nothing blocked a stream so far.
     if (any_stream_may_block()) streams_may_block();
     GraphAccess access = access_of(exec);
-    if (const HeldEngines engines; !engines.none()) search_moves(*engines, access.moves, access.beyond);
+    if (access.may_write_host || access.first.empty() || !has_nothing_before(stream)) access.first.clear();
+    if (const HeldEngines engines; !engines.none()) {
+      expect_moves_outside(*engines, access.first);
+      search_moves(*engines, access.moves, access.beyond, access.may_write_host);
+    }
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
     const CUresult result = submit(stream, Host::kGoesOn, std::move(access.accesses),
                                    {.follows = true, .may_block = any_waits_for_values() || mapping_may_wait()}, call);
-    if (result == CUDA_SUCCESS) note_tables(access);
+    if (result != CUDA_SUCCESS) return result;
+    if (const HeldEngines engines; !engines.none()) moved_outside(*engines, access.first);
+    note_tables(access);
     return result;
   });
 }

@@ -17,6 +17,8 @@ namespace thermocline {
 namespace {
 
 std::atomic<bool> allocate{false};
+// Some memory could not be counted, because streams are blocked that use what would have to leave.
+std::atomic<bool> is_late{false};
 
 // What each engine has been told, and what the driver reported then.
 struct Counted {
@@ -45,10 +47,11 @@ void tell(const ActiveEngine& active, Counted* counted) {
     active.engine->remove_external(counted->told - reserved);
   } else if (reserved > counted->told) {
     // A launch must not wait here for blocked streams: another thread may need the engines, which this one holds, to let
-    // them go on. The next launch counts it.
+    // them go on. The next launch or wait counts it.
     const auto add = [&] { return active.engine->add_external(reserved - counted->told); };
     status = any_stream_may_block() ? add() : patiently(add);
   }
+  if (status == Status::not_ready()) is_late.store(true, std::memory_order_relaxed);
   if (status != Status::not_ready()) counted->reserved = reserved;
   if (status.ok()) counted->told = reserved;
 }
@@ -87,6 +90,10 @@ void count_graph_memory() {
     }
     count_for(active);
   });
+}
+
+void count_late_graph_memory() {
+  if (is_late.load(std::memory_order_relaxed) && is_late.exchange(false)) count_graph_memory();
 }
 
 // The driver does not say whether it waits for the device meanwhile.

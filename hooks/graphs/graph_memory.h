@@ -20,6 +20,8 @@ CUresult instantiated_with(CUgraphExec* exec, CUgraph graph, const CUDA_GRAPH_IN
 
 // Tells the engines how much memory the driver holds for graphs now.
 void count_graph_memory();
+// To be called when the host has waited for a stream: counts what could not be counted while streams were blocked.
+void count_late_graph_memory();
 
 // What the driver holds for graphs and no graph needs now goes back to the device.
 void trim_graph_memory(const ActiveEngine& active);

@@ -333,6 +333,7 @@
   X(cuGraphBatchMemOpNodeGetParams)     \
   X(cuGraphChildGraphNodeGetGraph)      \
   X(cuGraphGetNodes)                    \
+  X(cuGraphNodeGetDependencies)         \
   X(cuGraphKernelNodeGetParams)         \
   X(cuGraphKernelNodeGetParams_v2)      \
   X(cuGraphMemcpyNodeGetParams)         \
@@ -427,7 +428,7 @@
     "cuGraphGetEdges_v2 cuGraphGetId cuGraphGetRootNodes cuGraphKernelNodeGetAttribute " \
     "cuGraphMemAllocNodeGetParams " \
     "cuGraphMemFreeNodeGetParams cuGraphNodeFindInClone " \
-    "cuGraphNodeGetContainingGraph cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2 " \
+    "cuGraphNodeGetContainingGraph cuGraphNodeGetDependencies_v2 " \
     "cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeGetLocalId " \
     "cuGraphNodeGetParams cuGraphNodeGetToolsId cuInit cuMemGetAllocationGranularity " \
     "cuMemGetAllocationPropertiesFromHandle cuMemGetLocationInfo cuStreamGetAttribute cuStreamGetCaptureInfo " \

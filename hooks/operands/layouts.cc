@@ -18,9 +18,9 @@ constexpr std::size_t kMostParameters = 32764;
 
 // Asks for one parameter after the other until "invalid value" ends the list. If a parameter were missed, its buffer
 // would not be made resident, so the end is confirmed by a second query. False when the handle is not of that kind, or
-// when the end is not confirmed.
+// when the end is not confirmed. `is_refused`: it is a thread of which the driver takes no calls, that of a host function.
 template <class Ask>
-bool read_layout(Ask ask, ParameterLayout* out) {
+bool read_layout(Ask ask, ParameterLayout* out, bool* is_refused) {
   out->clear();
   for (std::size_t i = 0; i <= kMostParameters; ++i) {
     ParameterSlot slot;
@@ -28,19 +28,20 @@ bool read_layout(Ask ask, ParameterLayout* out) {
     if (result == CUDA_ERROR_INVALID_VALUE) {
       return ask(i, &slot.offset, &slot.bytes) == result && ask(i + 1, &slot.offset, &slot.bytes) == result;
     }
+    *is_refused = result == CUDA_ERROR_NOT_PERMITTED;
     if (result != CUDA_SUCCESS) return false;
     out->push_back(slot);
   }
   return false;
 }
 
-bool ask_driver(CUfunction function, bool is_kernel, ParameterLayout* layout) {
+bool ask_driver(CUfunction function, bool is_kernel, ParameterLayout* layout, bool* is_refused) {
   return read_layout(
       [function, is_kernel](std::size_t i, std::size_t* offset, std::size_t* bytes) {
         return is_kernel ? real<Function::cuKernelGetParamInfo>(reinterpret_cast<CUkernel>(function), i, offset, bytes)
                          : real<Function::cuFuncGetParamInfo>(function, i, offset, bytes);
       },
-      layout);
+      layout, is_refused);
 }
 
 // Whether the driver still returns the first parameter of a function for which it has returned one before.
@@ -93,7 +94,8 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
     is_kernel = kernels_.contains(function);
   }
   ParameterLayout layout;
-  bool known = ask_driver(function, is_kernel, &layout), is_settled = true;
+  bool is_refused = false;
+  bool known = ask_driver(function, is_kernel, &layout, &is_refused), is_settled = !is_refused;
   if (known && layout.empty()) {
     // Either there are no parameters, or the driver can not answer at the moment. If it still answers for another
     // function (the witness), there are none. The witness is reset before its module is unloaded.

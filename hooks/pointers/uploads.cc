@@ -2,6 +2,7 @@
 #include "hooks/pointers/uploads.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "hooks/interpose/own_memory.h"
 #include "hooks/interpose/symbols.h"
@@ -43,6 +44,7 @@ MemoryKind kind_of(CUdeviceptr at) {
 }  // namespace
 
 bool is_pageable(CUdeviceptr at) { return !kind_of(at).known; }
+bool is_host_memory(CUdeviceptr at) { return !kind_of(at).device; }
 bool is_pinned(CUdeviceptr at) {
   const MemoryKind kind = kind_of(at);
   return kind.known && !kind.device;
@@ -218,33 +220,125 @@ void Changes::happened() {
 
 namespace {
 
-// Words that a copy brings to the host do not matter. Another node of the graph may have written the source on the
-// device.
-void search_again(const EngineSet& engines, const Move& move) {
-  if (!kind_of(move.to).device) return;
-  const bool is_on_device = engines.owner(DeviceAddress{move.from}) != nullptr;
-  const bool is_slow = !is_on_device && is_slow_to_read(move);
-  for (const ActiveEngine* active : engines) {
-    Engine& engine = *active->engine;
-    if (is_on_device) {
-      if (engine.has_references()) take_along(engine, move, false);
-    } else {
-      for_each_row(move, [&](CUdeviceptr row_to, CUdeviceptr row_from) {
-        search_as_it_is(engine, row_to, row_from, move.bytes, is_slow);
+template <class Visit>
+void for_each_engine_of(const EngineSet& engines, Visit visit) {
+  for (const ActiveEngine* active : engines) visit(*active->engine);
+}
+
+void search_from_host(const EngineSet& engines, const Move& move) {
+  const bool is_slow = is_slow_to_read(move);
+  for_each_engine_of(engines, [&](Engine& engine) {
+    for_each_row(move,
+                 [&](CUdeviceptr to, CUdeviceptr from) { search_as_it_is(engine, to, from, move.bytes, is_slow); });
+  });
+}
+
+AddressRange destination_of(const Move& move) { return span_of(move.to, move, move.to_layer, move.to_pitch); }
+AddressRange source_of(const Move& move) { return span_of(move.from, move, move.from_layer, move.from_pitch); }
+
+// Where some of these copies write, to be asked whether a range overlaps it.
+class Destinations {
+ public:
+  explicit Destinations(std::span<const Move> moves) {
+    for (const Move& move : moves) ranges_.push_back(destination_of(move));
+    std::ranges::sort(ranges_, {}, [](const AddressRange& range) { return range.at.value; });
+    DeviceAddress end{0};
+    for (const AddressRange& range : ranges_) ends_.push_back(end = std::max(end, range.end()));
+  }
+  bool overlap(AddressRange range) const {
+    const auto behind =
+        std::ranges::lower_bound(ranges_, range.end().value, {}, [](const AddressRange& one) { return one.at.value; });
+    return behind != ranges_.begin() && ends_[static_cast<std::size_t>(behind - ranges_.begin()) - 1] > range.at;
+  }
+
+ private:
+  std::vector<AddressRange> ranges_;
+  std::vector<DeviceAddress> ends_;  // the highest end of all ranges up to each
+};
+
+// In which order the copies run is not known, and one may copy what another one brings: those that may are repeated, as
+// often as the longest chain could need it. Another node of the graph may have written a source on the device.
+void take_all_along(const EngineSet& engines, std::span<const Move> moves) {
+  std::vector<Move> next(moves.begin(), moves.end());
+  for (std::size_t pass = 0; pass < moves.size() && !next.empty(); ++pass) {
+    for (const Move& move : next) {
+      for_each_engine_of(engines, [&](Engine& engine) {
+        if (engine.has_references()) take_along(engine, move, false);
       });
     }
+    const Destinations changed(next);
+    next.clear();
+    std::ranges::copy_if(moves, std::back_inserter(next),
+                         [&](const Move& move) { return changed.overlap(source_of(move)); });
+  }
+}
+
+// Where it is not certain what a row holds before the launch and after it.
+template <class Tell>
+void for_each_overwritten(const EngineSet& engines, std::span<const Move> moves, Tell tell) {
+  for (const Move& move : moves) {
+    if (has_many_rows(move)) continue;
+    for_each_engine_of(engines, [&](Engine& engine) {
+      if (!engine.has_references() || !engine.owns(DeviceAddress{move.to})) return;
+      for_each_row(move, [&](CUdeviceptr to, CUdeviceptr) {
+        tell(engine, AddressRange{DeviceAddress{to}, move.bytes});
+      });
+    });
   }
 }
 
 }  // namespace
 
-void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond) {
-  for (const Move& move : moves) search_again(engines, move);
+void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond,
+                  bool sources_may_change) {
+  std::vector<Move> uploads, on_device, all;
+  for (const Move& move : moves) {
+    // Words that a copy brings to the host do not matter.
+    if (!kind_of(move.to).device) continue;
+    const bool is_ours = engines.owner(DeviceAddress{move.from}) != nullptr;
+    // Managed memory is both.
+    if (kind_of(move.from).device) on_device.push_back(move);
+    if (!is_ours) uploads.push_back(move);
+    all.push_back(move);
+  }
+  const Destinations written(moves);
+  sources_may_change |= std::ranges::any_of(uploads, [&](const Move& one) { return written.overlap(source_of(one)); });
+  const auto before = [](Engine& engine, AddressRange range) { engine.will_be_overwritten(range); };
+  const auto after = [](Engine& engine, AddressRange range) { engine.told_what_overwrites(range); };
+  if (!sources_may_change) for_each_overwritten(engines, all, before);
+  for (const Move& move : uploads) search_from_host(engines, move);
+  take_all_along(engines, on_device);
+  if (!sources_may_change) for_each_overwritten(engines, all, after);
   for (const Move& move : beyond) {
     if (!kind_of(move.to).device) continue;
-    const AddressRange range = span_of(move.to, move, move.to_layer, move.to_pitch);
-    for (const ActiveEngine* active : engines) active->engine->hold_unknown(range);
+    for_each_engine_of(engines, [&](Engine& engine) { engine.hold_unknown(destination_of(move)); });
   }
+}
+
+namespace {
+
+template <class Tell>
+void for_each_outside(const EngineSet& engines, std::span<const Move> moves, Tell tell) {
+  for (const Move& move : moves) {
+    if (has_many_rows(move) || engines.owner(DeviceAddress{move.to}) != nullptr) continue;
+    if (kind_of(move.from).device) continue;
+    for_each_engine_of(engines, [&](Engine& engine) {
+      if (!engine.has_global_references()) return;
+      for_each_row(move, [&](CUdeviceptr to, CUdeviceptr) {
+        tell(engine, AddressRange{DeviceAddress{to}, move.bytes});
+      });
+    });
+  }
+}
+
+}  // namespace
+
+void expect_moves_outside(const EngineSet& engines, std::span<const Move> moves) {
+  for_each_outside(engines, moves, [](Engine& engine, AddressRange range) { engine.will_be_overwritten(range); });
+}
+
+void moved_outside(const EngineSet& engines, std::span<const Move> moves) {
+  for_each_outside(engines, moves, [](Engine& engine, AddressRange range) { engine.forget_former(range); });
 }
 
 }  // namespace thermocline

@@ -9,7 +9,7 @@
 //
 // Copies in a graph are examined at every launch, up to kMostSearchedMoves per executable graph. Each one beyond that
 // counts as untracked_uploads: the pointers that it brings are unknown, and are read from the device when they are
-// needed (Engine::hold_unknown).
+// needed (Engine::hold_unknown). In which order the copies run is not known.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -27,6 +27,7 @@ class WordScan;
 bool is_pageable(CUdeviceptr at);
 // Host memory that the driver knows.
 bool is_pinned(CUdeviceptr at);
+bool is_host_memory(CUdeviceptr at);
 
 // The changes of one operation: collected before it is submitted, reported afterwards.
 class Changes {
@@ -77,7 +78,15 @@ class AllChanges {
 // Limit for one executable graph, at every launch.
 inline constexpr std::size_t kMostSearchedMoves = 4096;
 
-// A graph with these copies, and with the copies `beyond` the limit, is about to be launched.
-void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond = {});
+// A graph with these copies, and with the copies `beyond` the limit, is about to be launched. What its copies overwrite
+// stays until the memory is read (References::will_be_overwritten); for good if the sources may have changed when the
+// copies run, because then it may be what they bring.
+void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond,
+                  bool sources_may_change);
+
+// Of memory outside the engines, which is not read, before search_moves and when the launch has succeeded: these copies
+// surely run before all else in the graph, and nobody writes their sources any more.
+void expect_moves_outside(const EngineSet& engines, std::span<const Move> moves);
+void moved_outside(const EngineSet& engines, std::span<const Move> moves);
 
 }  // namespace thermocline

@@ -333,6 +333,31 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
   return result;
 }
 
+// Of memory outside the engines nobody can read later what kernels have put there: where the operation copies such words
+// there, and not all fits, they are read where they come from.
+[[gnu::noinline]] void read_what_goes_outside(const EngineSet& engines, const StreamPlace& place, StreamHandle stream,
+                                              const AccessList& accesses) {
+  if (place.here == nullptr || place.current != place.context) return;
+  const Inside inside;
+  const CaptureTruce truce;
+  for (const Move& move : accesses.moves()) {
+    const bool is_one_range = move.rows == 1 && move.layers == 1;
+    if (!is_one_range || engines.owner(DeviceAddress{move.to}) != nullptr) continue;
+    if (engines.owner(DeviceAddress{move.from}) != place.here || is_host_memory(move.to)) continue;
+    place.here->engine->read_stored({DeviceAddress{move.from}, move.bytes}, stream);
+  }
+}
+
+// A set of memory outside the engines, in which addresses may be stored.
+CUresult set_outside(const EngineSet& engines, StreamHandle stream, const MemoryAccess& written, Call call) {
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS || is_recording(stream)) return result;
+  for (const ActiveEngine* active : engines) {
+    if (active->engine->has_global_references()) active->engine->overwritten({written.address, written.bytes});
+  }
+  return result;
+}
+
 // A separate function because lists of changes take much stack.
 [[gnu::noinline]] CUresult submit_changing(const EngineSet& engines, EngineBits bits, EngineBits changing,
                                            const StreamPlace& place, StreamHandle stream, Host host,
@@ -341,7 +366,9 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
   AllChanges made(engines, changing, accesses);
   const CUresult result =
       bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
-  if (result == CUDA_SUCCESS) made.happened();
+  if (result != CUDA_SUCCESS) return result;
+  read_what_goes_outside(engines, place, stream, accesses);
+  made.happened();
   return result;
 }
 
@@ -352,12 +379,15 @@ CUresult submit_what(StreamHandle stream, Host host, AccessList& accesses, Opera
   if (there.none()) return call();
   const EngineSet& engines = *there;
   EngineBits bits = 0;
+  const MemoryAccess first = accesses.empty() ? MemoryAccess{} : accesses.all()[0];
   accesses.filter([&](DeviceAddress address) {
     const EngineBits owner = engines.bit_of_owner(address);
     bits |= owner;
     return owner != 0;
   });
-  if (bits == 0 && accesses.moves().empty() && !info.follows && !info.may_block) return call();
+  if (bits == 0 && accesses.moves().empty() && !info.follows && !info.may_block) {
+    return first.access == Access::kWrite ? set_outside(engines, stream, first, call) : call();
+  }
   if (is_recording(stream)) return submit_recorded(engines, stream, accesses, info.follows, call);
   const StreamPlace place = place_of(engines, stream);
   const EngineBits changing = changing_references(engines, bits | reached_from(engines, place), accesses);

@@ -228,6 +228,31 @@ void Engine::copied(AddressRange to, AddressRange from, bool exact) {
   state_->show_references();
 }
 
+void Engine::read_stored(AddressRange range, StreamHandle stream) {
+  std::unique_lock lock(mutex_);
+  static_cast<void>(ask_without_waiting(lock, [&] { return state_->read_stored(range, stream); }));
+}
+
+void Engine::will_be_overwritten(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.will_be_overwritten(range);
+}
+
+void Engine::told_what_overwrites(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.told_what_overwrites(range);
+  state_->show_references();
+}
+
+void Engine::forget_former(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.forget_former(range);
+  state_->show_references();
+}
+
 void Engine::written_by_kernel(std::span<const MemoryAccess> accesses) {
   const std::lock_guard lock(mutex_);
   state_->hear();

@@ -140,6 +140,13 @@ class Engine {
   void overwritten(AddressRange range);
   // `exact`: byte by byte; else somewhere in `to`, and what stood there may still stand there.
   void copied(AddressRange to, AddressRange from, bool exact);
+  // Reads what kernels may have stored in the range, at the next turn of the stream, if something has left the device. Has
+  // no effect where that is not possible at once.
+  void read_stored(AddressRange range, StreamHandle stream);
+  // Before and after what a copy of a graph is about to bring there is told (References).
+  void will_be_overwritten(AddressRange range);
+  void told_what_overwrites(AddressRange range);
+  void forget_former(AddressRange range);
   // A kernel was given these, and may have written them into the small ones among them.
   void written_by_kernel(std::span<const MemoryAccess> accesses);
   // The same of a graph that was launched (graph_kernels.cc).

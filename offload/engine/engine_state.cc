@@ -97,7 +97,9 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   const EngineOptions options = effective(wanted, facts);
   const Bytes budget =
       options.budget_bytes == 0 ? facts.total_memory : std::min(options.budget_bytes, facts.total_memory);
-  facts.page_bytes = page_bytes_for(budget, options.page_bytes, facts.page_bytes);
+  // What shares pages leaves together; an audit holds for every later budget.
+  const Bytes laid_out_for = options.audit ? 0 : budget;
+  facts.page_bytes = page_bytes_for(laid_out_for, options.page_bytes, facts.page_bytes);
   auto foundation = std::make_unique<Foundation>(driver.with_pages_of(facts.page_bytes));
   if (Status status =
           HostPool::create(foundation->driver, options.host_limit_bytes, kHostStepBytes, &foundation->host,
@@ -112,7 +114,8 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   heap_options.whole_pages_from = std::max(heap_options.whole_pages_from, facts.page_bytes / kSharedBelow);
   heap_options.may_alias = options.may_alias;
   // Many slabs that one operation needs have to fit into a small budget, too.
-  heap_options.slab_bytes = std::max(facts.page_bytes, std::min(budget / kSlabsInBudget, heap_options.slab_bytes));
+  heap_options.slab_bytes =
+      std::max(facts.page_bytes, std::min(laid_out_for / kSlabsInBudget, heap_options.slab_bytes));
   if (Status status = Heap::create(foundation->driver, foundation->clock, heap_options, &foundation->heap);
       !status.ok()) {
     return status;
@@ -208,6 +211,9 @@ void Engine::State::commit(bool completed) {
     host_read->host_reads.add(use);
     ++counters.host_reads;
     if (accesses == 1) operands.clear();
+  }
+  for (BlockState* const state : left_out) {
+    for (EvictionUnit& part : state->parts()) net.used_where_it_is(part);
   }
   for (BlockState* state : operands) {
     residency.accessed(*state, operation);

@@ -70,6 +70,7 @@ class Engine::State {
   bool allocate_small(Bytes bytes, std::optional<StreamHandle> stream, ThreadCache& cache, DeviceAddress* address);
   bool free_small(DeviceAddress address, std::optional<StreamHandle> stream);
   Status pin(DeviceAddress address, const char* reason, bool for_good);
+  Status read_stored(AddressRange range, StreamHandle handle);
   void written_by_graph(std::span<const GraphKernel> kernels);
   void unpin(const Buffer& buffer);
   Status wait_until_fetched(DeviceAddress address);
@@ -84,6 +85,7 @@ class Engine::State {
   Status evict(DeviceAddress address);
   Status drop(DeviceAddress address);
   Status prefetch(DeviceAddress address);
+  void add_small_buffers(RefusalFacts* facts) const;
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);
   RefusalFacts facts_of(const char* what, Bytes wanted, bool one_operation) const;
 
@@ -159,6 +161,7 @@ class Engine::State {
 
   StreamIndex stream{};               // of the operation in preparation
   std::vector<BlockState*> operands;  // its blocks
+  std::vector<BlockState*> left_out;  // what it may use at its copy on the host; that happens when it is submitted
   std::size_t named_operands = 0;     // of these, those that it was given; they come first
   OperationInfo info;
   EvictionUnit* host_read = nullptr;        // whose host copy the operation reads; null: it uses the device's memory
@@ -254,7 +257,7 @@ class Engine::State {
   void forget_held(const Block& block);
   Bytes held_by_other_threads(bool beside);
   Status read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything);
-  Status read_table(AddressRange range, StreamIndex in, std::vector<DeviceAddress>* words);
+  Status read_table(AddressRange range, StreamIndex in, bool copies_may_come, std::vector<DeviceAddress>* words);
   bool is_given_small_buffers() const;
   bool is_given_a_table(const GraphKernel& kernel) const;
   bool is_known_to_store_none(const GraphKernel& kernel);

@@ -138,8 +138,9 @@ Status Engine::State::read_tables(std::span<const MemoryAccess> list, StreamHand
     anywhere = references.follow_read(list, read, &reachable, &unread);
     if (unread.empty()) break;
     for (const AddressRange range : unread) {
-      if (Status status = read_table(range, in, &read[{range.at.value, range.end().value}]); !status.ok())
-        return status;
+      // What a graph is about to upload is told before its launch (Engine::hold), and is not there yet.
+      std::vector<DeviceAddress>& words = read[{range.at.value, range.end().value}];
+      if (Status status = read_table(range, in, !info.is_kernel(), &words); !status.ok()) return status;
     }
   }
   for (const DeviceAddress address : reachable) {
@@ -153,7 +154,8 @@ Status Engine::State::read_tables(std::span<const MemoryAccess> list, StreamHand
 
 // The stream waits for all that may still write there; so once the copy has passed, what was read stands there until
 // somebody else is submitted. Streams that stand, and may write somewhere beside it, are not waited for.
-Status Engine::State::read_table(AddressRange range, StreamIndex in, std::vector<DeviceAddress>* words) {
+Status Engine::State::read_table(AddressRange range, StreamIndex in, bool copies_may_come,
+                                 std::vector<DeviceAddress>* words) {
   if (clock.is_held_up(in)) return Status::not_ready();
   Block* const block = heap.block_at(range.at);
   if (block == nullptr) return {};
@@ -189,11 +191,22 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, std::vector
     words->push_back({word});
     standing.push_back({range.at + at, word});
   }
-  // What a graph is about to upload is told before its launch (Engine::hold), and is not there yet.
-  if (!info.is_kernel() || !clock.passed(block->uses)) return {};
-  references.now_hold(range, standing);
+  if (!clock.passed(block->uses)) return {};
+  references.now_hold(range, standing, copies_may_come);
   show_references();
   return {};
+}
+
+Status Engine::State::read_stored(AddressRange range, StreamHandle handle) {
+  hear();
+  const Block* const block = heap.block_at(range.at);
+  const bool is_table = block != nullptr && range.end() <= block->end() && range.bytes <= References::kMostTableBytes;
+  if (!is_table || !options.host_is_readable || !residency.any_nonresident()) return {};
+  if (looks.any_under_way()) settle_looks(Wait::kYes);
+  if (clock.has_deferred()) return Status::not_ready();
+  if (!references.may_be_stored_in(range)) return {};
+  std::vector<DeviceAddress> words;
+  return read_table(range, clock.index_of(handle), false, &words);
 }
 
 bool Engine::State::leads_to_a_copy(const BlockState& state) {
@@ -223,6 +236,7 @@ void Engine::State::leave_out_what_is_mapped() {
       add(state);
     } else {
       state->listed = 0;
+      left_out.push_back(state);
     }
   }
   counters.unfetched_targets += all.size() - operands.size();
@@ -231,6 +245,7 @@ void Engine::State::leave_out_what_is_mapped() {
 void Engine::State::begin_operands(std::span<const MemoryAccess> list) {
   ++resolution;
   operands.clear();
+  left_out.clear();
   reachable.clear();
   for (const MemoryAccess& one : list) access(one);
   named_operands = operands.size();
@@ -289,6 +304,7 @@ void Engine::State::resolve_all() {
   given = {};
   given_everything = true;
   operands.clear();
+  left_out.clear();
   add_all();
   named_operands = 0;
   if (operand_bytes() > budget_bytes && net.holds()) leave_out_what_is_mapped();

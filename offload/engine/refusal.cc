@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "driver/page_size.h"
 #include "offload/engine/engine_state.h"
@@ -63,6 +64,32 @@ Bytes in_smallest_pages(const Block& block) {
 
 }  // namespace
 
+// Of what the operation was given and can reach: the buffers that share their pages.
+void Engine::State::add_small_buffers(RefusalFacts* facts) const {
+  std::set<const Buffer*> buffers;
+  std::set<const Block*> blocks;
+  const auto add_buffer = [&](const Buffer* buffer) {
+    if (buffer == nullptr || !buffer->block().is_slab() || !buffers.insert(buffer).second) return;
+    facts->small_bytes += buffer->requested();
+    if (blocks.insert(&buffer->block()).second) facts->shared_bytes += buffer->block().bytes();
+  };
+  const auto add_meant = [&](DeviceAddress at) {
+    const MeantBuffers meant = heap.meant_by(at);
+    add_buffer(meant.within);
+    add_buffer(meant.behind);
+  };
+  for (const MemoryAccess& access : given) {
+    if (access.bytes == 0) {
+      add_meant(access.address);
+    } else if (access.address.value - heap.range_begin().value < heap.range_bytes()) {
+      add_buffer(heap.find(access.address));
+    }
+  }
+  for (const DeviceAddress at : reachable) add_meant(at);
+  facts->small_buffers = buffers.size();
+  facts->shared_blocks = blocks.size();
+}
+
 RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_operation) const {
   RefusalFacts facts;
   facts.what = what;
@@ -90,7 +117,9 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
     ++facts.blocks;
     facts.live_in_smallest_pages += in_smallest_pages(block);
     if (block.is_slab()) ++facts.slabs;
-    if (block.bytes() < options.min_offload_bytes && residency.pins_of(block) == 0) facts.small_stay += block.bytes();
+    const bool is_pinned = residency.pins_of(block) != 0, is_too_small = block.bytes() < options.min_offload_bytes;
+    if (is_too_small && !is_pinned) facts.small_stay += block.bytes();
+    if (is_too_small || is_pinned) ++facts.staying_blocks;
     heap.for_each_buffer(block, [&](const Buffer& buffer) {
       if (ThreadCache::is_parked(buffer)) return;
       if (block.is_slab()) ++facts.slab_buffers;
@@ -99,6 +128,7 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   });
   facts.stays = pinned_block_bytes + facts.small_stay;
   if (one_operation) {
+    if (!given_everything) add_small_buffers(&facts);
     facts.in_smallest_pages = 0;
     facts.wanted_blocks = operands.size();
     for (std::size_t i = named_operands; i < operands.size() && !given_everything; ++i) {

@@ -18,6 +18,8 @@ namespace thermocline {
 namespace {
 
 constexpr std::size_t kHoldersShown = 6;
+// So much more than now small buffers may take in larger pages, where they fill these.
+constexpr Bytes kPartOfSlabs = 8;
 
 [[gnu::format(printf, 2, 3)]] void append(std::string* text, const char* format, ...) {
   std::array<char, 256> line;
@@ -67,36 +69,49 @@ Bytes most_addresses(const RefusalFacts& facts) {
 
 void advise(std::string* text, const std::string& what) { *text += "  do     " + what + "\n"; }
 
-// A larger budget has larger pages, unless a setting says otherwise, in which each block may take up to a page more.
-Bytes in_pages_of_its_own(const RefusalFacts& facts, Bytes needed, std::uint64_t blocks) {
+// A larger budget has larger pages, unless a setting says otherwise. There each block may take up to a page more, and small
+// buffers that share one now may lie in several.
+Bytes in_pages_of_its_own(const RefusalFacts& facts, Bytes needed, std::uint64_t blocks, std::uint64_t may_part) {
   Bytes budget = needed;
   for (Bytes before = 0; before != budget;) {
     before = budget;
-    const Bytes page = page_bytes_for(budget, facts.page_setting, facts.page_bytes);
-    budget = std::max(budget, needed + blocks * (page - facts.page_bytes));
+    const Bytes page = page_bytes_for(budget, facts.page_setting, facts.page_bytes), more = page - facts.page_bytes;
+    budget = std::max(budget, needed + blocks * more + (more > 0 ? may_part * page : 0));
   }
   return budget;
 }
 
-// What an operation or an allocation needs beside what stays. What there is already is no advice: then all that is live, and
-// what is wanted, at once.
-Bytes live_and_wanted(const RefusalFacts& facts) {
-  return facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes;
+// All that is live, and what is `wanted` beside it, at once. Where nothing has to leave, small buffers fill their pages.
+Bytes needed_for_all(const RefusalFacts& facts, Bytes wanted, std::uint64_t wanted_blocks) {
+  const Bytes needed = facts.now.block_bytes + wanted + facts.now.external_bytes;
+  const std::uint64_t blocks = facts.blocks - facts.slabs + wanted_blocks;
+  Bytes budget = in_pages_of_its_own(facts, needed, blocks, 1);
+  if (budget != needed) budget = in_pages_of_its_own(facts, needed + facts.now.slab_bytes / kPartOfSlabs, blocks, 1);
+  return budget;
 }
-void advise_budget_for(std::string* text, const RefusalFacts& facts, Bytes needed, std::uint64_t blocks) {
+Bytes needed_for_all(const RefusalFacts& facts) {
+  return needed_for_all(facts, facts.wanted_pages, facts.wanted_blocks);
+}
+// What there is already is no advice.
+void advise_needed(std::string* text, const RefusalFacts& facts, Bytes needed) {
   const Bytes most = facts.device_total, budget = facts.now.budget_bytes;
-  needed = in_pages_of_its_own(facts, needed, blocks);
-  if (needed <= budget) needed = in_pages_of_its_own(facts, live_and_wanted(facts), facts.blocks + facts.wanted_blocks);
   if (needed <= budget || needed > most) return;
   advise(text,
          "budget = \"" + setting(needed) + "\" (THERMOCLINE_BUDGET, run --budget); the device has " + amount(most));
 }
-void advise_budget(std::string* text, const RefusalFacts& facts) {
-  const Bytes others = facts.now.external_bytes + facts.stays;
-  advise_budget_for(text, facts, facts.wanted_pages + others, facts.wanted_blocks);
-}
 void advise_budget_for_all(std::string* text, const RefusalFacts& facts) {
-  advise_budget_for(text, facts, live_and_wanted(facts), facts.blocks + facts.wanted_blocks);
+  advise_needed(text, facts, needed_for_all(facts));
+}
+// What an operation or an allocation needs beside what stays.
+void advise_budget(std::string* text, const RefusalFacts& facts) {
+  const Bytes beside = facts.now.external_bytes + facts.stays;
+  const std::uint64_t may_part = facts.small_buffers - std::min(facts.small_buffers, facts.shared_blocks);
+  const Bytes needed =
+      in_pages_of_its_own(facts, facts.wanted_pages + beside, facts.wanted_blocks + facts.staying_blocks, may_part);
+  if (needed <= facts.now.budget_bytes) return advise_needed(text, facts, needed_for_all(facts));
+  // What an operation uses is live.
+  const Bytes live = facts.one_operation ? needed_for_all(facts, 0, 0) : needed;
+  advise_needed(text, facts, live <= facts.now.budget_bytes ? needed : std::min(needed, live));
 }
 
 // Larger pages were chosen for speed; a program that fits in small ones should not need a larger budget, or more host memory.
@@ -140,10 +155,15 @@ void advise_policy(std::string* text, const RefusalFacts& facts) {
                    " may then leave the device");
 }
 
-// Of what one operation uses, what it was not given itself.
-std::string of_these_followed(const RefusalFacts& facts) {
-  if (facts.followed_blocks == 0) return "";
-  return "; of these " + amount(facts.followed) + " because of addresses stored in memory that it can reach";
+// Of what one operation uses, what it was not given itself; and what it needs the pages for, if these are most of it.
+std::string of_these(const RefusalFacts& facts) {
+  std::string text;
+  if (facts.followed_blocks != 0)
+    text = "; of these " + amount(facts.followed) + " because of addresses stored in memory that it can reach";
+  if (facts.small_bytes >= facts.shared_bytes || facts.shared_bytes < facts.wanted_pages / 2) return text;
+  return text + "; " + amount(facts.small_bytes) + " of operands lie in " + std::to_string(facts.shared_blocks) +
+         " shared page" + (facts.shared_blocks == 1 ? "" : "s") + " of " + amount(facts.page_bytes) + " (" +
+         amount(facts.shared_bytes) + ")";
 }
 
 void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
@@ -152,11 +172,11 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
   switch (cause) {
     case Cause::kLargerThanDevice:
       why = "it needs " + amounts(facts.wanted_pages, facts.device_total).first + " at once, and the device has " +
-            amounts(facts.wanted_pages, facts.device_total).second + of_these_followed(facts);
+            amounts(facts.wanted_pages, facts.device_total).second + of_these(facts);
       break;
     case Cause::kLargerThanBudget:
       why = (facts.one_operation ? "one operation uses " : "it needs ") + wanted + " at once, and the budget is " +
-            budget + of_these_followed(facts);
+            budget + of_these(facts);
       break;
     case Cause::kOwnMappings:
       why = "the program's own mappings, arrays and graphs hold " + amount(facts.now.external_bytes) +

@@ -40,6 +40,10 @@ struct RefusalFacts {
   std::uint64_t wanted_blocks = 1;
   std::uint64_t followed_blocks = 0;  // of these: only addresses that are stored in memory lead there
   Bytes followed = 0;
+  std::uint64_t shared_blocks = 0;  // of these: blocks of small buffers
+  Bytes shared_bytes = 0;
+  std::uint64_t small_buffers = 0;  // that the operation uses in them
+  Bytes small_bytes = 0;
   Bytes page_bytes = 0;
   Bytes page_setting = 0;            // 0: chosen by the budget (page_bytes.h)
   Bytes in_smallest_pages = 0;       // what is wanted, if pages were as small as the device allows
@@ -50,12 +54,13 @@ struct RefusalFacts {
   bool has_stopped = false;          // memory may be used unseen (EngineOptions::evict_no_more)
   Bytes min_offload_bytes = 0;
   EngineStatistics now;
-  Bytes small_stay = 0;    // blocks below min_offload_bytes, pinned ones apart
-  Bytes stays = 0;         // both, less what the refused operation uses itself
-  Bytes free_pages = 0;    // under the budget, and behind no live block
-  bool has_net = false;    // copies on the host take whole pages (host_grant.h)
-  Bytes host_refused = 0;  // the last piece of pinned host memory that could not be had; 0: it could
-  Bytes largest_hole = 0;  // in pages that small buffers share
+  Bytes small_stay = 0;              // blocks below min_offload_bytes, pinned ones apart
+  Bytes stays = 0;                   // both, less what the refused operation uses itself
+  std::uint64_t staying_blocks = 0;  // of both
+  Bytes free_pages = 0;              // under the budget, and behind no live block
+  bool has_net = false;              // copies on the host take whole pages (host_grant.h)
+  Bytes host_refused = 0;            // the last piece of pinned host memory that could not be had; 0: it could
+  Bytes largest_hole = 0;            // in pages that small buffers share
   Bytes address_bytes = 0, largest_addresses = 0;  // all addresses of the pool, and the largest free piece
   std::uint64_t slabs = 0, slab_buffers = 0;
 

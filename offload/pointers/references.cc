@@ -73,6 +73,7 @@ void References::add(Holder& holder, Run run) {
     if (run.begin > last->end + kGap || last->begin > run.end + kGap || !is_same(*last)) continue;
     last->begin = lower(last->begin, run.begin);
     last->end = higher(last->end, run.end);
+    last->is_former = false;
     return;
   }
   if (holder.runs.size() >= holder.most) collapse(holder);
@@ -92,6 +93,7 @@ void References::collapse(Holder& holder) {
     const auto [at, is_new] = by_target.try_emplace(target, run);
     at->second.begin = lower(at->second.begin, run.begin);
     at->second.end = higher(at->second.end, run.end);
+    at->second.is_former = at->second.is_former && run.is_former;
   }
   kept.reserve(by_target.size());
   for (const auto& [target, run] : by_target) kept.push_back(run);
@@ -127,7 +129,7 @@ void References::found(std::span<const HeldWord> words) {
   for_each_word(words, [this](Holder& holder, const Run& run) { add_written(holder, run); });
 }
 
-void References::clear(Holder& holder, AddressRange range) {
+void References::clear(Holder& holder, AddressRange range, bool only_written) {
   const std::size_t before = holder.size();
   const auto is_over = [&](Run& run) {
     if (run.begin >= range.end() || run.end <= range.at) return false;
@@ -137,13 +139,62 @@ void References::clear(Holder& holder, AddressRange range) {
     if (run.end <= range.end()) run.end = range.at;
     return false;
   };
-  std::erase_if(holder.runs, is_over);
+  if (!only_written) std::erase_if(holder.runs, is_over);
   std::erase_if(holder.written, is_over);
   runs_ -= before - holder.size();
 }
 
 void References::overwritten(DeviceAddress at, Bytes bytes) {
   for_each_in({at, bytes}, [&](Holder& holder) { clear(holder, {at, bytes}); });
+}
+
+void References::will_be_overwritten(AddressRange range) {
+  for_each_in(range, [&](Holder& holder) {
+    for (Run& run : holder.runs) run.is_former |= run.begin >= range.at && run.end <= range.end();
+  });
+}
+
+void References::told_what_overwrites(AddressRange range) {
+  if (!is_ours(range.at)) return;
+  for_each_in(range, [&](Holder& holder) {
+    std::set<std::uint64_t> told;
+    std::vector<Run> former;
+    for (const Run& run : holder.runs) {
+      if (!run.is_former) told.insert(run.target.value);
+      if (run.is_former) former.push_back(run);
+    }
+    runs_ -= std::erase_if(holder.runs, [](const Run& run) { return run.is_former; });
+    // Where the copy does not run, it stays where it was.
+    std::erase_if(former, [&](const Run& run) {
+      const bool is_told = told.contains(run.target.value);
+      if (is_told) add_beside(holder, run);
+      return is_told;
+    });
+    add_as_written(holder, former);
+  });
+}
+
+// If they lie near each other, over all of their range: so that it is read at once.
+void References::add_as_written(Holder& holder, const std::vector<Run>& runs) {
+  if (runs.empty()) return;
+  const DeviceAddress begin = std::ranges::min(runs, {}, &Run::begin).begin;
+  const DeviceAddress end = std::ranges::max(runs, {}, &Run::end).end;
+  const bool is_near = end - begin <= kMostTableBytes;
+  for (const Run& run : runs) add_written(holder, {is_near ? begin : run.begin, is_near ? end : run.end, run.target});
+}
+
+void References::forget_former(AddressRange range) {
+  for_each_in(range, [&](Holder& holder) {
+    runs_ -= std::erase_if(
+        holder.runs, [&](const Run& run) { return run.is_former && run.begin >= range.at && run.end <= range.end(); });
+  });
+}
+
+// To the run of the same target that is there already.
+void References::add_beside(Holder& holder, const Run& run) {
+  const auto known = std::ranges::find(holder.runs, run.target, &Run::target);
+  known->begin = lower(known->begin, run.begin);
+  known->end = higher(known->end, run.end);
 }
 
 void References::collect(const std::vector<Run>& runs, AddressRange range, std::vector<Run>* out) {
@@ -208,9 +259,25 @@ void References::hold_unknown(AddressRange range) {
   }
 }
 
-void References::now_hold(AddressRange range, std::span<const HeldWord> words) {
-  overwritten(range.at, range.bytes);
-  hold(words);
+bool References::may_be_stored_in(AddressRange range) {
+  bool any = false;
+  for_each_in(range, [&](const Holder& holder) {
+    any |= std::ranges::any_of(holder.written,
+                               [&](const Run& run) { return run.begin < range.end() && range.at < run.end; });
+  });
+  return any;
+}
+
+void References::now_hold(AddressRange range, std::span<const HeldWord> words, bool copies_may_come) {
+  if (!copies_may_come) {
+    overwritten(range.at, range.bytes);
+    return hold(words);
+  }
+  for_each_in(range, [&](Holder& holder) { clear(holder, range, true); });
+  // Not among what copies were told to bring, which is replaced by the next ones alone.
+  for_each_word(words, [&](Holder& holder, const Run& run) {
+    add_written(holder, {range.at, range.end(), run.target});
+  });
 }
 
 void References::copied(AddressRange to, AddressRange from, bool exact) {

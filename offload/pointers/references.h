@@ -63,6 +63,13 @@ class References {
   // The contents of `from` have been copied to `to`, byte by byte. Not exact: they are somewhere in `to`, and its
   // former contents may remain.
   void copied(AddressRange to, AddressRange from, bool exact);
+  // A copy of a graph will overwrite the range, if its node runs. Between the two calls hold() and copied() tell with
+  // what. What was stored there before, and is not among that, counts from then on as what a kernel may have written: it
+  // is followed, or the memory is read. Memory outside the engine can not be read: there it stays as it is, or is forgotten.
+  void will_be_overwritten(AddressRange range);
+  void told_what_overwrites(AddressRange range);
+  // In place of the second call: the copy surely runs.
+  void forget_former(AddressRange range);
 
   using Targets = std::vector<const Buffer*>;  // in order of address, each once
   // What a kernel was given with these addresses, and what it could reach from there.
@@ -76,10 +83,13 @@ class References {
   // may point anywhere. Returns how many were not stored. `kernel`: number of a kernel for which this is only assumed,
   // until it is confirmed or retracted; 0: it is known.
   std::uint64_t written_by_kernel(const Given& given, std::uint64_t kernel = 0);
+  // Whether kernels may have stored addresses in the range.
+  bool may_be_stored_in(AddressRange range);
   // Contents were written there that could not be searched.
   void hold_unknown(AddressRange range);
-  // Exactly these addresses are stored in the range.
-  void now_hold(AddressRange range, std::span<const HeldWord> words);
+  // Exactly these addresses are stored in the range (of one buffer); beside what copies were told to bring, if that may
+  // come later.
+  void now_hold(AddressRange range, std::span<const HeldWord> words, bool copies_may_come);
   // A kernel has stored these words.
   void found(std::span<const HeldWord> words);
   void confirm(std::uint64_t kernel);
@@ -110,6 +120,7 @@ class References {
   struct Run {
     DeviceAddress begin, end, target;
     std::uint64_t kernel = 0;  // may have written it, and is not known to write pointers
+    bool is_former = false;    // stored there before what is being told (will_be_overwritten)
   };
   struct Holder {
     Bytes bytes = 0;
@@ -137,7 +148,9 @@ class References {
   // Returns how many were removed or not stored.
   std::uint64_t add_given(const Buffer& buffer, const Given& given, std::uint64_t kernel);
   void collapse(Holder& holder);
-  void clear(Holder& holder, AddressRange range);
+  void clear(Holder& holder, AddressRange range, bool only_written = false);
+  static void add_beside(Holder& holder, const Run& run);
+  void add_as_written(Holder& holder, const std::vector<Run>& runs);
   static void collect(const std::vector<Run>& runs, AddressRange range, std::vector<Run>* out);
   // Calls written(runs) for each reachable holder to which kernels may have written.
   template <class Written>

@@ -63,6 +63,7 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   HostCopy copy = HostCopy::kNone;
   Place place = Place::kUnmapped;
   bool covered = false;     // its addresses lead to `host` while it is away (host_fallback.h)
+  bool used_there = false;  // meanwhile by an operation that is known to (Net::used_where_it_is)
   bool defined = false;     // accessed since its block was handed out: its contents must survive
   bool hollow = false;      // whatever its pages hold, its contents are its host copy
   bool prefetched = false;  // brought back for a use to come, and not accessed since

@@ -67,6 +67,7 @@ void Net::forget_late(EvictionUnit& part) {
 }
 
 void Net::cover_now(EvictionUnit& part) {
+  part.used_there = false;
   pages_.clear();
   const bool mappable = part.host != nullptr && host_.pages_of(part.host, part.bytes(), &pages_);
   if (!mappable || !heap_.show(*part.whole->block, part.range, pages_).ok()) {
@@ -85,7 +86,7 @@ void Net::uncovered(EvictionUnit& part) {
   forget_late(part);
   if (!part.covered) return;
   part.covered = false;
-  if (part.host == nullptr || digest_of(part) == part.digest) return;
+  if (part.used_there || part.host == nullptr || digest_of(part) == part.digest) return;
   ++statistics_.unseen;
   unseen_.push_back(part.whole->block->begin());
 }

@@ -53,6 +53,8 @@ class Net {
   // Covers a few of those that had to wait, if there is time.
   void catch_up();
   bool has_late() const { return !late_.empty(); }
+  // An operation that is being submitted uses it through its mapping, and may write to it.
+  void used_where_it_is(EvictionUnit& part) { part.used_there |= part.covered; }
   // It has pages again, and its addresses lead to these.
   void uncovered(EvictionUnit& part);
   // Before its host copy is dropped while it is away: true when the memory is given back later (collect).

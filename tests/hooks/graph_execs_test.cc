@@ -158,6 +158,20 @@ TEST_F(GraphExecs, CopiesAreSearchedEachOnceAndNotWithoutEnd) {
   }
 }
 
+TEST_F(GraphExecs, TellsWhetherANodeMayWriteWhatAnotherOneUploads) {
+  EXPECT_FALSE(access_of(kExec).may_write_host);
+  NodeContents writing;
+  writing.may_write_host = true;
+  graph_node_set(kExec, node(3), writing);
+  EXPECT_TRUE(access_of(kExec).may_write_host);
+  graph_node_enabled(kExec, node(3), false);
+  EXPECT_FALSE(access_of(kExec).may_write_host);
+  NodeContents unknown;
+  unknown.is_known = false;
+  graph_node_set(kExec, node(1), unknown);
+  EXPECT_TRUE(access_of(kExec).may_write_host);
+}
+
 TEST_F(GraphExecs, TellsWhatEachKernelWasGiven) {
   NodeContents kernel = naming(0x100);
   kernel.is_kernel = true;

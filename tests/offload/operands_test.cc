@@ -107,5 +107,18 @@ TEST_F(OperandsTest, WhatIsLetGoIsNoOperand) {
   EXPECT_EQ(engine_->statistics().live_bytes, 256u);
 }
 
+// Buffers that share no page under some budget share none in an audit.
+class AuditedEngine : public EngineTest {};
+TEST_F(AuditedEngine, HasTheSmallestPagesWhateverIsSet) {
+  for (const Bytes setting : {Bytes{0}, 16 * kMiB}) {
+    start({.policy = kNoPolicy, .page_bytes = setting, .audit = true}, 64 * kGiB);
+    allocate(3 * kMiB);
+    EXPECT_EQ(engine_->statistics().block_bytes, 4 * kMiB);
+    allocate(1000);
+    EXPECT_EQ(engine_->statistics().block_bytes, 6 * kMiB);
+    TearDown();
+  }
+}
+
 }  // namespace
 }  // namespace thermocline

@@ -277,6 +277,47 @@ TEST_F(ReferencesTest, InexactCopiesLeaveWhatWasThere) {
   EXPECT_EQ(reached({copy->address()}), of({old, target}));
 }
 
+// A copy of a graph may have run or not: what it replaced is followed, until the memory was read.
+TEST_F(ReferencesTest, WhatAGraphsCopyReplacesIsFollowedUntilItIsRead) {
+  Buffer *table = allocate(64), *old = allocate(kPage), *stays = allocate(kPage), *next = allocate(kPage);
+  put(table->address(), old->address());
+  put(table->address() + 8, stays->address());
+  const AddressRange range{table->address(), 16};
+  references->will_be_overwritten(range);
+  put(table->address(), stays->address());
+  put(table->address() + 8, next->address());
+  references->told_what_overwrites(range);
+  references->validate();
+  EXPECT_EQ(reached({table->address()}), of({old, stays, next}));
+  const MemoryAccess access{table->address()};
+  std::vector<DeviceAddress> out;
+  std::vector<AddressRange> unread;
+  EXPECT_FALSE(references->follow_read({&access, 1}, {}, &out, &unread));
+  ASSERT_EQ(unread.size(), 1u);
+  // It has not run yet.
+  const HeldWord stood{table->address(), old->address().value};
+  references->now_hold(unread[0], {&stood, 1}, true);
+  EXPECT_EQ(reached({table->address()}), of({old, stays, next}));
+  const HeldWord stands{table->address(), stays->address().value};
+  references->now_hold(range, {&stands, 1}, false);
+  EXPECT_EQ(reached({table->address()}), of({stays}));
+}
+
+TEST_F(ReferencesTest, WhatAGraphUploadsAgainAndAgainIsCertain) {
+  Buffer *table = allocate(4096), *a = allocate(kPage), *b = allocate(kPage);
+  const AddressRange range{table->address(), 4096};
+  for (int launch = 0; launch < 3; ++launch) {
+    references->will_be_overwritten(range);
+    for (Bytes at = 0; at < 4096; at += 512) put(table->address() + at, (at % 1024 == 0 ? a : b)->address());
+    references->told_what_overwrites(range);
+  }
+  const MemoryAccess access{table->address()};
+  std::vector<DeviceAddress> out;
+  EXPECT_FALSE(references->follow({&access, 1}, &out).by_tables);
+  references->overwritten(table->address(), 4096);
+  EXPECT_TRUE(references->empty());
+}
+
 TEST_F(ReferencesTest, WhatStandsOutsideIsFollowedByEveryKernel) {
   Buffer *target = allocate(kPage), *other = allocate(kPage);
   const DeviceAddress global{4096};
@@ -332,7 +373,13 @@ TEST_F(ReferencesTest, NoWordIsLostInRandomPrograms) {
     for (int step = 0; step < 400; ++step) {
       const DeviceAddress at = place(), from = place();
       const Bytes bytes = 8 * (1 + random() % 30);
-      switch (random() % 4) {
+      const auto copy = [&] {
+        std::map<std::uint64_t, std::uint64_t> there(memory.lower_bound(from.value),
+                                                     memory.lower_bound(from.value + bytes));
+        clear(at, bytes);
+        for (const auto& [word, value] : there) memory[word - from.value + at.value] = value;
+      };
+      switch (random() % 5) {
         case 0:
         case 1: {
           clear(at, 8);
@@ -345,13 +392,15 @@ TEST_F(ReferencesTest, NoWordIsLostInRandomPrograms) {
           clear(at, bytes);
           references->overwritten(at, bytes);
           break;
-        default: {
-          std::map<std::uint64_t, std::uint64_t> there(memory.lower_bound(from.value),
-                                                       memory.lower_bound(from.value + bytes));
-          clear(at, bytes);
-          for (const auto& [word, value] : there) memory[word - from.value + at.value] = value;
+        case 3:
+          references->will_be_overwritten({at, bytes});
+          references->copied({at, bytes}, {from, bytes}, false);
+          references->told_what_overwrites({at, bytes});
+          if (random() % 2 == 0) copy();
+          break;
+        default:
+          copy();
           references->copied({at, bytes}, {from, bytes}, true);
-        }
       }
       references->validate();
       const Buffer& start = *buffers[random() % buffers.size()];

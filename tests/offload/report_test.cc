@@ -193,6 +193,36 @@ TEST(Report, AllocationLargerThanTheBudgetNeedsALargerBudget) {
                      [](Program& program) { program.use_new(8 * kPage + 1); });
 }
 
+// Small buffers of 180 KiB, of which an operation uses one in each page.
+Body using_one_in_each_page(int pages, bool are_pinned) {
+  return [=](Program& program) {
+    constexpr int kInOnePage = 11;
+    std::vector<DeviceAddress> used;
+    for (int i = 0; i < pages * kInOnePage; ++i) {
+      const DeviceAddress buffer = program.allocate(180 * kKiB);
+      if (i % kInOnePage == 0) used.push_back(buffer);
+    }
+    if (!are_pinned) return program.use(used);
+    for (const DeviceAddress buffer : used) program.pin(buffer, "test");
+    program.use_new(24 * kMiB);
+  };
+}
+
+TEST(Report, PagesThatSmallBuffersShareAreTold) {
+  expect_good_advice(
+      {.budget_bytes = 24 * kMiB, .policy = kReactivePolicy},
+      "one operation uses 34.0 MiB at once, and the budget is 24.0 MiB; 3.0 MiB of operands lie in 17 shared "
+      "pages of 2.0 MiB (34.0 MiB)\n",
+      0, using_one_in_each_page(17, false));
+}
+
+// In the larger pages of a larger budget they may lie in as many.
+TEST(Report, SmallBuffersThatShareLargerPagesFit) {
+  const EngineOptions options{.budget_bytes = 1023 * kMiB, .policy = kReactivePolicy};
+  expect_good_advice(options, "one operation uses 1.17 GiB at once", 0, using_one_in_each_page(600, false));
+  expect_good_advice(options, "in 500 buffers have to stay on the device", 1, using_one_in_each_page(500, true));
+}
+
 // Figures that differ are printed differently.
 TEST(Report, ABudgetThatIsALittleTooSmallIsNotShownAsWhatIsNeeded) {
   expect_good_advice({.budget_bytes = 8 * kPage - 16 * kKiB, .policy = kReactivePolicy},

@@ -86,6 +86,24 @@ TEST(TablesOfGraphs, LeadToWhatTheGraphsKernelsWereGiven) {
   }
 }
 
+// What a copy of the graph brings is followed, whatever the order of the copies; what it replaced is not, if there is no room.
+TEST(TablesOfGraphs, LeadToWhatTheGraphsCopiesBroughtLast) {
+  for (const char* const kind :
+       {"captured_in_turn", "captured_in_turn_ahead", "captured_outside", "copied_down_in_graph"}) {
+    for (const char* const safety : {"strict", "trusting"}) {
+      SCOPED_TRACE(std::string(kind) + ", " + safety);
+      const ProcessResult squeezed =
+          run_program({"tables", kind},
+                      {.preload = {LIBRARY_FILE},
+                       .budget = "20MiB",
+                       .environment = {"THERMOCLINE_HOST_FALLBACK=off", std::string("THERMOCLINE_SAFETY=") + safety}});
+      expect_same(run_plain({"tables", kind}), squeezed);
+      EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+      EXPECT_EQ(statistic(squeezed, "oom_reports"), 0u);
+    }
+  }
+}
+
 // Beside such buffers the large ones are not pinned, if the kernel is known: all of them together are more than the budget.
 TEST(TablesOfGraphs, SmallBuffersOfKnownKernelsKeepNothingOnTheDevice) {
   const std::vector<std::string> program = {"tables", "small_ones_in_graphs"};
@@ -95,6 +113,17 @@ TEST(TablesOfGraphs, SmallBuffersOfKnownKernelsKeepNothingOnTheDevice) {
   EXPECT_EQ(statistic(squeezed, "oom_reports"), 0u);
   EXPECT_EQ(statistic(squeezed, "table_reads"), 0u);
   EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
+}
+
+// Every kernel may follow what is stored in memory outside the library: all of it together is more than fits.
+TEST(TablesOutside, LeadToWhatTheyHoldNow) {
+  for (const char* const kind : {"outside_cleared", "outside_in_turn"}) {
+    SCOPED_TRACE(kind);
+    const ProcessResult squeezed = run_without_net({"tables", kind}, "");
+    expect_same(run_plain({"tables", kind}), squeezed);
+    EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+    EXPECT_EQ(statistic(squeezed, "oom_reports"), 0u);
+  }
 }
 
 // By then it may point to three of them, so it is read.
@@ -129,6 +158,9 @@ void expect_refused_or_same(const std::vector<std::string>& program, const std::
     EXPECT_NE(squeezed.err.find("one operation's memory"), std::string::npos) << squeezed.err;
   }
   EXPECT_EQ(statistic(squeezed, "unfetched_targets") > 0, catches && !fits);
+  // Of those it is known that they are used where they are.
+  EXPECT_EQ(statistic(squeezed, "unseen_accesses"), 0u);
+  EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
 }
 
 TEST(WrittenTables, ThatLeadToMoreThanFitsAreRefusedWhereNoHostMappingCatchesIt) {

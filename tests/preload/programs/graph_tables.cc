@@ -2,6 +2,7 @@
 // Tables that graphs upload, write, or copy.
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "tests/preload/programs/table_program.h"
 #include "tests/preload/programs/workload.h"
@@ -43,6 +44,60 @@ void upload_and_run(Program& p, CUgraphExec ready) {
 void captured(Program& p) {
   upload_and_run(p, capture(p, [&] {
                    CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
+                   launch_follow(p, p.table, kTargets, 0);
+                 }));
+}
+
+// In each launch another table, of all buffers in turn: more than fits together.
+void captured_turn(Program& p, bool waits) {
+  CUgraphExec ready = capture(p, [&] {
+    CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
+    CHECK(cuMemcpyDtoDAsync(p.other, p.table, kTargets * 8, p.stream));
+    launch_follow(p, p.other, kTargets, 0);
+  });
+  CUevent uploaded = nullptr;
+  CHECK(cuEventCreate(&uploaded, 0));
+  for (int round = 0; round < kBuffers; ++round) {
+    CHECK(waits ? cuStreamSynchronize(p.stream) : cuEventSynchronize(uploaded));
+    for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[(round * kTargets + i) % kBuffers];
+    CHECK(cuGraphLaunch(ready, p.stream));
+    CHECK(cuEventRecord(uploaded, p.stream));
+    crowd(p);
+  }
+  launch_follow(p, p.table, kTargets, 0);
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuEventDestroy(uploaded));
+  CHECK(cuGraphExecDestroy(ready));
+}
+void captured_in_turn(Program& p) { captured_turn(p, true); }
+void captured_in_turn_ahead(Program& p) { captured_turn(p, false); }
+
+// The same to managed memory, which every kernel may read.
+void captured_outside(Program& p) {
+  CUdeviceptr managed = 0;
+  CHECK(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+  CUgraphExec ready = capture(p, [&] {
+    CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, 8, p.stream));
+    CHECK(cuMemcpyHtoDAsync(managed, p.pinned, kTargets * 8, p.stream));
+    launch_follow(p, managed, kTargets, 0);
+  });
+  for (int round = 0; round < kBuffers; ++round) {
+    CHECK(cuCtxSynchronize());
+    for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[(round * kTargets + i) % kBuffers];
+    CHECK(cuGraphLaunch(ready, p.stream));
+    crowd(p);
+  }
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(ready));
+}
+
+// The graph copies the table on to a lower address.
+void copied_down_in_graph(Program& p) {
+  if (p.other < p.table) std::swap(p.other, p.table);
+  upload_and_run(p, capture(p, [&] {
+                   CHECK(cuMemcpyHtoDAsync(p.other, p.pinned, kTargets * 8, p.stream));
+                   CHECK(cuMemcpyDtoDAsync(p.table + 64, p.other, kTargets * 8, p.stream));
+                   CHECK(cuMemcpyDtoDAsync(p.table, p.table + 64, kTargets * 8, p.stream));
                    launch_follow(p, p.table, kTargets, 0);
                  }));
 }
@@ -180,6 +235,10 @@ void small_ones_in_graphs(Program& p) {
 
 constexpr Kind kKinds[] = {{"captured", captured},
                            {"write_combined_captured", write_combined_captured},
+                           {"captured_in_turn", captured_in_turn},
+                           {"captured_in_turn_ahead", captured_in_turn_ahead},
+                           {"captured_outside", captured_outside},
+                           {"copied_down_in_graph", copied_down_in_graph},
                            {"built", built},
                            {"written_in_graph", written_in_graph},
                            {"named_in_graph", named_in_graph},

@@ -3,7 +3,7 @@
 // library.
 #include "tests/preload/programs/small.h"
 
-static int answers[8];
+static int answers[9];
 
 static void CUDA_CB call_all(void* data) {
   (void)data;
@@ -18,6 +18,8 @@ static void CUDA_CB call_all(void* data) {
   answers[5] = (int)cuCtxSynchronize();
   answers[6] = (int)cuMemGetInfo(&free_bytes, &bytes);
   answers[7] = (int)cuMemFreeAsync(buffers[6], NULL);
+  // What it holds is launched again.
+  answers[8] = (int)cuModuleUnload(image);
 }
 
 int main(void) {
@@ -32,7 +34,7 @@ int main(void) {
     mix_on(stream, buffers[(i + 5) % BUFFERS], buffers[i]);
   }
   CHECK(cuStreamSynchronize(stream));
-  for (int i = 0; i < 8; ++i) printf("answer %d\n", answers[i]);
+  for (int i = 0; i < 9; ++i) printf("answer %d\n", answers[i]);
   CHECK(cuStreamDestroy(stream));
   return finish();
 }
