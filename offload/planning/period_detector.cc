@@ -92,7 +92,17 @@ PeriodDetector::Event PeriodDetector::look_for_iteration() {
     return Event::kMatch;
   }
   const std::optional<std::size_t> period = find_period();
-  return period ? take_up(*period) : Event::kNothing;
+  return period && begins_now(*period) ? take_up(*period) : Event::kNothing;
+}
+
+bool PeriodDetector::begins_now(std::size_t period) {
+  if (!begins_at_the_lowest_) return true;
+  if (awaited_ != period || operations() > begins_after_) {
+    const auto turn = live_.end() - static_cast<std::ptrdiff_t>(period);
+    awaited_ = period;
+    begins_after_ = operations() + static_cast<std::uint64_t>(std::min_element(turn, live_.end()) - turn);
+  }
+  return operations() == begins_after_;
 }
 
 PeriodDetector::Event PeriodDetector::followed_to(std::size_t place) {

@@ -80,6 +80,10 @@ class PeriodDetector {
   // `live_bytes`: what the program has allocated when it submits the operation. `kind`: what of the token is equal
   // whatever it is done to; 0: the whole token counts, always.
   Event add(std::uint64_t token, Bytes live_bytes, Reuse reuse = {}, std::uint64_t kind = 0);
+  // From now on an iteration that is found begins where the fewest bytes are live, up to one turn later than it could be
+  // known. What is made in one turn and used in the next can not be recomputed, and where detection happens to begin that
+  // may be the largest activations.
+  void begin_at_the_lowest() { begins_at_the_lowest_ = true; }
   // The program has marked the end of a step. True: two equal steps are now known, as after kFound.
   bool mark();
 
@@ -114,6 +118,7 @@ class PeriodDetector {
   void take_for_expected(std::size_t place, std::uint64_t kind);
   Event leave(std::uint64_t token);
   Event look_for_iteration();
+  bool begins_now(std::size_t period);
   void forget_half();
   void remember_anew(std::size_t from);
   Event take_up(std::size_t period);
@@ -173,6 +178,9 @@ class PeriodDetector {
     friend auto operator<=>(const Departure&, const Departure&) = default;  // NOLINT(modernize-use-nullptr)
   };
 
+  bool begins_at_the_lowest_ = false;
+  std::size_t awaited_ = 0;         // the period that has been found and has not begun yet
+  std::uint64_t begins_after_ = 0;  // it begins after that many operations
   bool following_ = false;
   std::size_t current_ = 0;
   std::size_t position_ = 0;

@@ -81,6 +81,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     versions_ = &versions;
     recompute_plans_ = plans;
     drop_ = std::move(drop);
+    period_detector_.begin_at_the_lowest();
   }
   std::uint32_t planned_runs() const override {
     const Rewriting* r = rewriting();

@@ -47,6 +47,29 @@ TEST(PeriodDetector, FindsTheIterationAtTheEndOfItsSecondTurn) {
   EXPECT_EQ(period_detector.position(), step.size() - 1);
 }
 
+// Detection may begin anywhere: here behind the forward pass. The iteration is that of the parameter loop, the next forward
+// pass and the next backward pass.
+TEST(PeriodDetector, MayBeginWhereTheFewestBytesAreLive) {
+  const auto step = training_step(50, 40);
+  const std::size_t forward = 200, backward = 300;
+  const std::vector<Step> rest(step.begin() + forward, step.end()), begin(step.begin(), step.begin() + forward);
+  for (const bool lowest : {false, true}) {
+    PeriodDetector period_detector;
+    if (lowest) period_detector.begin_at_the_lowest();
+    feed(period_detector, rest);
+    feed(period_detector, step);
+    EXPECT_EQ(feed(period_detector, begin), lowest ? Event::kNothing : Event::kFound);
+    std::size_t more = 0;
+    while (!period_detector.following() && more < rest.size()) {
+      period_detector.add(rest[more].token, rest[more].live);
+      ++more;
+    }
+    // The last operations of the backward pass have as few as the loop.
+    EXPECT_EQ(more, lowest ? backward - 6 : 0);
+    EXPECT_EQ(period_detector.period(), step.size());
+  }
+}
+
 TEST(PeriodDetector, FollowsByPosition) {
   PeriodDetector period_detector;
   const auto step = training_step(20, 10);
