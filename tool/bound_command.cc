@@ -11,12 +11,16 @@
 #include "tool/exit_status.h"
 #include "tool/json_text.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/values.h"
 #include "trace/bounds.h"
 #include "trace/joint_bound.h"
 
 namespace thermocline {
 namespace {
+
+// Already a hundred take minutes for a budget, and the bound hardly changes (docs/bound.md).
+constexpr CountRange kSlotCounts{1, 200};
 
 struct Flags {
   std::string trace;
@@ -91,10 +95,6 @@ void print_text(const Flags& flags, const Trace& trace, const SwapBounds& bounds
 int bound(const Flags& flags) {
   const simulator::Profile* profile = find_device_flag(flags.device, "--device");
   if (profile == nullptr) return kWrongUsage;
-  if (flags.slots == 0U) {
-    say("--slots: at least one slot is needed");
-    return kWrongUsage;
-  }
   std::vector<Budget> budgets;
   for (const std::string& text : flags.budgets) {
     const auto budget = parse_budget_flag(text, "--budget", Whole::kPeak);
@@ -138,9 +138,9 @@ void add_bound(CLI::App& app, CommandLine* line) {
           "sizes, or parts of the trace's peak (60%peak; so is 60%) or of the device (60%device), separated by "
           "commas or spaces (default: 80%peak,70%peak,60%peak,50%peak,40%peak)")
       ->delimiter(',');
-  command->add_option("--slots", flags->slots,
-                      "about how many slots the step is cut into at a time (default: 20; with --joint from 3 to 12); "
-                      "more take longer");
+  add_number(command, "--slots", flags->slots, kSlotCounts,
+             "about how many slots the step is cut into at a time (default: 20; with --joint from 3 to 12); more take "
+             "longer");
   command->add_option(
       "--pages", flags->pages,
       "count buffers of this size and more in whole pages of it, as allocators do (default: 1, as asked "

@@ -17,6 +17,7 @@
 #include "tool/exit_status.h"
 #include "tool/json_text.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/places.h"
 #include "tool/replay_options.h"
 #include "tool/values.h"
@@ -168,10 +169,6 @@ void print_text(const Flags& flags, const Trace& trace, bool is_measured, const 
 }
 
 int estimate(const Flags& flags) {
-  if (flags.steps == 0) {
-    say("--steps: at least one step is needed");
-    return kWrongUsage;
-  }
   const auto budget = parse_budget_flag(flags.budget, "--budget", Whole::kDevice);
   if (!budget) return kWrongUsage;
   std::vector<const Profile*> devices;
@@ -225,7 +222,7 @@ void add_estimate(CLI::App& app, CommandLine* line) {
       "--budget", flags->budget,
       "a size, 95% of each device's memory, or 60%peak of the trace's peak (default: 95%; the rest is the driver's "
       "and the context's)");
-  command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: 8)");
+  add_number(command, "--steps", flags->steps, kStepCounts, "how many steps; the file's last one repeats (default: 8)");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return estimate(*flags); }; });
 }

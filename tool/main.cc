@@ -18,6 +18,7 @@
 #include "tool/help.h"
 #include "tool/message.h"
 #include "tool/output_file.h"
+#include "tool/usage_error.h"
 
 namespace thermocline {
 namespace {
@@ -60,71 +61,6 @@ int check_first_word(const CLI::App& app, const std::vector<std::string>& words)
   const std::vector<std::string_view> names = command_names(app, &storage);
   say("unknown command '" + word + "'" + did_you_mean(nearest_name(word, names)) +
       " ('thermocline --help' lists them)");
-  return kWrongUsage;
-}
-
-std::vector<std::string> long_flags(const CLI::App& app) {
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-  }
-  return flags;
-}
-
-const CLI::App& deepest(const CLI::App& app) {
-  const CLI::App* at = &app;
-  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
-  return *at;
-}
-
-// The first word that looks like a flag and is none of the command's; "" if there is none.
-std::string unknown_flag(const std::vector<std::string_view>& known, const std::vector<std::string>& words) {
-  for (const std::string& word : words) {
-    std::string flag = word.substr(0, word.find('='));
-    if (flag.starts_with("--") && std::ranges::find(known, flag) == known.end()) return flag;
-  }
-  return "";
-}
-
-bool takes_program(const std::string& command) { return command == "run" || command == "record"; }
-
-// The first of `words`, after the command's name, that is neither a flag of the command nor a flag's value.
-std::size_t first_external(const CLI::App& command, const std::vector<std::string>& words) {
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const std::string flag = words[i].substr(0, words[i].find('='));
-    const CLI::Option* const option = flag.starts_with('-') ? command.get_option_no_throw(flag) : nullptr;
-    if (option == nullptr) return i;
-    if (option->get_items_expected_min() > 0 && flag == words[i]) ++i;
-  }
-  return words.size();
-}
-
-std::string joined(const std::vector<std::string>& words, std::size_t begin, std::size_t end) {
-  std::string text;
-  for (std::size_t i = begin; i < end; ++i) text += ' ' + words[i];
-  return text;
-}
-
-int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words,
-                const CommandLine& line) {
-  const CLI::App& command = deepest(app);
-  std::string text = error.what();
-  std::ranges::replace(text, '\n', ' ');
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && takes_program(command.get_name()) &&
-      !line.has_program) {
-    // Everything from the program's name on is not parsed.
-    const std::size_t at = first_external(command, words);
-    say("the program goes behind '--': thermocline" + joined(words, 0, at) + " --" + joined(words, at, words.size()));
-    return kWrongUsage;
-  }
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::vector<std::string> flags = long_flags(command);
-    const std::vector<std::string_view> known(flags.begin(), flags.end());
-    const std::string flag = unknown_flag(known, words);
-    if (!flag.empty()) text = "unknown flag '" + flag + "'" + did_you_mean(nearest_name(flag, known));
-  }
-  const std::string name = command.get_parent() == nullptr ? "thermocline" : "thermocline " + command.get_name();
-  say(text + " ('" + name + " --help' shows the usage)");
   return kWrongUsage;
 }
 

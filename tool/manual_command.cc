@@ -58,12 +58,18 @@ std::string roff(const std::string& text) {
   return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
 }
 
+// A number's range is said by its type (number_option.h).
+std::string value_name(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return type.find("..") != std::string::npos ? type : "VALUE";
+}
+
 void print_options(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string> flags = flags_of(*option);
     std::string head =
         flags.empty() ? "\\fI" + roff(option->get_name(true)) + "\\fR" : "\\fB" + roff(joined(flags, ", ")) + "\\fR";
-    if (!flags.empty() && takes_value(*option)) head += " \\fIVALUE\\fR";
+    if (!flags.empty() && takes_value(*option)) head += " \\fI" + value_name(*option) + "\\fR";
     std::printf(".TP\n%s\n%s\n", head.c_str(), roff(option->get_description()).c_str());
   }
 }

@@ -18,6 +18,7 @@
 #include "tool/exit_status.h"
 #include "tool/json_text.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/places.h"
 #include "tool/replay_options.h"
 #include "tool/values.h"
@@ -135,14 +136,6 @@ int check_flags(const Flags& flags, Job* job) {
     return kWrongUsage;
   }
   if (planned != nullptr && !take_plan_policy(flags, *planned, &job->settings)) return kWrongUsage;
-  if (flags.steps && *flags.steps == 0) {
-    say("--steps: at least one step is needed");
-    return kWrongUsage;
-  }
-  if (flags.streams && (*flags.streams == 0 || *flags.streams > kMostStreams)) {
-    say("--streams: from 1 to " + std::to_string(kMostStreams));
-    return kWrongUsage;
-  }
   return kDone;
 }
 
@@ -566,12 +559,12 @@ void add_replay(CLI::App& app, CommandLine* line) {
                       "off or auto: whether contents may be dropped and recomputed; with --exact (default: the "
                       "setting's)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
-  command->add_option("--steps", flags->steps,
-                      "how many steps; the file's last one repeats (default: 12, or the file's where it has more)");
-  command->add_option("--streams", flags->streams,
-                      "deal the operators out to this many streams, ordered by the buffers they name and nothing else; "
-                      "with --seed by chance (default: the file's streams)");
-  command->add_option("--seed", flags->seed, "adversarial order of this number (default: order of time)");
+  add_number(command, "--steps", flags->steps, kStepCounts,
+             "how many steps; the file's last one repeats (default: 12, or the file's where it has more)");
+  add_number(command, "--streams", flags->streams, CountRange{1, kMostStreams},
+             "deal the operators out to this many streams, ordered by the buffers they name and nothing else; "
+             "with --seed by chance (default: the file's streams)");
+  add_number(command, "--seed", flags->seed, kSeeds, "adversarial order of this number (default: order of time)");
   command->add_flag("--exact", flags->exact,
                     "tell the library what each operator reads and writes, which hooks can not see");
   command->add_flag("!--no-check", flags->check, "do not look for races on the simulated device, which is quicker");

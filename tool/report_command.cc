@@ -11,6 +11,7 @@
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/output_file.h"
 #include "tool/replay_options.h"
 #include "tool/report_data.h"
@@ -93,10 +94,6 @@ void write_page(const std::string& title, const std::string& data, OutputFile& o
 }
 
 int report(const Flags& flags) {
-  if (flags.show == 0) {
-    say("--show: at least one step is needed");
-    return kWrongUsage;
-  }
   const std::unique_ptr<OutputFile> out = OutputFile::open(flags.output);
   if (!out) return kFailed;
   ReportedRun run;
@@ -125,7 +122,7 @@ void add_report(CLI::App& app, CommandLine* line) {
       app.add_subcommand("report", "Replay a recorded program and write a page that shows what happens");
   add_told_flags(command, &flags->told);
   command->add_option("--against", flags->against, "another recorded program, to show what differs");
-  command->add_option("--show", flags->show, "how many of the last steps are drawn (default: 2)");
+  add_number(command, "--show", flags->show, kKeptStepCounts, "how many of the last steps are drawn (default: 2)");
   command->add_option("-o,--output", flags->output,
                       "the file to write (default: thermocline-report.html; '-': stdout)");
   command->callback([=] { line->action = [flags] { return report(*flags); }; });

@@ -23,6 +23,7 @@
 #include "tool/exit_status.h"
 #include "tool/framework_settings.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/places.h"
 #include "tool/python_runtime.h"
 #include "tool/record.h"
@@ -280,7 +281,7 @@ void add_flags(CLI::App* command, Flags* flags) {
   command->add_option("--config", flags->config, "a settings file, over the usual ones");
   command->add_option("--simulate", flags->device,
                       "run on the simulated device of this profile ('thermocline devices' lists them)");
-  command->add_option("--seed", flags->seed, "with --simulate: adversarial order of this number");
+  add_number(command, "--seed", flags->seed, kSeeds, "with --simulate: adversarial order of this number");
   command->add_flag("--check", flags->check, "with --simulate: say which operations race, and how many (races=N)");
   command->add_option("--faults", flags->faults,
                       "with --simulate: what goes wrong, a plan or a file that holds one (docs/faults.md)");

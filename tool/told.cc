@@ -8,6 +8,7 @@
 #include "config/option_table.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/places.h"
 #include "tool/replay_options.h"
 #include "tool/values.h"
@@ -27,9 +28,7 @@ int check_flags(const ToldFlags& flags, Settings* settings, std::optional<Budget
   out->policy = value_text(*find_option("policy"), *settings);
   out->profile = find_device_flag(flags.device, "--device");
   if (out->profile == nullptr) return kWrongUsage;
-  if (flags.steps > 0) return kDone;
-  say("--steps: at least one step is needed");
-  return kWrongUsage;
+  return kDone;
 }
 
 }  // namespace
@@ -43,7 +42,8 @@ void add_told_flags(CLI::App* command, ToldFlags* flags) {
       "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
   command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
-  command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: 6)");
+  add_number(command, "--steps", flags->steps, kKeptStepCounts,
+             "how many steps; the file's last one repeats (default: 6)");
 }
 
 int tell(const ToldFlags& flags, const std::string& path, Told* out) {

@@ -17,6 +17,7 @@
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/output_file.h"
 #include "tool/places.h"
 #include "tool/tuned.h"
@@ -29,6 +30,7 @@ namespace {
 
 constexpr unsigned kCurve[] = {100, 90, 80, 70, 60, 50, 40, 30, 20};
 constexpr double kMostBatch = 1 << 20;
+constexpr DecimalRange kBatches{"1", "1048576"};
 
 struct Flags {
   std::string trace, device = "reference", slowdown = "10%";
@@ -313,10 +315,6 @@ struct Job {
 };
 
 int check_flags(const Flags& flags, Job* job) {
-  if (flags.steps == 0) {
-    say("--steps: at least one step is needed");
-    return kWrongUsage;
-  }
   if (flags.json && flags.output == "-") {
     say("--json and -o - are both for stdout; give -o a file");
     return kWrongUsage;
@@ -409,11 +407,12 @@ void add_tune(CLI::App& app, CommandLine* line) {
   command->add_option("-o,--output", flags->output, "write the settings into this file, with comments ('-': stdout)");
   command->add_option("--pair", flags->pair,
                       "the same program recorded at another batch size: says the largest batch that is worth it");
-  command->add_option("--batches", flags->batches, "the two batch sizes, A,B (default: as the recordings say)")
+  add_number(command, "--batches", flags->batches, kBatches,
+             "the two batch sizes, A,B (default: as the recordings say)")
       ->delimiter(',');
   command->add_option("--max-slowdown", flags->slowdown,
                       "with --pair: how much slower than with unlimited memory is still worth it (default: 10%)");
-  command->add_option("--steps", flags->steps, "how many steps each replay has (default: 8)");
+  add_number(command, "--steps", flags->steps, kStepCounts, "how many steps each replay has (default: 8)");
   command->add_flag("--allow-trusting", flags->allow_trusting,
                     "may choose safety = \"trusting\", for programs all of whose accesses are known");
   command->add_flag("!--no-curve", flags->curve, "leave out the curve of step time over budget, which is quicker");

@@ -112,6 +112,65 @@ TEST_F(Command, ABareNumberBelowAPageIsRemarkedOn) {
   EXPECT_EQ(run({"bound", kUnet, "--budget", "12B"}).err, "");
 }
 
+struct NumberOption {
+  std::vector<std::string> begin;  // the command, and what it needs
+  std::string name;                // "": positional
+  const char *kind, *least, *most, *beyond;
+};
+
+std::vector<NumberOption> number_options() {
+  constexpr const char *kMost = "18446744073709551615", *kBeyond = "18446744073709551616";
+  std::vector<NumberOption> all = {
+      {{"replay", kUnet}, "--steps", "whole number", "1", "100000", "100001"},
+      {{"replay", kUnet}, "--streams", "whole number", "1", "64", "65"},
+      {{"replay", kUnet}, "--seed", "whole number", "0", kMost, kBeyond},
+      {{"bound", kUnet}, "--slots", "whole number", "1", "200", "201"},
+      {{"estimate", kUnet}, "--steps", "whole number", "1", "100000", "99999999999"},
+      {{"tune", kUnet}, "--steps", "whole number", "1", "100000", "99999999999"},
+      {{"tune", kUnet, "--pair", kUnet}, "--batches", "number", "1", "1048576", "1048577"},
+      {{"report", kUnet}, "--steps", "whole number", "1", "1000", "1001"},
+      {{"report", kUnet}, "--show", "whole number", "1", "1000", "1001"},
+      {{"export", kUnet, "--format", "csv", "-o", "-"}, "--steps", "whole number", "1", "1000", "1001"},
+      {{"run"}, "--seed", "whole number", "0", kMost, kBeyond},
+      {{"record", "-o", "x"}, "--seed", "whole number", "0", kMost, kBeyond},
+      {{"stats"}, "--interval", "number", "0.05", "86400", "86401"},
+      {{"stats"}, "", "whole number", "1", "2147483647", "2147483648"}};
+  for (const char* const command : {"sleep", "wake"}) {
+    all.push_back({{command, "--all"}, "--timeout", "number", "0.001", "86400", "1000000"});
+    all.push_back({{command}, "", "whole number", "1", "2147483647", "2147483648"});
+  }
+  return all;
+}
+
+TEST_F(Command, EveryNumberIsDecimalAndWithinARange) {
+  for (const NumberOption& option : number_options()) {
+    for (const std::string value : {"-1", "0x10", "1e1", "+1", "1 ", "many", "", "nan", option.beyond}) {
+      std::vector<std::string> arguments = option.begin;
+      // A positional word that begins with a dash is a flag to the parser.
+      if (option.name.empty() && (value.empty() || value.front() == '-')) continue;
+      if (!option.name.empty()) arguments.push_back(option.name);
+      arguments.push_back(value);
+      const std::string name = option.name.empty() ? "PID" : option.name;
+      expect_refused(arguments, 2,
+                     name + ": '" + value + "' is not a " + option.kind + " from " + option.least + " to " +
+                         option.most + " ('thermocline " + option.begin[0] + " --help' shows the usage)");
+    }
+  }
+  const json replayed = replay_json(run({"replay", kUnet, "--steps", "010", "--no-check", "--json"}));
+  EXPECT_EQ(replayed["steps"].size(), 10u);
+}
+
+// An option that is not added by add_number has the parser's own name of its type.
+TEST_F(Command, NoNumberIsReadByTheParserItself) {
+  for (const char* const command :
+       {"run", "record", "stats", "sleep", "wake", "estimate", "replay", "plan", "bound", "tune", "report", "export",
+        "compare", "convert", "devices", "doctor", "config", "manual"}) {
+    const std::string help = run({"help", command}).out;
+    EXPECT_NE(help.find("Usage: "), std::string::npos) << command;
+    for (const char* const type : {"UINT", " INT", "FLOAT"}) EXPECT_EQ(help.find(type), std::string::npos) << help;
+  }
+}
+
 TEST_F(Command, AReplayIsLongEnoughForAPlanOrSaysThatThereWasNone) {
   const std::string planned = run({"replay", kResnet, "--budget", "60%peak", "--no-check"}).out;
   EXPECT_NE(planned.find("  the plan was in force in the last "), std::string::npos) << planned;
@@ -126,6 +185,22 @@ TEST_F(Command, AProgramWithoutDashesIsToldWhereItGoes) {
                  "the program goes behind '--': thermocline run --budget 60% -- python train.py --lr 3");
   expect_refused({"record", "-o", "x", "./a.out"}, 2,
                  "the program goes behind '--': thermocline record -o x -- ./a.out");
+}
+
+TEST_F(Command, WrongUsageNamesAHelpThatExists) {
+  const std::string help = "thermocline config check --help";
+  expect_refused({"config", "check"}, 2, "FILE is required ('" + help + "' shows the usage)");
+  EXPECT_EQ(run({"config", "check", "--help"}).status, 0);
+  const std::string of_config = " ('thermocline config --help' shows the usage)";
+  expect_refused({"config"}, 2, "a command is missing; known are show, check, schema" + of_config);
+  expect_refused({"config", "shwo"}, 2,
+                 "unknown command 'shwo'; did you mean 'show'?; known are show, check, schema" + of_config);
+  expect_refused({"--verison"}, 2,
+                 "unknown flag '--verison'; did you mean '--version'? ('thermocline --help' shows the usage)");
+  const std::string of_replay = " ('thermocline replay --help' shows the usage)";
+  expect_refused({"replay", kUnet, "--steps"}, 2, "--steps needs a value" + of_replay);
+  expect_refused({"replay", kUnet, "--steps", "1", "--steps", "2"}, 2, "--steps is given twice" + of_replay);
+  expect_refused({"replay", kUnet, "--compare", "lru"}, 2, "--compare needs 2 values or more" + of_replay);
 }
 
 TEST_F(Command, DevicesArePartlyNamedAndPoliciesAllKnown) {

@@ -140,7 +140,7 @@ TEST_F(Export, BadInputIsRefusedInOneLineAndLeavesTheFileAsItWas) {
 TEST_F(Export, AnInterruptLeavesNothingBehind) {
   const ProcessResult result = run_process(
       {"/bin/sh", "-c",
-       "'" THERMOCLINE_COMMAND "' export '" + kUnet + "' --steps 100000 --format csv -o '" + path("cut") +
+       "'" THERMOCLINE_COMMAND "' export '" + kUnet + "' --steps 1000 --format csv -o '" + path("cut") +
            "' & pid=$!; until [ -e '" + path("cut.partial") + "' ]; do :; done; kill -TERM $pid; wait $pid; echo $?"},
       {});
   EXPECT_EQ(result.out, "143\n") << result.err;

@@ -127,7 +127,8 @@ TEST_F(Tune, OfAPairTheLargestBatchIsWhatAReplayOfThatBatchAllows) {
 TEST_F(Tune, BadInputIsRefusedInOneLine) {
   const std::string trace = write("t.jsonl", training(8, 3));
   const std::string unnamed = write("unnamed.jsonl", training(16, 3, false));
-  expect_refused({"tune", trace, "--steps", "0"}, 2, "--steps: at least one step is needed");
+  expect_refused({"tune", trace, "--steps", "0"}, 2,
+                 "--steps: '0' is not a whole number from 1 to 100000 ('thermocline tune --help' shows the usage)");
   expect_refused({"tune", trace, "--device", "h20"}, 2,
                  "--device: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
   expect_refused({"tune", path("absent")}, 3, path("absent") + ": can not be opened: No such file or directory");
