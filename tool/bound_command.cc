@@ -99,10 +99,6 @@ int bound(const Flags& flags) {
   for (const std::string& text : flags.budgets) {
     const auto budget = parse_budget_flag(text, "--budget", Whole::kPeak);
     if (!budget) return kWrongUsage;
-    if (budget->of == Whole::kPeak && budget->size.is_percent() && budget->size.percent() > 100) {
-      say("--budget: " + budget->text() + ": with all of the peak nothing has to be swapped; 100% is the most");
-      return kWrongUsage;
-    }
     budgets.push_back(*budget);
   }
   const auto pages = parse_bytes_flag(flags.pages, "--pages");

@@ -136,6 +136,7 @@ int check_flags(const Flags& flags, Job* job) {
     return kWrongUsage;
   }
   if (planned != nullptr && !take_plan_policy(flags, *planned, &job->settings)) return kWrongUsage;
+  if (flags.compare.empty() || !flags.exact) remark_on_recompute(job->settings, flags.exact);
   return kDone;
 }
 
@@ -518,7 +519,7 @@ int compare(const Flags& flags) {
       run["name"] = flags.compare[i];
       runs.push_back(std::move(run));
     }
-    std::puts(json_text({{"schema", "thermocline-compare/1"}, {"runs", runs}}).c_str());
+    std::puts(json_text({{"schema", "thermocline-replay-compare/1"}, {"runs", runs}}).c_str());
   } else {
     print_comparison(flags, contenders);
   }

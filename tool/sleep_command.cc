@@ -28,7 +28,7 @@ constexpr std::size_t kMostOfProgram = 40;  // characters
 // CUresults that an order may end with.
 constexpr int kNotActive = 3, kEnds = 4, kNotReady = 600, kNotSupported = 801;
 
-constexpr DecimalRange kTimeouts{"0.001", "86400"};  // seconds
+constexpr DecimalRange kTimeouts{"0.000001", "86400"};  // seconds
 
 struct Flags {
   OrderKind kind = OrderKind::kNone;

@@ -25,6 +25,7 @@ int check_flags(const ToldFlags& flags, Settings* settings, std::optional<Budget
   if (loaded.settings.budget.is_set()) *budget = Budget{.size = loaded.settings.budget};
   if (flags.budget && !(*budget = parse_budget_flag(*flags.budget, "--budget", Whole::kPeak))) return kWrongUsage;
   if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", settings)) return kWrongUsage;
+  remark_on_recompute(*settings, false);
   out->policy = value_text(*find_option("policy"), *settings);
   out->profile = find_device_flag(flags.device, "--device");
   if (out->profile == nullptr) return kWrongUsage;

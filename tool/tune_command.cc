@@ -51,11 +51,10 @@ class Tuner {
     found_.steps_repeat = meter_.steps_repeat();
   }
 
-  // Whole MiB, as in the settings file.
   void set_budget(const Budget& budget) {
     const Bytes device_bytes = profile_.memory_bytes.value;
     const Bytes wanted = budget.resolve(device_bytes, trace_.peak_live_bytes);
-    found_.budget = std::max(std::min(wanted, device_bytes) / kMiB * kMiB, kMiB);
+    found_.budget = std::min(wanted, device_bytes);
     if (wanted > device_bytes) {
       say("note: the budget is more than " + std::string(profile_.name) + " has; it gets " + human_bytes(device_bytes));
     }
@@ -152,8 +151,9 @@ class Tuner {
   void draw_curve() {
     std::vector<Bytes> budgets;
     for (const unsigned percent : kCurve) {
-      const Bytes budget = found_.peak_live_bytes / 100 * percent / kMiB * kMiB;
-      if (budget >= kMiB && budget <= profile_.memory_bytes.value) budgets.push_back(budget);
+      const Bytes budget =
+          SizeSetting::of_percent_millionths(percent * Bytes{1'000'000}).resolve(found_.peak_live_bytes);
+      if (budget > 0 && budget <= profile_.memory_bytes.value) budgets.push_back(budget);
     }
     if (found_.budget < found_.peak_live_bytes) budgets.push_back(found_.budget);
     if (found_.least_budget) {

@@ -136,7 +136,7 @@ std::vector<NumberOption> number_options() {
       {{"stats"}, "--interval", "number", "0.05", "86400", "86401"},
       {{"stats"}, "", "whole number", "1", "2147483647", "2147483648"}};
   for (const char* const command : {"sleep", "wake"}) {
-    all.push_back({{command, "--all"}, "--timeout", "number", "0.001", "86400", "1000000"});
+    all.push_back({{command, "--all"}, "--timeout", "number", "0.000001", "86400", "1000000"});
     all.push_back({{command}, "", "whole number", "1", "2147483647", "2147483648"});
   }
   return all;
@@ -169,6 +169,31 @@ TEST_F(Command, NoNumberIsReadByTheParserItself) {
     EXPECT_NE(help.find("Usage: "), std::string::npos) << command;
     for (const char* const type : {"UINT", " INT", "FLOAT"}) EXPECT_EQ(help.find(type), std::string::npos) << help;
   }
+}
+
+TEST_F(Command, APercentageOfAPeakInASettingsFileIsToldWhatToWrite) {
+  const std::string file = write("peak.toml", "budget = \"60%peak\"\n");
+  const std::string why =
+      " is of a recorded program's peak, which only the --budget of commands that read a trace knows; write for "
+      "example ";
+  expect_refused({"config", "check", file}, 3, file + ":1:1: budget: '60%peak'" + why + "12GiB, 512MiB, 60%");
+  expect_refused({"bound", kUnet, "--pages", "60%peak"}, 2, "--pages: '60%peak'" + why + "12GiB");
+  const std::string device = write("device.toml", "budget = \"60%device\"\n");
+  expect_refused({"config", "check", device}, 3,
+                 device +
+                     ":1:1: budget: '60%device' says of what it is, which a percentage here does not; did you mean "
+                     "'60%'?");
+}
+
+TEST_F(Command, AShareOfAPeakIsNeverNothing) {
+  const std::string trace = write("tiny.jsonl", R"({"schema":"thermocline-trace/1"}
+{"e":"alloc","b":0,"n":4096}
+{"e":"op","k":"a","w":[0],"flops":1,"bytes":1}
+{"e":"step","i":0}
+)");
+  const ProcessResult result = run({"replay", trace, "--budget", "0.000001%", "--json"});
+  EXPECT_EQ(json::parse(result.out)["budget_bytes"], 1);
+  EXPECT_EQ(result.status, 1) << "a budget of nothing would be no budget";
 }
 
 TEST_F(Command, AReplayIsLongEnoughForAPlanOrSaysThatThereWasNone) {

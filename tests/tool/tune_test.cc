@@ -67,6 +67,18 @@ TEST_F(Tune, WhatItWritesGivesTheStepThatItPredicts) {
   }
 }
 
+TEST_F(Tune, TheBudgetIsTheOneThatWasAskedFor) {
+  const std::string trace = write("t.jsonl", training(8, 12));
+  const std::string file = path("tuned.toml");
+  const json out = tune({trace, "--budget", "123456789", "--steps", "3", "-o", file});
+  EXPECT_EQ(out["budget_bytes"], 123456789);
+  EXPECT_NE(read(file).find("budget = \"123456789\"\n"), std::string::npos) << read(file);
+  const auto in_percent = [&](const char* budget) {
+    return json::parse(run({"replay", trace, "--steps", "1", "--budget", budget, "--json"}).out)["budget_bytes"];
+  };
+  EXPECT_EQ(out["curve"][1]["budget_bytes"], in_percent("90%"));
+}
+
 TEST_F(Tune, OnARecordedWorkloadItIsAtLeastAsGoodAsTheDefaults) {
   for (const char* budget : {"90%", "50%"}) {
     const json out = tune({kUnet, "--device", "titan-x-12g", "--budget", budget, "--no-curve"});
