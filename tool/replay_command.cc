@@ -34,7 +34,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // Learning takes two or three steps, and the first steps under a plan still vary; ./dev bench uses the same number.
-constexpr std::size_t kDefaultSteps = 12;
+constexpr std::size_t kUsualSteps = 12;
 
 struct Flags {
   std::string trace, device = "reference";
@@ -69,6 +69,7 @@ struct Job {
   std::optional<Budget> budget;
   std::string simulator;
   Trace trace;
+  bool steps_repeat = true;
   StepProgram program;
   Bytes budget_bytes = 0;
 };
@@ -177,14 +178,8 @@ int prepare(const Flags& flags, Job* job) {
   if (!read_trace_file(flags.trace, &job->trace)) return kBadInput;
   if (flags.streams) spread_over_streams(*flags.streams, rates_of(*job->profile), flags.seed, &job->trace);
   std::string reason;
-  if (flags.steps) {
-    if (!plan_steps(job->trace, *flags.steps, &job->program, &reason)) {
-      say(flags.trace + ": " + reason);
-      return kBadInput;
-    }
-  } else if (!plan_steps(job->trace, std::max(kDefaultSteps, job->trace.steps.size()), &job->program, &reason) &&
-             !plan_steps(job->trace, 0, &job->program, &reason)) {
-    // A trace whose last step can not repeat is replayed as it is.
+  job->steps_repeat = steady_step(job->trace, rates_of(*job->profile)).repeats;
+  if (!choose_steps(job->trace, flags.steps, kUsualSteps, job->steps_repeat, &job->program, &reason)) {
     say(flags.trace + ": " + reason);
     return kBadInput;
   }
@@ -255,6 +250,10 @@ int run_both(const Flags& flags, const Job& job, Outcome* out) {
   return kDone;
 }
 
+SteadySteps steady_steps(const Job& job, const Outcome& outcome) {
+  return {learned_after_steps(outcome.with_budget.steps), job.steps_repeat};
+}
+
 bool is_complete(const Outcome& outcome) { return outcome.with_budget.outcome == ReplayOutcome::kOk; }
 
 std::string budget_told(const Job& job) {
@@ -309,7 +308,8 @@ ordered_json by_reason(const std::array<MovementCount, count>& counts, const std
 ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome) {
   const ReplayResult& result = outcome.with_budget;
   const bool complete = is_complete(outcome);
-  const std::optional<std::size_t> learned = learned_after_steps(result.steps);
+  const SteadySteps steady = steady_steps(job, outcome);
+  const std::optional<std::size_t> learned = steady.learned_after;
   // Null: there is no such figure.
   const auto if_complete = [complete](const auto& value) {
     return complete ? ordered_json(value) : ordered_json(nullptr);
@@ -327,11 +327,12 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"peak_device_bytes", result.peak_device_bytes},
       {"peak_host_bytes", result.statistics.peak_host_bytes},
       {"steps", steps_json(outcome)},
-      {"steady_step_ms", if_complete(median_steady_ms(result.steps, learned))},
-      {"compute_step_ms", median_steady_ms(outcome.unlimited.steps, learned)},
+      {"steps_repeat", job.steps_repeat},
+      {"steady_step_ms", if_complete(steady.ms(result.steps))},
+      {"compute_step_ms", steady.ms(outcome.unlimited.steps)},
       {"bound_ms", outcome.bound_ms ? ordered_json(*outcome.bound_ms) : ordered_json(nullptr)},
       {"joint_bound_ms", outcome.joint_bound_ms ? ordered_json(*outcome.joint_bound_ms) : ordered_json(nullptr)},
-      {"recomputed_ms", if_complete(median_recomputed_ms(result.steps, learned))},
+      {"recomputed_ms", if_complete(steady.recomputed_ms(result.steps))},
       {"recomputed_operations", result.statistics.recomputed_operations},
       {"learned_after_steps", learned ? ordered_json(*learned) : ordered_json(nullptr)},
       {"predicted_step_ms", result.statistics.predicted_step_ns == 0
@@ -380,11 +381,13 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
     std::fputs(report_with(outcome.suffices, job.program.steps, result.report).c_str(), stdout);
     return;
   }
-  const std::optional<std::size_t> learned = learned_after_steps(result.steps);
-  const double steady = median_steady_ms(result.steps, learned);
-  const double compute = median_steady_ms(outcome.unlimited.steps, learned);
+  const SteadySteps of = steady_steps(job, outcome);
+  const double steady = of.ms(result.steps), compute = of.ms(outcome.unlimited.steps);
   std::fprintf(stdout, "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms)\n", steady, steady / compute,
                compute);
+  if (!of.repeat)
+    std::fprintf(stdout, "  its steps differ: these are the mean of all but the first two of %zu\n",
+                 result.steps.size());
   if (outcome.bound_ms)
     std::fprintf(stdout, "  no swapping is faster than %.2f ms: this is %.3f x that\n", *outcome.bound_ms,
                  steady / *outcome.bound_ms);
@@ -450,9 +453,7 @@ void print_comparison(const Flags& flags, const std::vector<Contender>& contende
     std::fprintf(stdout, "\n  %-22s", name);
     for (const Contender& c : contenders) std::fprintf(stdout, " %18s", value(c).c_str());
   };
-  const auto steady = [](const Contender& c) {
-    return median_steady_ms(c.outcome.with_budget.steps, learned_after_steps(c.outcome.with_budget.steps));
-  };
+  const auto steady = [](const Contender& c) { return steady_steps(c.job, c.outcome).ms(c.outcome.with_budget.steps); };
   const auto text = [](double value, const char* unit) {
     char line[32];
     std::snprintf(line, sizeof line, "%.3f%s", value, unit);
@@ -477,8 +478,7 @@ void print_comparison(const Flags& flags, const std::vector<Contender>& contende
   row("at best, recomputing",
       [&](const Contender& c) { return c.outcome.joint_bound_ms ? text(*c.outcome.joint_bound_ms, " ms") : "-"; });
   row("recomputed, a step", [&](const Contender& c) {
-    const std::vector<ReplayStep>& steps = c.outcome.with_budget.steps;
-    return if_runs(c, text(median_recomputed_ms(steps, learned_after_steps(steps)), " ms"));
+    return if_runs(c, text(steady_steps(c.job, c.outcome).recomputed_ms(c.outcome.with_budget.steps), " ms"));
   });
   row("steps under a plan", [](const Contender& c) {
     const std::vector<ReplayStep>& steps = c.outcome.with_budget.steps;
@@ -560,8 +560,9 @@ void add_replay(CLI::App& app, CommandLine* line) {
                       "off or auto: whether contents may be dropped and recomputed; with --exact (default: the "
                       "setting's)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
-  add_number(command, "--steps", flags->steps, kStepCounts,
-             "how many steps; the file's last one repeats (default: 12, or the file's where it has more)");
+  add_number(
+      command, "--steps", flags->steps, kStepCounts,
+      "how many steps; the file's last one repeats (default: 12, or the file's where it has more or they differ)");
   add_number(command, "--streams", flags->streams, CountRange{1, kMostStreams},
              "deal the operators out to this many streams, ordered by the buffers they name and nothing else; "
              "with --seed by chance (default: the file's streams)");

@@ -40,8 +40,8 @@ int look_at(const Flags& flags, const std::string& path, ReportedRun* run) {
   if (const int status = tell(flags.told, path, &run->told); status != kDone) return status;
   run->shown_steps = flags.show;
   const Told& told = run->told;
-  const std::optional<std::size_t> learned = learned_after_steps(told.story.result.steps);
-  run->step_ms = median_steady_ms(told.story.result.steps, learned);
+  const SteadySteps steady{learned_after_steps(told.story.result.steps), told.steps_repeat};
+  run->step_ms = steady.ms(told.story.result.steps);
   ReplayResult unlimited;
   std::string reason;
   Progress progress("replaying with unlimited memory");
@@ -51,7 +51,7 @@ int look_at(const Flags& flags, const std::string& path, ReportedRun* run) {
     say(path + ": " + reason);
     return kFailed;
   }
-  run->compute_ms = median_steady_ms(unlimited.steps, learned);
+  run->compute_ms = steady.ms(unlimited.steps);
   const SwapBounds bounds(told.trace, rates_of(*told.profile));
   if (bounds.repeats()) {
     if (const Bounds b = bounds.under(told.budget); b.is_feasible) run->bound_ms = b.bound_ms;

@@ -36,7 +36,7 @@ struct Flags {
   std::string trace, device = "reference", slowdown = "10%";
   std::optional<std::string> budget, output, pair;
   std::vector<double> batches;
-  std::size_t steps = 8;
+  std::optional<std::size_t> steps;
   bool allow_trusting = false, curve = true, json = false;
 };
 
@@ -46,7 +46,7 @@ class Tuner {
       : flags_(flags), trace_(trace), profile_(profile), meter_(trace, profile, simulator, flags.steps) {
     found_.trace = flags.trace;
     found_.profile = &profile;
-    found_.steps = flags.steps;
+    found_.steps = meter_.steps();
     found_.peak_live_bytes = trace.peak_live_bytes;
     found_.steps_repeat = meter_.steps_repeat();
   }
@@ -63,6 +63,7 @@ class Tuner {
 
   // False if the device failed.
   bool tune() {
+    if (!meter_.failure().empty()) return false;
     const KnobSearch search = search_knobs(found_.defaults, flags_.allow_trusting, asking());
     if (!meter_.failure().empty()) return false;
     found_.best = search.best;
@@ -246,7 +247,7 @@ class BatchSearch {
     Trace trace;
     if (!scale_trace(a_, b_, batch, &trace, reason)) return nullptr;
     ReplayMeter meter(trace, *found_.profile, simulator_, flags_.steps);
-    const Measured* const limited = meter.measure(found_.best, found_.budget);
+    const Measured* const limited = meter.failure().empty() ? meter.measure(found_.best, found_.budget) : nullptr;
     const Measured* const unlimited = limited == nullptr ? nullptr : meter.unlimited();
     if (unlimited == nullptr) {
       *reason = meter.failure();
@@ -342,11 +343,16 @@ int prepare(const Flags& flags, Job* job) {
   }
   job->simulator = *simulator;
   if (!read_trace_file(flags.trace, &job->trace)) return kBadInput;
+  StepProgram program;
+  std::string reason;
+  if (flags.steps && !plan_steps(job->trace, *flags.steps, &program, &reason)) {
+    say(flags.trace + ": " + reason);
+    return kBadInput;
+  }
   if (!flags.pair) return kDone;
   if (!read_trace_file(*flags.pair, &job->other)) return kBadInput;
   if (!find_batches(flags, job->trace, job->other, job->batches)) return kWrongUsage;
   Trace scaled;
-  std::string reason;
   if (scale_trace({&job->trace, job->batches[0]}, {&job->other, job->batches[1]}, job->batches[0], &scaled, &reason)) {
     return kDone;
   }
@@ -412,7 +418,9 @@ void add_tune(CLI::App& app, CommandLine* line) {
       ->delimiter(',');
   command->add_option("--max-slowdown", flags->slowdown,
                       "with --pair: how much slower than with unlimited memory is still worth it (default: 10%)");
-  add_number(command, "--steps", flags->steps, kStepCounts, "how many steps each replay has (default: 8)");
+  add_number(command, "--steps", flags->steps, kStepCounts,
+             "how many steps each replay has; the file's last one repeats (default: 8, or the file's where it has more "
+             "or they differ)");
   command->add_flag("--allow-trusting", flags->allow_trusting,
                     "may choose safety = \"trusting\", for programs all of whose accesses are known");
   command->add_flag("!--no-curve", flags->curve, "leave out the curve of step time over budget, which is quicker");

@@ -93,11 +93,15 @@ bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions&
 // nothing if there is none.
 std::optional<std::size_t> learned_after_steps(const std::vector<ReplayStep>& steps);
 
-// Median recomputation time per step, over the steps that median_steady_ms uses.
-double median_recomputed_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after);
+// Which of a replay's steps its figures are of, and how they are put together. The same for all commands.
+struct SteadySteps {
+  std::optional<std::size_t> learned_after;
+  bool repeat = true;  // SteadyStep::repeats of the trace
 
-// Median over the steps after learning; over all but the first two if nothing was learned; of the last step if there
-// are no more.
-double median_steady_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after);
+  // Of steps that repeat the median: of those after learning; of all but the first two if nothing was learned. Of steps
+  // that differ the mean of all but the first two. Of the last step if there are no more.
+  double ms(const std::vector<ReplayStep>& steps) const;
+  double recomputed_ms(const std::vector<ReplayStep>& steps) const;
+};
 
 }  // namespace thermocline

@@ -230,19 +230,6 @@ TEST_F(Command, AReplayOfMoreStepsThanTheFileHasRepeatsTheLast) {
   EXPECT_EQ(replay_json(run({"replay", kUnet, "--steps", "2", "--json"}))["steps"].size(), 2u);
 }
 
-TEST_F(Command, ABudgetMayBeMoreThanThePeakHoweverItIsWritten) {
-  const json whole = json::parse(run({"bound", kUnet, "--budget", "100%", "--json"}).out);
-  const auto peak = whole["peak_live_bytes"].get<long long>();
-  for (const std::string& budget : {std::string("200%"), std::to_string(2 * peak)}) {
-    const json row = json::parse(run({"bound", kUnet, "--budget", budget, "--json"}).out)["rows"][0];
-    EXPECT_EQ(row["budget_bytes"], 2 * peak) << budget;
-    EXPECT_DOUBLE_EQ(row["bound_ms"].get<double>(), whole["compute_ms"].get<double>()) << budget;
-    const json plan = json::parse(run({"plan", kUnet, "--budget", budget, "--json"}).out);
-    EXPECT_EQ(plan["budget_bytes"], 2 * peak) << budget;
-    EXPECT_EQ(plan["fits"], true) << budget;
-  }
-}
-
 TEST_F(Command, ABoundIsGivenForEveryBudget) {
   const ProcessResult result = run({"bound", kResnet, "--device", "reference", "--budget", "60%,40%", "5%", "--json"});
   EXPECT_EQ(result.status, 0) << result.err;
@@ -274,21 +261,6 @@ TEST_F(Command, AReplayCarriesTheBoundAndIsNotFaster) {
   const json out = replay_json(run({"replay", kResnet, "--budget", "60%", "--steps", "6", "--json"}));
   EXPECT_EQ(out["bound_ms"], bound["bound_ms"]);
   EXPECT_LE(out["bound_ms"], out["steady_step_ms"]);
-}
-
-TEST_F(Command, APlanOfFaultsIsCheckedBeforeTheProgramRuns) {
-  const auto refused = [this](const std::string& plan, int status, const std::string& why) {
-    expect_refused({"run", "--simulate", "reference", "--faults", plan, "--", "true"}, status, "--faults: " + why);
-  };
-  const std::string what = "; a plan is text (\"fail cuMemCreate call 3 OUT_OF_MEMORY\"), or a file with such lines";
-  refused("nothere", 2, "the plan of faults nothere can not be read" + what);
-  refused("", 2, "the plan of faults  can not be read" + what);
-  refused(folder_.string(), 2, folder_.string() + " is a folder" + what);
-  const std::string unknown = "1: the simulated driver has no function cuBogus that may fail";
-  refused("fail cuBogus call 3 OUT_OF_MEMORY", 2, "plan of faults, line " + unknown + what);
-  const std::string file = write("plan.txt", "fail cuBogus call 3 OUT_OF_MEMORY\n");
-  refused(file, 3, file + ":" + unknown);
-  EXPECT_EQ(run({"run", "--simulate", "reference", "--faults", "link 0.5", "--", "true"}).status, 0);
 }
 
 TEST_F(Command, PlainLruIsThereForComparisonAndComputesTheSame) {
