@@ -84,6 +84,7 @@ class Replay : private Relauncher {
     engine.relauncher = this;
     if (const Status status = Engine::create(engines, engine, &engine_); !status.ok()) return status;
     engine_->set_report_handler(&take_report);
+    result_->page_bytes = engine_->page_bytes();
     began_ = std::chrono::steady_clock::now();
     return clock_->mark();
   }

@@ -79,6 +79,7 @@ struct ReplayResult {
   std::string report;             // which buffers held memory when it ran out
   std::vector<ReplayStep> steps;  // that were submitted completely
   EngineStatistics statistics;
+  Bytes page_bytes = 0;          // of the engine's physical memory
   Bytes peak_device_bytes = 0;   // the larger of what engine and device counted
   std::uint64_t checksum = 0;    // of everything computed, and of the final contents of live buffers
   std::uint64_t races = 0;       // found by the simulated device, if checking was enabled

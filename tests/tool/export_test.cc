@@ -100,6 +100,21 @@ TEST_F(Export, ForPyTorchsViewerBlocksTileTheirSegmentsAndNoAddressIsTakenTwice)
   EXPECT_FALSE(alive.empty());
 }
 
+TEST_F(Export, SegmentsAreOfThePagesThatTheReplayHad) {
+  constexpr std::uint64_t kPage = 16 << 20;
+  const std::string settings = write("pages.toml", "page_bytes = \"16MiB\"\n");
+  ASSERT_EQ(run({"export", kUnet, "--budget", "60%", "--steps", "2", "--config", settings, "--format", "memory_viz",
+                 "-o", path("pages")})
+                .status,
+            0);
+  const json out = unpickle(read(path("pages")));
+  ASSERT_FALSE(out["segments"].empty());
+  for (const json& segment : out["segments"]) {
+    EXPECT_EQ(segment["address"].get<std::uint64_t>() % kPage, 0u);
+    EXPECT_EQ(segment["total_size"].get<std::uint64_t>() % kPage, 0u);
+  }
+}
+
 TEST_F(Export, AsCsvEveryLineHasEveryColumnAndTimesDoNotFall) {
   std::istringstream lines(exported("csv"));
   std::string line;
