@@ -113,7 +113,7 @@ TEST_F(Tune, WhereNothingRunsThatIsTheResultAndNoFileIsWritten) {
   EXPECT_TRUE(out["steady_step_ms"].is_null());
   EXPECT_GT(out["least_budget_bytes"], out["budget_bytes"]);
   EXPECT_FALSE(std::filesystem::exists(path("none.toml")));
-  EXPECT_FALSE(std::filesystem::exists(path("none.toml.partial")));
+  EXPECT_EQ(files(), std::vector<std::string>{"t.jsonl"});
 }
 
 TEST_F(Tune, OfAPairTheLargestBatchIsWhatAReplayOfThatBatchAllows) {
