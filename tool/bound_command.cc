@@ -126,7 +126,7 @@ void add_bound(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       app.add_subcommand("bound", "How fast a step could be under a budget, if memory can only be swapped");
-  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->device, "device profile (default: reference)");
   command
       ->add_option(

@@ -230,7 +230,7 @@ void add_estimate(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       app.add_subcommand("estimate", "Would a recorded program fit on known devices, and how slow would it be");
-  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->devices, "only these profiles, separated by commas or spaces (default: all)")
       ->delimiter(',');
   command->add_option(

@@ -547,7 +547,7 @@ std::string policy_help() {
 void add_replay(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("replay", "Run a recorded program through the library on a simulated device");
-  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->device,
                       "device profile (default: reference; 'thermocline devices' lists them)");
   command->add_option(

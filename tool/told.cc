@@ -39,7 +39,7 @@ int check_flags(const ToldFlags& flags, Settings* settings, std::optional<Budget
 }  // namespace
 
 void add_told_flags(CLI::App* command, ToldFlags* flags) {
-  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->device,
                       "device profile (default: reference; 'thermocline devices' lists them)");
   command->add_option(

@@ -404,7 +404,7 @@ int tune(const Flags& flags) {
 void add_tune(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("tune", "Find the settings under which a recorded program is fastest");
-  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->device,
                       "device profile (default: reference; 'thermocline devices' lists them)");
   command->add_option(

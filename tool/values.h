@@ -46,6 +46,7 @@ const simulator::Profile* find_device_flag(const std::string& name, const std::s
 // Parses a value for the option `key` of the settings table, into `settings`.
 bool parse_setting_flag(const std::string& key, const std::string& text, const std::string& flag, Settings* settings);
 
+inline constexpr const char* kTraceHelp = "a recorded program ('-': stdin)";
 // What to read for a file's name on the command line: '-' is stdin.
 std::string input_path(const std::string& name);
 // Reads the trace; prints errors and warnings.

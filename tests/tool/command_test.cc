@@ -319,9 +319,19 @@ TEST_F(Command, TheManualAndTheCompletionsKnowEveryCommandAndFlag) {
                        "COMP_WORDS=(thermocline tune x --al); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}; "
                        "COMP_WORDS=(thermocline run --simulate a100); COMP_CWORD=3; _thermocline; echo "
                        "${COMPREPLY[@]}; "
-                       "COMP_WORDS=(thermocline devices rtx-5); COMP_CWORD=2; _thermocline; echo ${COMPREPLY[@]}"},
+                       "COMP_WORDS=(thermocline devices rtx-5); COMP_CWORD=2; _thermocline; echo ${COMPREPLY[@]}; "
+                       "COMP_WORDS=(thermocline help rep); COMP_CWORD=2; _thermocline; echo ${COMPREPLY[@]}; "
+                       "COMP_WORDS=(thermocline config s); COMP_CWORD=2; _thermocline; echo ${COMPREPLY[@]}; "
+                       "COMP_WORDS=(thermocline config show --so); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}; "
+                       "cd '" +
+                       folder_.string() +
+                       "'; COMP_WORDS=(thermocline config check c); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}; "
+                       "COMP_WORDS=(thermocline plan --plans s); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}"},
                   {});
-  EXPECT_EQ(completed.out, "replay report\n--allow-trusting\na100-40g a100-80g\nrtx-5090\n") << completed.err;
+  EXPECT_EQ(completed.out,
+            "replay report\n--allow-trusting\na100-40g a100-80g\nrtx-5090\nreplay report\nshow schema\n--sources\n"
+            "completion.bash\nswap sqrt\n")
+      << completed.err;
   const std::string man = run({"manual", "man"}).out;
   for (const char* section : {".SH EXAMPLES", ".SH ENVIRONMENT", ".SH \"SEE ALSO\"", "[OPTIONS] \\-\\- PROGRAM"}) {
     EXPECT_NE(man.find(section), std::string::npos) << section;
