@@ -3,6 +3,9 @@
 // tool/exit_status.h.
 #include <CLI/CLI.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -86,6 +89,14 @@ void group_commands(CLI::App* app) {
   }
 }
 
+// A file that is opened in the place of a closed stdout or stderr would get what is printed. The place holders can not be
+// written, so that a result that goes nowhere is an error as before, and a program that is run does not have them.
+void occupy_closed_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+  }
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app("GPU memory that sinks what is cold: runs CUDA programs past the size of their device.", "thermocline");
   app.formatter(std::make_shared<HelpFormatter>());
@@ -130,6 +141,7 @@ int run_command_line(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    thermocline::occupy_closed_streams();
     return thermocline::run_command_line(argc, argv);
   } catch (const std::exception& error) {
     thermocline::say(std::string("failed: ") + error.what());

@@ -190,7 +190,8 @@ std::vector<std::string> words_of(const CLI::App& command) {
 
 void print_bash(const CLI::App& app) {
   std::puts(
-      "# bash completion for thermocline\n_thermocline() {\n  local word=${COMP_WORDS[COMP_CWORD]} i flags='' words=''\n"
+      "# bash completion for thermocline\n_thermocline() {\n  local word=${COMP_WORDS[COMP_CWORD]} i flags='' "
+      "words=''\n"
       "  # What stands behind -- is another program's.\n"
       "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
       "    [[ ${COMP_WORDS[i]} != -- ]] || { _command_offset $((i + 1)) 2>/dev/null; return; }\n  done");

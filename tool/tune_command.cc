@@ -395,7 +395,7 @@ int tune(const Flags& flags) {
   file->write(settings_file(found));
   if (!file->finish()) return kFailed;
   if (*flags.output != "-")
-    say("wrote " + *flags.output + "; use it: thermocline run --config " + *flags.output + " -- PROGRAM");
+    say("wrote " + *flags.output + "; use it: thermocline run --config " + shell_word(*flags.output) + " -- PROGRAM");
   return kDone;
 }
 

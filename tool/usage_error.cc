@@ -54,7 +54,7 @@ std::size_t first_external(const CLI::App& command, const std::vector<std::strin
 
 std::string joined(const std::vector<std::string>& words, std::size_t begin, std::size_t end) {
   std::string text;
-  for (std::size_t i = begin; i < end; ++i) text += ' ' + words[i];
+  for (std::size_t i = begin; i < end; ++i) text += ' ' + shell_word(words[i]);
   return text;
 }
 

@@ -79,6 +79,18 @@ TEST_F(Tune, TheBudgetIsTheOneThatWasAskedFor) {
   EXPECT_EQ(out["curve"][1]["budget_bytes"], in_percent("90%"));
 }
 
+// Its name must not become a line of the settings.
+TEST_F(Tune, ATraceWithAnyNameGivesAGoodFile) {
+  const std::string trace = write("it's\npolicy = 3 \xc3\xbc.jsonl", training(8, 4));
+  const std::string file = path("tuned it.toml");
+  const ProcessResult result = run({"tune", trace, "--budget", "60%", "--steps", "3", "--no-curve", "-o", file});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("thermocline run --config '" + file + "' -- PROGRAM"), std::string::npos) << result.err;
+  EXPECT_EQ(run({"config", "check", file}).status, 0) << read(file);
+  EXPECT_NE(read(file).find("/it'\\''s?policy = 3 \xc3\xbc.jsonl' --device reference"), std::string::npos)
+      << read(file);
+}
+
 TEST_F(Tune, OnARecordedWorkloadItIsAtLeastAsGoodAsTheDefaults) {
   for (const char* budget : {"90%", "50%"}) {
     const json out = tune({kUnet, "--device", "titan-x-12g", "--budget", budget, "--no-curve"});
