@@ -183,7 +183,7 @@ std::string settings_file(const TuneFindings& f) {
   out += "#\n# Found in " + std::to_string(f.replays) + " replays. To see it again:\n#   thermocline replay " +
          shell_word(f.trace) + " --device " + f.profile->name + " --steps " + std::to_string(f.steps) +
          " --config THIS_FILE\n\n";
-  out += "budget = \"" + SizeSetting::of_bytes(f.budget).text() + "\"\n";
+  out += "budget = \"" + SizeSetting::of_bytes(f.budget).text() + "\"  # " + f.budget_told + "\n";
   for (const std::string& key : knob_keys()) {
     // Unset, it is chosen by the budget.
     if (knob_text(f.best, key).empty()) continue;
