@@ -46,4 +46,11 @@ foreach(package IN ITEMS runtime:libthermocline1 development:libthermocline-dev 
   list(GET pair 1 name)
   install(FILES "${CMAKE_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/${name}" RENAME copyright COMPONENT ${component})
 endforeach()
+# The pages for users, where Debian's packages have them; the folders are as in the source, so that links between pages hold.
+set(documentation_folder "${CMAKE_INSTALL_DATAROOTDIR}/doc/thermocline")
+install(FILES README.md DESTINATION "${documentation_folder}" COMPONENT tools)
+install(DIRECTORY docs DESTINATION "${documentation_folder}" COMPONENT tools FILES_MATCHING REGEX "\\.(md|svg|png)$")
+foreach(folder IN ITEMS bench examples integrations/pytorch)
+  install(FILES "${folder}/README.md" DESTINATION "${documentation_folder}/${folder}" COMPONENT tools)
+endforeach()
 include(CPack)

@@ -161,6 +161,14 @@ std::optional<SizeSetting> parse_size(std::string_view given, const SizeRules& r
   const std::string unit = lower(trimmed(rest));
   if (unit == "%") return percentage(text, number, rules, error);
   if (unit.empty()) return byte_count(text, number, 1, rules, error);
+  if (unit == "%device" && rules.allow_percent)
+    return failed(error, quoted + " says of what it is, which a percentage here does not", std::string(digits) + "%");
+  if (unit == "%peak") {
+    return failed(error, quoted +
+                             " is of a recorded program's peak, which only the --budget of commands that read a trace "
+                             "knows; write for example " +
+                             examples(rules));
+  }
   for (const Unit& known : kUnits) {
     if (letter_of(unit) == known.name && (known.bytes > 1 || unit == "b"))
       return byte_count(text, number, known.bytes, rules, error);

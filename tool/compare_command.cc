@@ -3,7 +3,8 @@
 // memory they need together.
 //
 // Two traces do the same if their operators have, in order, the same names and operands of the same sizes. Times are
-// the measured ones, else those of the device profile; of the last step, which is a steady one.
+// the measured ones, else those of the device profile: of the last step, which is a steady one; where steps differ, the
+// mean of all but the first two, as in a replay.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,8 @@
 #include "tool/json_text.h"
 #include "tool/message.h"
 #include "tool/values.h"
+#include "trace/steady_step.h"
+#include "trace/step_plan.h"
 
 namespace thermocline {
 namespace {
@@ -34,8 +37,9 @@ struct Flags {
 struct Facts {
   std::string path;
   std::size_t operators = 0, buffers = 0, steps = 0;
-  std::size_t step_operators = 0;
+  std::size_t step_operators = 0;  // of the last step
   double step_ms = 0;
+  bool steps_repeat = true;
   Bytes peak_live_bytes = 0;
   std::optional<std::size_t> differs_at;  // the first operator, from 0, that differs from the first trace
   std::string difference;
@@ -80,12 +84,14 @@ Facts facts_of(const Trace& trace, const DeviceRates& rates) {
   facts.steps = trace.steps.size();
   facts.peak_live_bytes = trace.peak_live_bytes;
   if (trace.steps.empty()) return facts;
-  for (std::size_t i = trace.steps.back().begin; i < trace.steps.back().end; ++i) {
+  facts.step_operators = last_step_operators(trace);
+  facts.steps_repeat = steady_step(trace, rates).repeats;
+  const std::size_t skipped = facts.steps_repeat ? trace.steps.size() - 1 : std::min<std::size_t>(2, facts.steps - 1);
+  for (std::size_t i = trace.steps[skipped].begin; i < trace.steps.back().end; ++i) {
     const TraceEvent& event = trace.events[i];
-    if (event.kind != EventKind::kOperator) continue;
-    ++facts.step_operators;
-    facts.step_ms += seconds_of(trace.operators[event.index], rates) * 1e3;
+    if (event.kind == EventKind::kOperator) facts.step_ms += seconds_of(trace.operators[event.index], rates) * 1e3;
   }
+  facts.step_ms /= static_cast<double>(facts.steps - skipped);
   return facts;
 }
 
@@ -116,6 +122,7 @@ void print_json(const Flags& flags, const std::vector<Facts>& all) {
                              {"buffers", facts.buffers},
                              {"steps", facts.steps},
                              {"step_operators", facts.step_operators},
+                             {"steps_repeat", facts.steps_repeat},
                              {"compute_step_ms", facts.step_ms},
                              {"peak_live_bytes", facts.peak_live_bytes},
                              {"differs_at", differs ? ordered_json(*facts.differs_at) : ordered_json(nullptr)},
@@ -142,6 +149,8 @@ void print_text(const std::vector<Facts>& all) {
     std::fprintf(stdout, "  %s differs from the first at operator %zu: %s\n", facts.path.c_str(), *facts.differs_at,
                  facts.difference.c_str());
   }
+  if (std::ranges::any_of(all, [](const Facts& facts) { return !facts.steps_repeat; }))
+    std::fputs("  where steps differ, a step is the mean of all but the first two\n", stdout);
   if (sum.same) std::fputs("  all do the same\n", stdout);
 }
 

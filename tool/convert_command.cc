@@ -11,6 +11,7 @@
 #include "tool/exit_status.h"
 #include "tool/message.h"
 #include "tool/output_file.h"
+#include "tool/values.h"
 #include "trace/convert.h"
 
 namespace thermocline {
@@ -31,7 +32,7 @@ int convert(const Flags& flags) {
   TraceError error;
   std::vector<std::string> warnings;
   const RemovedOnSignal partial(EventFile::partial_path(flags.to));
-  const bool converted = convert_trace(flags.from, flags.to, &events, &error, &warnings);
+  const bool converted = convert_trace(input_path(flags.from), flags.to, &events, &error, &warnings);
   for (const std::string& warning : warnings) say((flags.from + ": note: ").append(warning));
   if (!converted) {
     if (flags.to == "-" && reader_is_gone()) return kFailed;
@@ -53,7 +54,7 @@ void add_convert(CLI::App& app, CommandLine* line) {
   command->footer(
       "*.jsonl and *.jsonl.gz are JSON Lines (thermocline-trace/1), '-' prints them, any other name is packed.\n"
       "All commands read both, and what a recording that was killed has left.");
-  command->add_option("IN", flags->from, "a trace, or what a killed recording has left")->required();
+  command->add_option("IN", flags->from, "a trace, or what a killed recording has left ('-': stdin)")->required();
   command->add_option("OUT", flags->to, "the new file")->required();
   command->callback([=] { line->action = [flags] { return convert(*flags); }; });
 }

@@ -17,6 +17,7 @@
 #include "tool/exit_status.h"
 #include "tool/json_text.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/places.h"
 #include "tool/replay_options.h"
 #include "tool/values.h"
@@ -32,14 +33,21 @@ using simulator::Profile;
 // On each device. Programs see 97 to 99 % of the memory in the profile, and a context takes some hundred MiB of that
 // (docs/simulated_device.md).
 constexpr const char* kDefaultBudget = "95%";
+// Learning takes two or three steps; the figures are of the steps after that.
+constexpr std::size_t kUsualSteps = 8;
 
 struct Flags {
   std::string trace;
   std::vector<std::string> devices;
   std::string budget = kDefaultBudget;
-  // Learning takes two or three steps; the figures are of the steps after that.
-  std::size_t steps = 8;
+  std::optional<std::size_t> steps;
   bool json = false;
+};
+
+// The steps of every replay.
+struct Replayed {
+  bool repeat = true;
+  StepProgram program;
 };
 
 struct Answer {
@@ -67,25 +75,29 @@ int choose_devices(const Flags& flags, std::vector<const Profile*>* out) {
 }
 
 // False, with a message in `reason`, if the simulated device fails for another reason than memory.
-bool ask(const Trace& trace, const StepProgram& program, const std::string& simulator, Answer* answer,
+bool ask(const Trace& trace, const Replayed& replayed, const std::string& simulator, Answer* answer,
          std::string* reason) {
   const Profile& profile = *answer->profile;
   ReplayOptions options = replay_options(default_settings(), profile, simulator, answer->budget_bytes);
   options.device.check = false;
   ReplayResult unlimited;
-  if (!replay(trace, program, unlimited_options(options, trace), &unlimited, reason)) return false;
+  if (!replay(trace, replayed.program, unlimited_options(options, trace), &unlimited, reason)) return false;
   ReplayResult result;
-  if (!replay(trace, program, options, &result, reason)) return false;
+  if (!replay(trace, replayed.program, options, &result, reason)) return false;
   answer->runs = result.outcome == ReplayOutcome::kOk;
   answer->moves = result.statistics.evicted_bytes > 0;
-  const std::optional<std::size_t> learned = learned_after_steps(result.steps);
-  answer->compute_ms = median_steady_ms(unlimited.steps, learned);
+  const SteadySteps steady{learned_after_steps(result.steps), replayed.repeat};
+  answer->compute_ms = steady.ms(unlimited.steps);
   if (!answer->runs) return true;
-  answer->step_ms = median_steady_ms(result.steps, learned);
+  answer->step_ms = steady.ms(result.steps);
   answer->evicted_bytes = result.steps.back().evicted_bytes;
   const SwapBounds bounds(trace, *options.rates);
   if (bounds.repeats()) answer->bound_ms = bounds.under(answer->budget_bytes).bound_ms;
   return true;
+}
+
+bool has_measured_times(const Trace& trace) {
+  return std::ranges::any_of(trace.operators, &TraceOperator::is_measured);
 }
 
 ordered_json figures_json(const Profile& p) {
@@ -102,12 +114,14 @@ ExecutionOrder order_of(const Trace& trace) {
   return better_order(steady_step(trace, rates_of(*simulator::find_profile("reference"))));
 }
 
-void print_json(const Flags& flags, const Trace& trace, bool is_measured, const std::vector<Answer>& answers) {
+void print_json(const Flags& flags, const Trace& trace, const Replayed& replayed, const std::vector<Answer>& answers) {
   const ExecutionOrder order = order_of(trace);
   ordered_json out = {{"schema", "thermocline-estimate/1"},
                       {"trace", flags.trace},
                       {"peak_live_bytes", trace.peak_live_bytes},
-                      {"times_were_measured", is_measured},
+                      {"times_were_measured", has_measured_times(trace)},
+                      {"steps", replayed.program.steps},
+                      {"steps_repeat", replayed.repeat},
                       {"execution_order",
                        {{"recorded_peak_bytes", order.recorded_peak},
                         {"freed_at_last_use_peak_bytes", order.trimmed_peak},
@@ -144,7 +158,7 @@ void print_order(const ExecutionOrder& order) {
       human_bytes(order.best_peak).c_str());
 }
 
-void print_text(const Flags& flags, const Trace& trace, bool is_measured, const std::vector<Answer>& answers) {
+void print_text(const Flags& flags, const Trace& trace, const Replayed& replayed, const std::vector<Answer>& answers) {
   std::fprintf(stdout, "%s holds %s at most\n", flags.trace.c_str(), human_bytes(trace.peak_live_bytes).c_str());
   std::fprintf(stdout, "  %-12s %10s  %-8s %12s %9s %12s %12s\n", "device", "memory", "fits", "step", "slowdown",
                "at best", "out a step");
@@ -160,7 +174,11 @@ void print_text(const Flags& flags, const Trace& trace, bool is_measured, const 
                  a.bound_ms ? milliseconds(*a.bound_ms).c_str() : "-", human_bytes(a.evicted_bytes).c_str());
   }
   print_order(order_of(trace));
-  if (is_measured) std::fputs("Operators' times are the recorded ones on every device.\n", stdout);
+  if (!replayed.repeat) {
+    std::fprintf(stdout, "Its steps differ: times are the mean of all but the first two of %zu.\n",
+                 replayed.program.steps);
+  }
+  if (has_measured_times(trace)) std::fputs("Operators' times are the recorded ones on every device.\n", stdout);
   std::fprintf(stdout, "Replayed on simulated devices with a budget of %s%s;\nfloat32 outside of tensor cores. ",
                flags.budget.c_str(),
                flags.budget == kDefaultBudget ? " (the rest is the driver's, the context's, the code's)" : "");
@@ -168,10 +186,6 @@ void print_text(const Flags& flags, const Trace& trace, bool is_measured, const 
 }
 
 int estimate(const Flags& flags) {
-  if (flags.steps == 0) {
-    say("--steps: at least one step is needed");
-    return kWrongUsage;
-  }
   const auto budget = parse_budget_flag(flags.budget, "--budget", Whole::kDevice);
   if (!budget) return kWrongUsage;
   std::vector<const Profile*> devices;
@@ -184,12 +198,11 @@ int estimate(const Flags& flags) {
   }
   Trace trace;
   if (!read_trace_file(flags.trace, &trace)) return kBadInput;
-  // A trace whose last step can not repeat is replayed as it is.
-  StepProgram program;
+  Replayed replayed{.repeat = steady_step(trace, rates_of(*devices.front())).repeats, .program = {}};
   std::string reason;
-  if (!plan_steps(trace, std::max(flags.steps, trace.steps.size()), &program, &reason)) {
-    say(flags.trace + ": note: " + reason);
-    plan_steps(trace, 0, &program, &reason);
+  if (!choose_steps(trace, flags.steps, kUsualSteps, replayed.repeat, &replayed.program, &reason)) {
+    say(flags.trace + ": " + reason);
+    return kBadInput;
   }
   std::vector<Answer> answers;
   {
@@ -201,14 +214,13 @@ int estimate(const Flags& flags) {
       answer.profile = profile;
       answer.budget_bytes = std::min(budget->resolve(device_bytes, trace.peak_live_bytes), device_bytes);
       answers.push_back(answer);
-      if (!ask(trace, program, *simulator, &answers.back(), &reason)) {
+      if (!ask(trace, replayed, *simulator, &answers.back(), &reason)) {
         say(flags.trace + ": on " + profile->name + ": " + reason);
         return kFailed;
       }
     }
   }
-  const bool is_measured = std::ranges::any_of(trace.operators, &TraceOperator::is_measured);
-  (flags.json ? print_json : print_text)(flags, trace, is_measured, answers);
+  (flags.json ? print_json : print_text)(flags, trace, replayed, answers);
   return kDone;
 }
 
@@ -218,14 +230,16 @@ void add_estimate(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       app.add_subcommand("estimate", "Would a recorded program fit on known devices, and how slow would it be");
-  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->devices, "only these profiles, separated by commas or spaces (default: all)")
       ->delimiter(',');
   command->add_option(
       "--budget", flags->budget,
       "a size, 95% of each device's memory, or 60%peak of the trace's peak (default: 95%; the rest is the driver's "
       "and the context's)");
-  command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: 8)");
+  add_number(
+      command, "--steps", flags->steps, kStepCounts,
+      "how many steps; the file's last one repeats (default: 8, or the file's where it has more or they differ)");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return estimate(*flags); }; });
 }

@@ -6,7 +6,6 @@
 #include <map>
 #include <vector>
 
-#include "driver/page_size.h"
 #include "tool/export_formats.h"
 #include "tool/pickle.h"
 
@@ -46,11 +45,11 @@ class SnapshotWriter {
   const std::vector<StoryBuffer>& buffers() const { return told_.story.buffers; }
 
   void find_segments() {
+    const Bytes page = told_.story.result.page_bytes;
     std::map<std::uint64_t, std::uint64_t> ranges;
     for (const StoryBuffer& buffer : buffers()) {
-      std::uint64_t& end = ranges[buffer.address / kDefaultPageBytes * kDefaultPageBytes];
-      end = std::max(end,
-                     (buffer.address + buffer.bytes + kDefaultPageBytes - 1) / kDefaultPageBytes * kDefaultPageBytes);
+      std::uint64_t& end = ranges[round_down(buffer.address, page)];
+      end = std::max(end, round_up(buffer.address + buffer.bytes, page));
     }
     for (const auto& [begin, end] : ranges) {
       if (!segments_.empty() && begin <= segments_.back().second) {

@@ -3,6 +3,9 @@
 // tool/exit_status.h.
 #include <CLI/CLI.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -18,6 +21,7 @@
 #include "tool/help.h"
 #include "tool/message.h"
 #include "tool/output_file.h"
+#include "tool/usage_error.h"
 
 namespace thermocline {
 namespace {
@@ -63,71 +67,6 @@ int check_first_word(const CLI::App& app, const std::vector<std::string>& words)
   return kWrongUsage;
 }
 
-std::vector<std::string> long_flags(const CLI::App& app) {
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-  }
-  return flags;
-}
-
-const CLI::App& deepest(const CLI::App& app) {
-  const CLI::App* at = &app;
-  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
-  return *at;
-}
-
-// The first word that looks like a flag and is none of the command's; "" if there is none.
-std::string unknown_flag(const std::vector<std::string_view>& known, const std::vector<std::string>& words) {
-  for (const std::string& word : words) {
-    std::string flag = word.substr(0, word.find('='));
-    if (flag.starts_with("--") && std::ranges::find(known, flag) == known.end()) return flag;
-  }
-  return "";
-}
-
-bool takes_program(const std::string& command) { return command == "run" || command == "record"; }
-
-// The first of `words`, after the command's name, that is neither a flag of the command nor a flag's value.
-std::size_t first_external(const CLI::App& command, const std::vector<std::string>& words) {
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const std::string flag = words[i].substr(0, words[i].find('='));
-    const CLI::Option* const option = flag.starts_with('-') ? command.get_option_no_throw(flag) : nullptr;
-    if (option == nullptr) return i;
-    if (option->get_items_expected_min() > 0 && flag == words[i]) ++i;
-  }
-  return words.size();
-}
-
-std::string joined(const std::vector<std::string>& words, std::size_t begin, std::size_t end) {
-  std::string text;
-  for (std::size_t i = begin; i < end; ++i) text += ' ' + words[i];
-  return text;
-}
-
-int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words,
-                const CommandLine& line) {
-  const CLI::App& command = deepest(app);
-  std::string text = error.what();
-  std::ranges::replace(text, '\n', ' ');
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && takes_program(command.get_name()) &&
-      !line.has_program) {
-    // Everything from the program's name on is not parsed.
-    const std::size_t at = first_external(command, words);
-    say("the program goes behind '--': thermocline" + joined(words, 0, at) + " --" + joined(words, at, words.size()));
-    return kWrongUsage;
-  }
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::vector<std::string> flags = long_flags(command);
-    const std::vector<std::string_view> known(flags.begin(), flags.end());
-    const std::string flag = unknown_flag(known, words);
-    if (!flag.empty()) text = "unknown flag '" + flag + "'" + did_you_mean(nearest_name(flag, known));
-  }
-  const std::string name = command.get_parent() == nullptr ? "thermocline" : "thermocline " + command.get_name();
-  say(text + " ('" + name + " --help' shows the usage)");
-  return kWrongUsage;
-}
-
 constexpr int kReaderGone = 128 + SIGPIPE;
 
 // Reports an error if not all output could be written (full disk), so that a part of it is not taken for the whole.
@@ -147,6 +86,14 @@ void group_commands(CLI::App* app) {
       {"This machine", {"devices", "doctor", "config", "manual"}}};
   for (const auto& [group, names] : groups) {
     for (const char* const name : names) app->get_subcommand(name)->group(group);
+  }
+}
+
+// A file that is opened in the place of a closed stdout or stderr would get what is printed. The place holders can not be
+// written, so that a result that goes nowhere is an error as before, and a program that is run does not have them.
+void occupy_closed_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
   }
 }
 
@@ -194,6 +141,7 @@ int run_command_line(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    thermocline::occupy_closed_streams();
     return thermocline::run_command_line(argc, argv);
   } catch (const std::exception& error) {
     thermocline::say(std::string("failed: ") + error.what());

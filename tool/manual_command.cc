@@ -3,6 +3,7 @@
 // own descriptions, so nothing is written twice; the build installs this output.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -58,12 +59,18 @@ std::string roff(const std::string& text) {
   return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
 }
 
+// A number's range is said by its type (number_option.h).
+std::string value_name(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return type.find("..") != std::string::npos ? type : "VALUE";
+}
+
 void print_options(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string> flags = flags_of(*option);
     std::string head =
         flags.empty() ? "\\fI" + roff(option->get_name(true)) + "\\fR" : "\\fB" + roff(joined(flags, ", ")) + "\\fR";
-    if (!flags.empty() && takes_value(*option)) head += " \\fIVALUE\\fR";
+    if (!flags.empty() && takes_value(*option)) head += " \\fI" + value_name(*option) + "\\fR";
     std::printf(".TP\n%s\n%s\n", head.c_str(), roff(option->get_description()).c_str());
   }
 }
@@ -154,17 +161,19 @@ std::vector<std::string> values_of(const std::string& flag) {
     for (const simulator::Profile& profile : simulator::profiles()) values.emplace_back(profile.name);
   }
   if (flag == "--format") values = {"perfetto", "memory_viz", "csv"};
-  const Option* const option = flag == "--policy" || flag == "--safety" ? find_option(flag.substr(2))
-                               : flag == "--host-fallback"              ? find_option("host_fallback")
-                                                                        : nullptr;
+  if (flag == "--plans") values = {"joint", "recompute", "swap", "sqrt"};
+  const Option* const option = flag == "--policy" || flag == "--safety" || flag == "--recompute"
+                                   ? find_option(flag.substr(2))
+                               : flag == "--host-fallback" ? find_option("host_fallback")
+                                                           : nullptr;
   if (option != nullptr) {
     for (const Choice& choice : option->choices) values.emplace_back(choice.name);
   }
   return values;
 }
 
-constexpr const char* kFlagsWithValues[] = {"--device", "--simulate",      "--policy",
-                                            "--safety", "--host-fallback", "--format"};
+constexpr const char* kFlagsWithValues[] = {"--device",        "--simulate",  "--policy", "--safety",
+                                            "--host-fallback", "--recompute", "--format", "--plans"};
 
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> names;
@@ -172,9 +181,17 @@ std::vector<std::string> names_of(const CLI::App& app) {
   return names;
 }
 
+// What the word after the command may be, where it is one of few.
+std::vector<std::string> words_of(const CLI::App& command) {
+  if (command.get_name() == "devices") return values_of("--device");
+  if (command.get_name() == "manual") return {"man", "bash", "zsh", "fish"};
+  return names_of(command);
+}
+
 void print_bash(const CLI::App& app) {
   std::puts(
-      "# bash completion for thermocline\n_thermocline() {\n  local word=${COMP_WORDS[COMP_CWORD]} i flags=\n"
+      "# bash completion for thermocline\n_thermocline() {\n  local word=${COMP_WORDS[COMP_CWORD]} i flags='' "
+      "words=''\n"
       "  # What stands behind -- is another program's.\n"
       "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
       "    [[ ${COMP_WORDS[i]} != -- ]] || { _command_offset $((i + 1)) 2>/dev/null; return; }\n  done");
@@ -190,17 +207,19 @@ void print_bash(const CLI::App& app) {
   }
   std::puts("  esac\n  case ${COMP_WORDS[1]} in");
   for (const CLI::App* command : commands_of(app)) {
-    std::vector<std::string> words = all_flags(*command);
-    for (const CLI::App* inner : commands_of(*command)) {
-      words.push_back(inner->get_name());
-      for (const std::string& flag : all_flags(*inner)) words.push_back(flag);
-    }
-    if (command->get_name() == "devices") words = joined_lists(words, values_of("--device"));
-    std::printf("    %s) flags='%s' ;;\n", command->get_name().c_str(), joined(words, " ").c_str());
+    std::vector<std::string> flags = all_flags(*command);
+    for (const CLI::App* inner : commands_of(*command)) flags = joined_lists(flags, all_flags(*inner));
+    std::ranges::sort(flags);
+    flags.erase(std::unique(flags.begin(), flags.end()), flags.end());
+    std::printf("    %s) flags='%s' words='%s' ;;\n", command->get_name().c_str(), joined(flags, " ").c_str(),
+                joined(words_of(*command), " ").c_str());
   }
+  std::printf("    help) words='%s' ;;\n", joined(names_of(app), " ").c_str());
   std::puts(
-      "  esac\n  if [[ $word == -* || ${COMP_WORDS[1]} == config || ${COMP_WORDS[1]} == devices ]]; then\n"
-      "    mapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$word\")\n  else\n"
+      "  esac\n  if [[ $word == -* ]]; then\n"
+      "    mapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$word\")\n"
+      "  elif [[ -n $words ]] && ((COMP_CWORD == 2)) || [[ ${COMP_WORDS[1]} == devices ]]; then\n"
+      "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n  else\n"
       "    compopt -o filenames 2>/dev/null\n    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n  fi\n}\n"
       "complete -F _thermocline thermocline");
 }
@@ -230,8 +249,7 @@ void print_zsh(const CLI::App& app) {
                     takes_value(*option) ? zsh_value(flag).c_str() : "");
       }
     }
-    std::vector<std::string> inner = names_of(*command);
-    if (command->get_name() == "devices") inner = values_of("--device");
+    const std::vector<std::string> inner = words_of(*command);
     if (!inner.empty()) std::printf(" \\\n      '2:command:(%s)'", joined(inner, " ").c_str());
     std::puts(" \\\n      '*:file:_files' ;;");
   }
@@ -258,9 +276,9 @@ void print_fish(const CLI::App& app) {
         std::printf("%s -l %s%s%s\n", when.c_str(), flag.c_str(), rest.c_str(), words.c_str());
       }
     }
-    if (name == "devices") {
-      std::printf("complete -c thermocline -n '__fish_seen_subcommand_from devices' -f -a %s\n",
-                  quoted(joined(values_of("--device"), " ")).c_str());
+    if (const std::vector<std::string> words = words_of(*command); !words.empty() && commands_of(*command).empty()) {
+      std::printf("complete -c thermocline -n '__fish_seen_subcommand_from %s' -f -a %s\n", name.c_str(),
+                  quoted(joined(words, " ")).c_str());
     }
     for (const CLI::App* inner : commands_of(*command)) {
       std::printf("complete -c thermocline -n '__fish_seen_subcommand_from %s' -f -a %s -d %s\n", name.c_str(),

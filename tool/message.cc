@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include "driver/printable.h"
@@ -19,6 +21,17 @@ void say_all(const std::vector<Problem>& problems) {
 
 std::string did_you_mean(const std::string& suggestion) {
   return suggestion.empty() ? "" : "; did you mean '" + suggestion + "'?";
+}
+
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain = "_./%+=:,@-";
+  const auto is_plain = [kPlain](unsigned char c) {
+    return std::isalnum(c) != 0 || c >= 0x80 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return printable(text);
+  std::string quoted;
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return "'" + printable(quoted) + "'";
 }
 
 std::string time_left(double seconds, std::size_t done, std::size_t total) {

@@ -18,6 +18,9 @@ void say_all(const std::vector<Problem>& problems);
 // "; did you mean 'x'?", or "" for no suggestion.
 std::string did_you_mean(const std::string& suggestion);
 
+// As a word of a command line that is shown to people: quoted if a shell would change it, on one line.
+std::string shell_word(const std::string& text);
+
 // "; about 12 s left", extrapolated from the time for `done` of `total`; "" while there is too little to go by.
 std::string time_left(double seconds, std::size_t done, std::size_t total);
 

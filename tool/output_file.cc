@@ -60,7 +60,8 @@ OutputFile::OutputFile(std::string path, std::string beside, std::FILE* file)
 
 std::unique_ptr<OutputFile> OutputFile::open(const std::string& path) {
   if (path == "-") return std::unique_ptr<OutputFile>(new OutputFile("stdout", "", stdout));
-  const std::string beside = takes_its_place(path) ? path + ".partial" : "";
+  // Two commands may write the same file at once: each its own temporary one.
+  const std::string beside = takes_its_place(path) ? path + "." + std::to_string(getpid()) + ".partial" : "";
   // The object that removes the file exists before the file does: a signal may arrive as soon as the file is visible.
   std::unique_ptr<OutputFile> output(new OutputFile(path, beside, nullptr));
   output->file_ = std::fopen(beside.empty() ? path.c_str() : beside.c_str(), "wbe");

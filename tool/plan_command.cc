@@ -175,7 +175,7 @@ void add_plan(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
       "plan", "What to keep, offload and recompute in a step, for executors such as a framework's autograd");
-  command->add_option("TRACE", flags->trace, "a recorded program; its last step is planned")->required();
+  command->add_option("TRACE", flags->trace, std::string(kTraceHelp) + "; its last step is planned")->required();
   command
       ->add_option("--budget", flags->budget,
                    "a size, or a part of the trace's peak (60%peak; so is 60%) or of the device (60%device)")

@@ -18,6 +18,7 @@
 #include "tool/exit_status.h"
 #include "tool/json_text.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/places.h"
 #include "tool/replay_options.h"
 #include "tool/values.h"
@@ -33,7 +34,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // Learning takes two or three steps, and the first steps under a plan still vary; ./dev bench uses the same number.
-constexpr std::size_t kDefaultSteps = 12;
+constexpr std::size_t kUsualSteps = 12;
 
 struct Flags {
   std::string trace, device = "reference";
@@ -68,6 +69,7 @@ struct Job {
   std::optional<Budget> budget;
   std::string simulator;
   Trace trace;
+  bool steps_repeat = true;
   StepProgram program;
   Bytes budget_bytes = 0;
 };
@@ -135,14 +137,7 @@ int check_flags(const Flags& flags, Job* job) {
     return kWrongUsage;
   }
   if (planned != nullptr && !take_plan_policy(flags, *planned, &job->settings)) return kWrongUsage;
-  if (flags.steps && *flags.steps == 0) {
-    say("--steps: at least one step is needed");
-    return kWrongUsage;
-  }
-  if (flags.streams && (*flags.streams == 0 || *flags.streams > kMostStreams)) {
-    say("--streams: from 1 to " + std::to_string(kMostStreams));
-    return kWrongUsage;
-  }
+  if (flags.compare.empty() || !flags.exact) remark_on_recompute(job->settings, flags.exact);
   return kDone;
 }
 
@@ -183,14 +178,8 @@ int prepare(const Flags& flags, Job* job) {
   if (!read_trace_file(flags.trace, &job->trace)) return kBadInput;
   if (flags.streams) spread_over_streams(*flags.streams, rates_of(*job->profile), flags.seed, &job->trace);
   std::string reason;
-  if (flags.steps) {
-    if (!plan_steps(job->trace, *flags.steps, &job->program, &reason)) {
-      say(flags.trace + ": " + reason);
-      return kBadInput;
-    }
-  } else if (!plan_steps(job->trace, std::max(kDefaultSteps, job->trace.steps.size()), &job->program, &reason) &&
-             !plan_steps(job->trace, 0, &job->program, &reason)) {
-    // A trace whose last step can not repeat is replayed as it is.
+  job->steps_repeat = steady_step(job->trace, rates_of(*job->profile)).repeats;
+  if (!choose_steps(job->trace, flags.steps, kUsualSteps, job->steps_repeat, &job->program, &reason)) {
     say(flags.trace + ": " + reason);
     return kBadInput;
   }
@@ -261,6 +250,10 @@ int run_both(const Flags& flags, const Job& job, Outcome* out) {
   return kDone;
 }
 
+SteadySteps steady_steps(const Job& job, const Outcome& outcome) {
+  return {learned_after_steps(outcome.with_budget.steps), job.steps_repeat};
+}
+
 bool is_complete(const Outcome& outcome) { return outcome.with_budget.outcome == ReplayOutcome::kOk; }
 
 std::string budget_told(const Job& job) {
@@ -315,7 +308,8 @@ ordered_json by_reason(const std::array<MovementCount, count>& counts, const std
 ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome) {
   const ReplayResult& result = outcome.with_budget;
   const bool complete = is_complete(outcome);
-  const std::optional<std::size_t> learned = learned_after_steps(result.steps);
+  const SteadySteps steady = steady_steps(job, outcome);
+  const std::optional<std::size_t> learned = steady.learned_after;
   // Null: there is no such figure.
   const auto if_complete = [complete](const auto& value) {
     return complete ? ordered_json(value) : ordered_json(nullptr);
@@ -333,11 +327,12 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"peak_device_bytes", result.peak_device_bytes},
       {"peak_host_bytes", result.statistics.peak_host_bytes},
       {"steps", steps_json(outcome)},
-      {"steady_step_ms", if_complete(median_steady_ms(result.steps, learned))},
-      {"compute_step_ms", median_steady_ms(outcome.unlimited.steps, learned)},
+      {"steps_repeat", job.steps_repeat},
+      {"steady_step_ms", if_complete(steady.ms(result.steps))},
+      {"compute_step_ms", steady.ms(outcome.unlimited.steps)},
       {"bound_ms", outcome.bound_ms ? ordered_json(*outcome.bound_ms) : ordered_json(nullptr)},
       {"joint_bound_ms", outcome.joint_bound_ms ? ordered_json(*outcome.joint_bound_ms) : ordered_json(nullptr)},
-      {"recomputed_ms", if_complete(median_recomputed_ms(result.steps, learned))},
+      {"recomputed_ms", if_complete(steady.recomputed_ms(result.steps))},
       {"recomputed_operations", result.statistics.recomputed_operations},
       {"learned_after_steps", learned ? ordered_json(*learned) : ordered_json(nullptr)},
       {"predicted_step_ms", result.statistics.predicted_step_ns == 0
@@ -386,11 +381,13 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
     std::fputs(report_with(outcome.suffices, job.program.steps, result.report).c_str(), stdout);
     return;
   }
-  const std::optional<std::size_t> learned = learned_after_steps(result.steps);
-  const double steady = median_steady_ms(result.steps, learned);
-  const double compute = median_steady_ms(outcome.unlimited.steps, learned);
+  const SteadySteps of = steady_steps(job, outcome);
+  const double steady = of.ms(result.steps), compute = of.ms(outcome.unlimited.steps);
   std::fprintf(stdout, "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms)\n", steady, steady / compute,
                compute);
+  if (!of.repeat)
+    std::fprintf(stdout, "  its steps differ: these are the mean of all but the first two of %zu\n",
+                 result.steps.size());
   if (outcome.bound_ms)
     std::fprintf(stdout, "  no swapping is faster than %.2f ms: this is %.3f x that\n", *outcome.bound_ms,
                  steady / *outcome.bound_ms);
@@ -456,9 +453,7 @@ void print_comparison(const Flags& flags, const std::vector<Contender>& contende
     std::fprintf(stdout, "\n  %-22s", name);
     for (const Contender& c : contenders) std::fprintf(stdout, " %18s", value(c).c_str());
   };
-  const auto steady = [](const Contender& c) {
-    return median_steady_ms(c.outcome.with_budget.steps, learned_after_steps(c.outcome.with_budget.steps));
-  };
+  const auto steady = [](const Contender& c) { return steady_steps(c.job, c.outcome).ms(c.outcome.with_budget.steps); };
   const auto text = [](double value, const char* unit) {
     char line[32];
     std::snprintf(line, sizeof line, "%.3f%s", value, unit);
@@ -483,8 +478,7 @@ void print_comparison(const Flags& flags, const std::vector<Contender>& contende
   row("at best, recomputing",
       [&](const Contender& c) { return c.outcome.joint_bound_ms ? text(*c.outcome.joint_bound_ms, " ms") : "-"; });
   row("recomputed, a step", [&](const Contender& c) {
-    const std::vector<ReplayStep>& steps = c.outcome.with_budget.steps;
-    return if_runs(c, text(median_recomputed_ms(steps, learned_after_steps(steps)), " ms"));
+    return if_runs(c, text(steady_steps(c.job, c.outcome).recomputed_ms(c.outcome.with_budget.steps), " ms"));
   });
   row("steps under a plan", [](const Contender& c) {
     const std::vector<ReplayStep>& steps = c.outcome.with_budget.steps;
@@ -525,7 +519,7 @@ int compare(const Flags& flags) {
       run["name"] = flags.compare[i];
       runs.push_back(std::move(run));
     }
-    std::puts(json_text({{"schema", "thermocline-compare/1"}, {"runs", runs}}).c_str());
+    std::puts(json_text({{"schema", "thermocline-replay-compare/1"}, {"runs", runs}}).c_str());
   } else {
     print_comparison(flags, contenders);
   }
@@ -553,7 +547,7 @@ std::string policy_help() {
 void add_replay(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("replay", "Run a recorded program through the library on a simulated device");
-  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->device,
                       "device profile (default: reference; 'thermocline devices' lists them)");
   command->add_option(
@@ -566,12 +560,13 @@ void add_replay(CLI::App& app, CommandLine* line) {
                       "off or auto: whether contents may be dropped and recomputed; with --exact (default: the "
                       "setting's)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
-  command->add_option("--steps", flags->steps,
-                      "how many steps; the file's last one repeats (default: 12, or the file's where it has more)");
-  command->add_option("--streams", flags->streams,
-                      "deal the operators out to this many streams, ordered by the buffers they name and nothing else; "
-                      "with --seed by chance (default: the file's streams)");
-  command->add_option("--seed", flags->seed, "adversarial order of this number (default: order of time)");
+  add_number(
+      command, "--steps", flags->steps, kStepCounts,
+      "how many steps; the file's last one repeats (default: 12, or the file's where it has more or they differ)");
+  add_number(command, "--streams", flags->streams, CountRange{1, kMostStreams},
+             "deal the operators out to this many streams, ordered by the buffers they name and nothing else; "
+             "with --seed by chance (default: the file's streams)");
+  add_number(command, "--seed", flags->seed, kSeeds, "adversarial order of this number (default: order of time)");
   command->add_flag("--exact", flags->exact,
                     "tell the library what each operator reads and writes, which hooks can not see");
   command->add_flag("!--no-check", flags->check, "do not look for races on the simulated device, which is quicker");

@@ -21,24 +21,12 @@ std::string reason_in(const std::string& report) {
   return report.substr(begin, report.find('\n', begin) - begin);
 }
 
-double mean_behind_two(const std::vector<ReplayStep>& steps) {
-  const std::size_t skipped = std::min<std::size_t>(2, steps.size() - 1);
-  double sum = 0;
-  for (std::size_t i = skipped; i < steps.size(); ++i) sum += steps[i].ms;
-  return sum / static_cast<double>(steps.size() - skipped);
-}
-
 }  // namespace
 
 ReplayMeter::ReplayMeter(const Trace& trace, const simulator::Profile& profile, const std::string& simulator,
-                         std::size_t steps)
-    : trace_(trace), profile_(profile), simulator_(simulator) {
-  std::string ignored;
-  // A trace whose last step can not repeat is replayed as it is.
-  if (!plan_steps(trace, std::max(steps, trace.steps.size()), &program_, &ignored)) {
-    plan_steps(trace, 0, &program_, &ignored);
-  }
-  repeats_ = steady_step(trace, rates_of(profile)).repeats;
+                         std::optional<std::size_t> steps)
+    : trace_(trace), profile_(profile), simulator_(simulator), repeats_(steady_step(trace, rates_of(profile)).repeats) {
+  choose_steps(trace, steps, kUsualSteps, repeats_, &program_, &failure_);
 }
 
 ReplayOptions ReplayMeter::options_of(const Knobs& knobs, Bytes budget) const {
@@ -64,8 +52,7 @@ bool ReplayMeter::run(const ReplayOptions& options, Measured* out) {
     out->why_not = reason_in(result.report);
     return true;
   }
-  out->step_ms =
-      repeats_ ? median_steady_ms(result.steps, learned_after_steps(result.steps)) : mean_behind_two(result.steps);
+  out->step_ms = SteadySteps{learned_after_steps(result.steps), repeats_}.ms(result.steps);
   for (const ReplayStep& step : result.steps) out->all_ms += step.ms;
   out->evicted_bytes = result.steps.back().evicted_bytes;
   out->peak_host_bytes = result.statistics.peak_host_bytes;

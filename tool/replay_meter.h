@@ -17,7 +17,7 @@ namespace thermocline {
 struct Measured {
   bool runs = false;
   std::string why_not;  // a short reason, if memory ran out
-  double step_ms = 0;   // the steady step time of `replay`; if steps differ, the mean of all but the first two
+  double step_ms = 0;   // the step time of `replay` (SteadySteps)
   double all_ms = 0;
   Bytes evicted_bytes = 0;  // in the last step
   Bytes peak_host_bytes = 0;
@@ -26,8 +26,12 @@ struct Measured {
 
 class ReplayMeter {
  public:
-  // Replays `steps` of the program; the file's last step is repeated if possible. All arguments must outlive the meter.
-  ReplayMeter(const Trace& trace, const simulator::Profile& profile, const std::string& simulator, std::size_t steps);
+  static constexpr std::size_t kUsualSteps = 8;
+
+  // Unset, it chooses how many `steps` to replay (choose_steps). The other arguments must outlive the meter, which can be
+  // used if failure() is empty: the steps asked for may be impossible.
+  ReplayMeter(const Trace& trace, const simulator::Profile& profile, const std::string& simulator,
+              std::optional<std::size_t> steps);
 
   // Null, with the reason in failure(), if the device fails for another reason than memory.
   const Measured* measure(const Knobs& knobs, Bytes budget);
@@ -38,6 +42,7 @@ class ReplayMeter {
 
   const std::string& failure() const { return failure_; }
   std::size_t replays() const { return replays_; }
+  std::size_t steps() const { return program_.steps; }
   bool steps_repeat() const { return repeats_; }
 
  private:
@@ -50,7 +55,7 @@ class ReplayMeter {
   const simulator::Profile& profile_;
   const std::string& simulator_;
   StepProgram program_;
-  bool repeats_ = true;
+  bool repeats_;
   std::map<Key, Measured> known_;
   Measured checked_;
   std::optional<Measured> unlimited_;

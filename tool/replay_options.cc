@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tool/message.h"
 #include "tool/values.h"
 
 namespace thermocline {
@@ -22,6 +23,18 @@ ReplayOptions replay_options(const Settings& settings, const simulator::Profile&
   options.engine.annotate = false;
   options.rates = rates_of(profile);
   return options;
+}
+
+void remark_on_recompute(const Settings& settings, bool exact) {
+  if (settings.recompute != Recompute::kAuto) return;
+  const std::string nothing = "note: nothing is recomputed";
+  if (!exact) {
+    say(nothing + ": that needs 'replay --exact', which tells the library what each operator reads and writes");
+  } else if (settings.policy != kLearnedPolicy) {
+    say(nothing + " with policy " + settings.policy->name + "; learned does");
+  } else if (settings.host_fallback == HostFallback::kFull) {
+    say(nothing + " with host_fallback full; auto and off do");
+  }
 }
 
 ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace) {

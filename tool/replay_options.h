@@ -14,6 +14,10 @@ namespace thermocline {
 ReplayOptions replay_options(const Settings& settings, const simulator::Profile& profile, const std::string& simulator,
                              Bytes budget_bytes);
 
+// Says on stderr where the settings ask for recomputing and nothing is recomputed. `exact`: the library is told what
+// each operator reads and writes.
+void remark_on_recompute(const Settings& settings, bool exact);
+
 // The same steps with more memory than they can use, and without evictions.
 ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace);
 

@@ -11,6 +11,7 @@
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/output_file.h"
 #include "tool/replay_options.h"
 #include "tool/report_data.h"
@@ -39,8 +40,8 @@ int look_at(const Flags& flags, const std::string& path, ReportedRun* run) {
   if (const int status = tell(flags.told, path, &run->told); status != kDone) return status;
   run->shown_steps = flags.show;
   const Told& told = run->told;
-  const std::optional<std::size_t> learned = learned_after_steps(told.story.result.steps);
-  run->step_ms = median_steady_ms(told.story.result.steps, learned);
+  const SteadySteps steady{learned_after_steps(told.story.result.steps), told.steps_repeat};
+  run->step_ms = steady.ms(told.story.result.steps);
   ReplayResult unlimited;
   std::string reason;
   Progress progress("replaying with unlimited memory");
@@ -50,7 +51,7 @@ int look_at(const Flags& flags, const std::string& path, ReportedRun* run) {
     say(path + ": " + reason);
     return kFailed;
   }
-  run->compute_ms = median_steady_ms(unlimited.steps, learned);
+  run->compute_ms = steady.ms(unlimited.steps);
   const SwapBounds bounds(told.trace, rates_of(*told.profile));
   if (bounds.repeats()) {
     if (const Bounds b = bounds.under(told.budget); b.is_feasible) run->bound_ms = b.bound_ms;
@@ -93,10 +94,6 @@ void write_page(const std::string& title, const std::string& data, OutputFile& o
 }
 
 int report(const Flags& flags) {
-  if (flags.show == 0) {
-    say("--show: at least one step is needed");
-    return kWrongUsage;
-  }
   const std::unique_ptr<OutputFile> out = OutputFile::open(flags.output);
   if (!out) return kFailed;
   ReportedRun run;
@@ -125,7 +122,7 @@ void add_report(CLI::App& app, CommandLine* line) {
       app.add_subcommand("report", "Replay a recorded program and write a page that shows what happens");
   add_told_flags(command, &flags->told);
   command->add_option("--against", flags->against, "another recorded program, to show what differs");
-  command->add_option("--show", flags->show, "how many of the last steps are drawn (default: 2)");
+  add_number(command, "--show", flags->show, kKeptStepCounts, "how many of the last steps are drawn (default: 2)");
   command->add_option("-o,--output", flags->output,
                       "the file to write (default: thermocline-report.html; '-': stdout)");
   command->callback([=] { line->action = [flags] { return report(*flags); }; });

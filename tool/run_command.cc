@@ -17,12 +17,14 @@
 #include "config/load.h"
 #include "config/option_table.h"
 #include "config/rank.h"
+#include "simulator/fault_check.h"
 #include "simulator/profile.h"
 #include "tool/child.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/framework_settings.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/places.h"
 #include "tool/python_runtime.h"
 #include "tool/record.h"
@@ -76,6 +78,18 @@ bool check_budget(const std::string& text, Settings* settings) {
   return true;
 }
 
+// A plan as text, or a file that holds one: what is wrong in a file that is there is bad input.
+int check_faults(const std::string& plan) {
+  std::error_code error;
+  const bool is_file = std::filesystem::is_regular_file(plan, error);
+  const bool is_folder = std::filesystem::is_directory(plan, error);
+  const std::string problem = is_folder ? plan + " is a folder" : simulator::fault_plan_problem(plan);
+  if (problem.empty()) return kDone;
+  say("--faults: " + problem +
+      (is_file ? "" : "; a plan is text (\"fail cuMemCreate call 3 OUT_OF_MEMORY\"), or a file with such lines"));
+  return is_file ? kBadInput : kWrongUsage;
+}
+
 int check_flags(const Flags& flags, const CommandLine& line, const std::string& command) {
   Settings settings = default_settings();
   if (!line.has_program || line.program.empty()) {
@@ -119,6 +133,9 @@ int check_flags(const Flags& flags, const CommandLine& line, const std::string& 
                                              : "--no-library";
     say(std::string(flag) + " needs --simulate DEVICE");
     return kWrongUsage;
+  }
+  if (flags.faults) {
+    if (const int status = check_faults(*flags.faults); status != kDone) return status;
   }
   if (flags.config && flags.config->empty()) {
     say("--config: the file has no name");
@@ -280,7 +297,7 @@ void add_flags(CLI::App* command, Flags* flags) {
   command->add_option("--config", flags->config, "a settings file, over the usual ones");
   command->add_option("--simulate", flags->device,
                       "run on the simulated device of this profile ('thermocline devices' lists them)");
-  command->add_option("--seed", flags->seed, "with --simulate: adversarial order of this number");
+  add_number(command, "--seed", flags->seed, kSeeds, "with --simulate: adversarial order of this number");
   command->add_flag("--check", flags->check, "with --simulate: say which operations race, and how many (races=N)");
   command->add_option("--faults", flags->faults,
                       "with --simulate: what goes wrong, a plan or a file that holds one (docs/faults.md)");

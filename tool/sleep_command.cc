@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <limits>
 #include <memory>
 
 #include "config/size.h"
@@ -17,6 +16,7 @@
 #include "tool/exit_status.h"
 #include "tool/json_text.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 
 namespace thermocline {
 namespace {
@@ -27,6 +27,8 @@ constexpr std::chrono::milliseconds kBeginWithin{2000};
 constexpr std::size_t kMostOfProgram = 40;  // characters
 // CUresults that an order may end with.
 constexpr int kNotActive = 3, kEnds = 4, kNotReady = 600, kNotSupported = 801;
+
+constexpr DecimalRange kTimeouts{"0.000001", "86400"};  // seconds
 
 struct Flags {
   OrderKind kind = OrderKind::kNone;
@@ -162,10 +164,6 @@ int serve_all(const Flags& flags) {
     say(flags.all ? "--all and PID are two requests; make one" : "whom? name a PID, or --all");
     return kWrongUsage;
   }
-  if (!(flags.timeout > 0 && flags.timeout <= 86'400)) {
-    say("--timeout takes seconds, up to 86400");
-    return kWrongUsage;
-  }
   const std::vector<int> pids = flags.all ? live_processes_of_own_user(kLivePageFolder) : flags.pids;
   if (pids.empty()) say("no process of yours runs under the library");
   int status = pids.empty() ? kFailed : kDone;
@@ -185,10 +183,9 @@ void add(CLI::App& app, CommandLine* line, OrderKind kind, const char* name, con
   auto flags = std::make_shared<Flags>();
   flags->kind = kind;
   CLI::App* command = app.add_subcommand(name, description);
-  command->add_option("PID", flags->pids, "processes that run under the library")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+  add_number(command, "PID", flags->pids, kProcessNumbers, "processes that run under the library");
   command->add_flag("--all", flags->all, "all of yours");
-  command->add_option("--timeout", flags->timeout, "seconds to wait for each (default: 120)");
+  add_number(command, "--timeout", flags->timeout, kTimeouts, "seconds to wait for each (default: 120)");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return serve_all(*flags); }; });
 }

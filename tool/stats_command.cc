@@ -10,13 +10,13 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
-#include <limits>
 #include <map>
 #include <memory>
 
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/stats_text.h"
 
 namespace thermocline {
@@ -30,6 +30,8 @@ constexpr const char* kClearLine = "\033[K";
 constexpr const char* kClearBelow = "\033[J";
 constexpr const char* kHideCursor = "\033[?25l\033[2J";
 constexpr const char* kShowCursor = "\033[?25h";
+
+constexpr DecimalRange kIntervals{"0.05", "86400"};  // seconds
 
 struct Flags {
   std::vector<int> pids;
@@ -161,10 +163,6 @@ int stats(const Flags& flags) {
     say("--json and --prometheus are two answers; ask for one");
     return kWrongUsage;
   }
-  if (!(flags.interval >= 0.05 && flags.interval <= 86'400)) {
-    say("--interval takes seconds, from 0.05 to 86400");
-    return kWrongUsage;
-  }
   return flags.watch ? watch(flags) : show(flags);
 }
 
@@ -173,10 +171,9 @@ int stats(const Flags& flags) {
 void add_stats(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("stats", "What processes that run under the library hold, now");
-  command->add_option("PID", flags->pids, "processes (default: all of yours)")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+  add_number(command, "PID", flags->pids, kProcessNumbers, "processes (default: all of yours)");
   command->add_flag("--watch", flags->watch, "again and again, until Ctrl-C");
-  command->add_option("--interval", flags->interval, "seconds between two looks (default: 1)");
+  add_number(command, "--interval", flags->interval, kIntervals, "seconds between two looks (default: 1)");
   command->add_flag("--json", flags->json,
                     "one JSON object on stdout, with PyTorch's and TensorFlow's names beside ours");
   command->add_flag("--prometheus", flags->prometheus, "as Prometheus reads it");

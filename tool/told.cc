@@ -8,12 +8,17 @@
 #include "config/option_table.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/places.h"
 #include "tool/replay_options.h"
 #include "tool/values.h"
+#include "trace/steady_step.h"
 
 namespace thermocline {
 namespace {
+
+// Enough for a plan to be in force in the last ones, which are shown.
+constexpr std::size_t kUsualSteps = 6;
 
 int check_flags(const ToldFlags& flags, Settings* settings, std::optional<Budget>* budget, Told* out) {
   LoadedSettings loaded = default_loaded_settings();
@@ -24,18 +29,17 @@ int check_flags(const ToldFlags& flags, Settings* settings, std::optional<Budget
   if (loaded.settings.budget.is_set()) *budget = Budget{.size = loaded.settings.budget};
   if (flags.budget && !(*budget = parse_budget_flag(*flags.budget, "--budget", Whole::kPeak))) return kWrongUsage;
   if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", settings)) return kWrongUsage;
+  remark_on_recompute(*settings, false);
   out->policy = value_text(*find_option("policy"), *settings);
   out->profile = find_device_flag(flags.device, "--device");
   if (out->profile == nullptr) return kWrongUsage;
-  if (flags.steps > 0) return kDone;
-  say("--steps: at least one step is needed");
-  return kWrongUsage;
+  return kDone;
 }
 
 }  // namespace
 
 void add_told_flags(CLI::App* command, ToldFlags* flags) {
-  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->device,
                       "device profile (default: reference; 'thermocline devices' lists them)");
   command->add_option(
@@ -43,7 +47,9 @@ void add_told_flags(CLI::App* command, ToldFlags* flags) {
       "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
   command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
-  command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: 6)");
+  add_number(
+      command, "--steps", flags->steps, kKeptStepCounts,
+      "how many steps; the file's last one repeats (default: 6, or the file's where it has more or they differ)");
 }
 
 int tell(const ToldFlags& flags, const std::string& path, Told* out) {
@@ -58,8 +64,11 @@ int tell(const ToldFlags& flags, const std::string& path, Told* out) {
   }
   if (!read_trace_file(path, &out->trace)) return kBadInput;
   StepProgram& program = out->program;
-  // A trace whose last step can not repeat is replayed as it is.
-  if (!plan_steps(out->trace, flags.steps, &program, &reason)) plan_steps(out->trace, 0, &program, &reason);
+  out->steps_repeat = steady_step(out->trace, rates_of(*out->profile)).repeats;
+  if (!choose_steps(out->trace, flags.steps, kUsualSteps, out->steps_repeat, &program, &reason)) {
+    say(path + ": " + reason);
+    return kBadInput;
+  }
   const Bytes device_bytes = out->profile->memory_bytes.value;
   const Budget taken = budget.value_or(whole_device());
   out->budget = std::min(taken.resolve(device_bytes, out->trace.peak_live_bytes), device_bytes);

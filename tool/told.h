@@ -18,7 +18,7 @@ namespace thermocline {
 struct ToldFlags {
   std::string trace, device = "reference";
   std::optional<std::string> budget, policy, config;
-  std::size_t steps = 6;
+  std::optional<std::size_t> steps;
 };
 
 struct Told {
@@ -27,6 +27,7 @@ struct Told {
   Bytes budget = 0, min_offload_bytes = 0;
   std::string budget_told;  // "11.93 GiB = 50% of the peak 23.86 GiB"
   Trace trace;
+  bool steps_repeat = true;
   StepProgram program;
   ReplayOptions options;
   Story story;

@@ -17,6 +17,7 @@
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
+#include "tool/number_option.h"
 #include "tool/output_file.h"
 #include "tool/places.h"
 #include "tool/tuned.h"
@@ -29,12 +30,13 @@ namespace {
 
 constexpr unsigned kCurve[] = {100, 90, 80, 70, 60, 50, 40, 30, 20};
 constexpr double kMostBatch = 1 << 20;
+constexpr DecimalRange kBatches{"1", "1048576"};
 
 struct Flags {
   std::string trace, device = "reference", slowdown = "10%";
   std::optional<std::string> budget, output, pair;
   std::vector<double> batches;
-  std::size_t steps = 8;
+  std::optional<std::size_t> steps;
   bool allow_trusting = false, curve = true, json = false;
 };
 
@@ -44,16 +46,15 @@ class Tuner {
       : flags_(flags), trace_(trace), profile_(profile), meter_(trace, profile, simulator, flags.steps) {
     found_.trace = flags.trace;
     found_.profile = &profile;
-    found_.steps = flags.steps;
+    found_.steps = meter_.steps();
     found_.peak_live_bytes = trace.peak_live_bytes;
     found_.steps_repeat = meter_.steps_repeat();
   }
 
-  // Whole MiB, as in the settings file.
   void set_budget(const Budget& budget) {
     const Bytes device_bytes = profile_.memory_bytes.value;
     const Bytes wanted = budget.resolve(device_bytes, trace_.peak_live_bytes);
-    found_.budget = std::max(std::min(wanted, device_bytes) / kMiB * kMiB, kMiB);
+    found_.budget = std::min(wanted, device_bytes);
     if (wanted > device_bytes) {
       say("note: the budget is more than " + std::string(profile_.name) + " has; it gets " + human_bytes(device_bytes));
     }
@@ -62,6 +63,7 @@ class Tuner {
 
   // False if the device failed.
   bool tune() {
+    if (!meter_.failure().empty()) return false;
     const KnobSearch search = search_knobs(found_.defaults, flags_.allow_trusting, asking());
     if (!meter_.failure().empty()) return false;
     found_.best = search.best;
@@ -150,8 +152,9 @@ class Tuner {
   void draw_curve() {
     std::vector<Bytes> budgets;
     for (const unsigned percent : kCurve) {
-      const Bytes budget = found_.peak_live_bytes / 100 * percent / kMiB * kMiB;
-      if (budget >= kMiB && budget <= profile_.memory_bytes.value) budgets.push_back(budget);
+      const Bytes budget =
+          SizeSetting::of_percent_millionths(percent * Bytes{1'000'000}).resolve(found_.peak_live_bytes);
+      if (budget > 0 && budget <= profile_.memory_bytes.value) budgets.push_back(budget);
     }
     if (found_.budget < found_.peak_live_bytes) budgets.push_back(found_.budget);
     if (found_.least_budget) {
@@ -244,7 +247,7 @@ class BatchSearch {
     Trace trace;
     if (!scale_trace(a_, b_, batch, &trace, reason)) return nullptr;
     ReplayMeter meter(trace, *found_.profile, simulator_, flags_.steps);
-    const Measured* const limited = meter.measure(found_.best, found_.budget);
+    const Measured* const limited = meter.failure().empty() ? meter.measure(found_.best, found_.budget) : nullptr;
     const Measured* const unlimited = limited == nullptr ? nullptr : meter.unlimited();
     if (unlimited == nullptr) {
       *reason = meter.failure();
@@ -313,10 +316,6 @@ struct Job {
 };
 
 int check_flags(const Flags& flags, Job* job) {
-  if (flags.steps == 0) {
-    say("--steps: at least one step is needed");
-    return kWrongUsage;
-  }
   if (flags.json && flags.output == "-") {
     say("--json and -o - are both for stdout; give -o a file");
     return kWrongUsage;
@@ -344,11 +343,16 @@ int prepare(const Flags& flags, Job* job) {
   }
   job->simulator = *simulator;
   if (!read_trace_file(flags.trace, &job->trace)) return kBadInput;
+  StepProgram program;
+  std::string reason;
+  if (flags.steps && !plan_steps(job->trace, *flags.steps, &program, &reason)) {
+    say(flags.trace + ": " + reason);
+    return kBadInput;
+  }
   if (!flags.pair) return kDone;
   if (!read_trace_file(*flags.pair, &job->other)) return kBadInput;
   if (!find_batches(flags, job->trace, job->other, job->batches)) return kWrongUsage;
   Trace scaled;
-  std::string reason;
   if (scale_trace({&job->trace, job->batches[0]}, {&job->other, job->batches[1]}, job->batches[0], &scaled, &reason)) {
     return kDone;
   }
@@ -391,7 +395,7 @@ int tune(const Flags& flags) {
   file->write(settings_file(found));
   if (!file->finish()) return kFailed;
   if (*flags.output != "-")
-    say("wrote " + *flags.output + "; use it: thermocline run --config " + *flags.output + " -- PROGRAM");
+    say("wrote " + *flags.output + "; use it: thermocline run --config " + shell_word(*flags.output) + " -- PROGRAM");
   return kDone;
 }
 
@@ -400,7 +404,7 @@ int tune(const Flags& flags) {
 void add_tune(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("tune", "Find the settings under which a recorded program is fastest");
-  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->device,
                       "device profile (default: reference; 'thermocline devices' lists them)");
   command->add_option(
@@ -409,11 +413,14 @@ void add_tune(CLI::App& app, CommandLine* line) {
   command->add_option("-o,--output", flags->output, "write the settings into this file, with comments ('-': stdout)");
   command->add_option("--pair", flags->pair,
                       "the same program recorded at another batch size: says the largest batch that is worth it");
-  command->add_option("--batches", flags->batches, "the two batch sizes, A,B (default: as the recordings say)")
+  add_number(command, "--batches", flags->batches, kBatches,
+             "the two batch sizes, A,B (default: as the recordings say)")
       ->delimiter(',');
   command->add_option("--max-slowdown", flags->slowdown,
                       "with --pair: how much slower than with unlimited memory is still worth it (default: 10%)");
-  command->add_option("--steps", flags->steps, "how many steps each replay has (default: 8)");
+  add_number(command, "--steps", flags->steps, kStepCounts,
+             "how many steps each replay has; the file's last one repeats (default: 8, or the file's where it has more "
+             "or they differ)");
   command->add_flag("--allow-trusting", flags->allow_trusting,
                     "may choose safety = \"trusting\", for programs all of whose accesses are known");
   command->add_flag("!--no-curve", flags->curve, "leave out the curve of step time over budget, which is quicker");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/tuned.h"
+#include "driver/printable.h"
+#include "tool/message.h"
 
 #include <algorithm>
 #include <cmath>
@@ -175,12 +177,13 @@ void copy_knob(const Knobs& from, const std::string& key, Knobs* to) {
 }
 
 std::string settings_file(const TuneFindings& f) {
-  std::string out = "# Written by thermocline tune for " + f.trace + " on " + f.profile->name + " (" +
+  std::string out = "# Written by thermocline tune for " + printable(f.trace) + " on " + f.profile->name + " (" +
                     f.profile->title + ", simulated).\n# Every figure is of a replay through the library itself:\n#\n";
   for (const std::string& line : summary(f)) out += "#   " + line + "\n";
   out += "#\n# Found in " + std::to_string(f.replays) + " replays. To see it again:\n#   thermocline replay " +
-         f.trace + " --device " + f.profile->name + " --steps " + std::to_string(f.steps) + " --config THIS_FILE\n\n";
-  out += "budget = \"" + SizeSetting::of_bytes(f.budget).text() + "\"\n";
+         shell_word(f.trace) + " --device " + f.profile->name + " --steps " + std::to_string(f.steps) +
+         " --config THIS_FILE\n\n";
+  out += "budget = \"" + SizeSetting::of_bytes(f.budget).text() + "\"  # " + f.budget_told + "\n";
   for (const std::string& key : knob_keys()) {
     // Unset, it is chosen by the budget.
     if (knob_text(f.best, key).empty()) continue;

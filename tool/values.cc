@@ -130,7 +130,14 @@ bool parse_setting_flag(const std::string& key, const std::string& text, const s
   return true;
 }
 
-bool read_trace_file(const std::string& path, Trace* out) {
+std::string input_path(const std::string& name) { return name == "-" ? "/dev/stdin" : name; }
+
+bool read_trace_file(const std::string& name, Trace* out) {
+  if (name.empty()) {
+    say("the trace has no name");
+    return false;
+  }
+  const std::string path = input_path(name);
   TraceError error;
   std::vector<std::string> warnings;
   if (!read_trace(path, out, &error, &warnings)) {

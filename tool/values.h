@@ -3,6 +3,7 @@
 // returned; that is wrong usage.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -21,8 +22,9 @@ struct Budget {
   SizeSetting size;
   Whole of = Whole::kDevice;  // for a percentage
 
+  // At least a byte, even of a tiny peak: a budget of 0 would be none.
   Bytes resolve(Bytes device_bytes, Bytes peak_bytes) const {
-    return size.resolve(of == Whole::kPeak ? peak_bytes : device_bytes);
+    return std::max<Bytes>(size.resolve(of == Whole::kPeak ? peak_bytes : device_bytes), 1);
   }
   // As it would be written on the command line.
   std::string text() const;
@@ -33,7 +35,7 @@ struct Budget {
 Budget whole_device();
 
 // `flag` is named in messages; `bare` says what "60%" alone refers to. A percentage of a device is at most 100; one of
-// a peak may be more. A bare number smaller than a page is accepted, with a warning.
+// a peak may be more, as a size may: nothing has to leave then. A bare number smaller than a page is accepted, with a warning.
 std::optional<Budget> parse_budget_flag(const std::string& text, const std::string& flag, Whole bare);
 // A size that is no percentage.
 std::optional<Bytes> parse_bytes_flag(const std::string& text, const std::string& flag);
@@ -44,6 +46,9 @@ const simulator::Profile* find_device_flag(const std::string& name, const std::s
 // Parses a value for the option `key` of the settings table, into `settings`.
 bool parse_setting_flag(const std::string& key, const std::string& text, const std::string& flag, Settings* settings);
 
+inline constexpr const char* kTraceHelp = "a recorded program ('-': stdin)";
+// What to read for a file's name on the command line: '-' is stdin.
+std::string input_path(const std::string& name);
 // Reads the trace; prints errors and warnings.
 bool read_trace_file(const std::string& path, Trace* out);
 

@@ -119,7 +119,9 @@ TraceForm form_of(const std::string& path) {
   return path.ends_with(".gz") ? TraceForm::kGzipLines : TraceForm::kBlocks;
 }
 
-std::string EventFile::partial_path(const std::string& path) { return takes_its_place(path) ? path + ".partial" : ""; }
+std::string EventFile::partial_path(const std::string& path) {
+  return takes_its_place(path) ? path + "." + std::to_string(getpid()) + ".partial" : "";
+}
 
 EventFile::EventFile(std::string path, std::string beside, std::FILE* file)
     : path_(std::move(path)), beside_(std::move(beside)), file_(file) {

@@ -70,4 +70,13 @@ bool plan_steps(const Trace& trace, std::size_t steps, StepProgram* out, std::st
   return true;
 }
 
+bool choose_steps(const Trace& trace, std::optional<std::size_t> asked, std::size_t usual, bool steps_repeat,
+                  StepProgram* out, std::string* reason) {
+  if (asked) return plan_steps(trace, *asked, out, reason);
+  // To repeat the last one of several different steps would give it more weight than the others.
+  std::string ignored;
+  if (steps_repeat && plan_steps(trace, std::max(usual, trace.steps.size()), out, &ignored)) return true;
+  return plan_steps(trace, 0, out, reason);
+}
+
 }  // namespace thermocline

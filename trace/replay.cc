@@ -5,6 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <numeric>
 #include <string_view>
 
 #include "driver/check.h"
@@ -83,6 +84,7 @@ class Replay : private Relauncher {
     engine.relauncher = this;
     if (const Status status = Engine::create(engines, engine, &engine_); !status.ok()) return status;
     engine_->set_report_handler(&take_report);
+    result_->page_bytes = engine_->page_bytes();
     began_ = std::chrono::steady_clock::now();
     return clock_->mark();
   }
@@ -349,11 +351,13 @@ class Replay : private Relauncher {
 };
 
 template <class Of>
-double median_of_steady(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after, Of of) {
+double of_steady(const std::vector<ReplayStep>& steps, const SteadySteps& steady, Of of) {
   if (steps.empty()) return 0;
-  const std::size_t skipped = std::min(learned_after.value_or(2), steps.size() - 1);
+  const std::size_t learned_after = steady.repeat ? steady.learned_after.value_or(2) : 2;
+  const std::size_t skipped = std::min(learned_after, steps.size() - 1);
   std::vector<double> values;
   for (std::size_t i = skipped; i < steps.size(); ++i) values.push_back(of(steps[i]));
+  if (!steady.repeat) return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   std::ranges::sort(values);
   const std::size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
@@ -374,13 +378,12 @@ std::optional<std::size_t> learned_after_steps(const std::vector<ReplayStep>& st
   return learned ? std::optional(first) : std::nullopt;
 }
 
-double median_steady_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after) {
-  return median_of_steady(steps, learned_after, [](const ReplayStep& step) { return step.ms; });
+double SteadySteps::ms(const std::vector<ReplayStep>& steps) const {
+  return of_steady(steps, *this, [](const ReplayStep& step) { return step.ms; });
 }
 
-double median_recomputed_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after) {
-  return median_of_steady(steps, learned_after,
-                          [](const ReplayStep& step) { return static_cast<double>(step.recomputed_ns) * 1e-6; });
+double SteadySteps::recomputed_ms(const std::vector<ReplayStep>& steps) const {
+  return of_steady(steps, *this, [](const ReplayStep& step) { return static_cast<double>(step.recomputed_ns) * 1e-6; });
 }
 
 }  // namespace thermocline

@@ -79,6 +79,7 @@ struct ReplayResult {
   std::string report;             // which buffers held memory when it ran out
   std::vector<ReplayStep> steps;  // that were submitted completely
   EngineStatistics statistics;
+  Bytes page_bytes = 0;          // of the engine's physical memory
   Bytes peak_device_bytes = 0;   // the larger of what engine and device counted
   std::uint64_t checksum = 0;    // of everything computed, and of the final contents of live buffers
   std::uint64_t races = 0;       // found by the simulated device, if checking was enabled
@@ -93,11 +94,15 @@ bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions&
 // nothing if there is none.
 std::optional<std::size_t> learned_after_steps(const std::vector<ReplayStep>& steps);
 
-// Median recomputation time per step, over the steps that median_steady_ms uses.
-double median_recomputed_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after);
+// Which of a replay's steps its figures are of, and how they are put together. The same for all commands.
+struct SteadySteps {
+  std::optional<std::size_t> learned_after;
+  bool repeat = true;  // SteadyStep::repeats of the trace
 
-// Median over the steps after learning; over all but the first two if nothing was learned; of the last step if there
-// are no more.
-double median_steady_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after);
+  // Of steps that repeat the median: of those after learning; of all but the first two if nothing was learned. Of steps
+  // that differ the mean of all but the first two. Of the last step if there are no more.
+  double ms(const std::vector<ReplayStep>& steps) const;
+  double recomputed_ms(const std::vector<ReplayStep>& steps) const;
+};
 
 }  // namespace thermocline

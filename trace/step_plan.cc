@@ -80,6 +80,11 @@ class Translation {
     return std::min(at, static_cast<std::uint32_t>(places.size() - 1));
   }
 
+  // A gap's places are within one iteration: that behind the last one is 0.
+  std::size_t behind_death(const PlannedGap& gap) const {
+    return gap.arrive > gap.leave ? gap.arrive : profile().places();
+  }
+
   // An executor offloads whole buffers.
   Bytes peak() const {
     std::vector<std::int64_t> change(profile().places() + 1);
@@ -92,7 +97,7 @@ class Translation {
     }
     for (const PlannedGap& gap : plan_.gaps) {
       const auto bytes = static_cast<std::int64_t>(profile().buffers[gap.buffer].bytes);
-      add(gap.leave + std::size_t{1}, gap.returns ? gap.return_at + std::size_t{1} : gap.arrive, -bytes);
+      add(gap.leave + std::size_t{1}, gap.returns ? gap.return_at + std::size_t{1} : behind_death(gap), -bytes);
     }
     std::int64_t now = 0, most = 0;
     for (std::size_t q = 0; q < profile().places(); ++q) {
@@ -146,6 +151,7 @@ StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, c
   if (!plan.fits) return out;
   out.step_ms = plan.predicted_ns / kNsPerMs;
   Translation(step, plan, &out).run();
+  out.fits = out.peak_bytes <= budget;
   return out;
 }
 

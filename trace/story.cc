@@ -11,7 +11,6 @@
 #include <map>
 #include <utility>
 
-#include "driver/page_size.h"
 #include "trace/gzip_lines.h"
 #include "trace/json_cursor.h"
 
@@ -197,7 +196,7 @@ class Residents {
       --place;
       for (const std::uint32_t i : place->second) {
         const bool alive = lives_[i].begin_ns <= submitted_ns + 1 && submitted_ns <= lives_[i].end_ns;
-        if (alive && address < story_.buffers[i].address + std::max(story_.buffers[i].bytes, kDefaultPageBytes))
+        if (alive && address < story_.buffers[i].address + std::max(story_.buffers[i].bytes, story_.result.page_bytes))
           return i;
       }
     }

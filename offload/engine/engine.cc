@@ -464,6 +464,8 @@ void Engine::memory_info(Bytes* free, Bytes* total) const {
   *free = left - left % state_->heap.page_bytes();
 }
 
+Bytes Engine::page_bytes() const noexcept { return state_->heap.page_bytes(); }
+
 EngineStatistics Engine::statistics() const {
   const std::lock_guard lock(mutex_);
   state_->residency.count_outcomes();

@@ -237,6 +237,8 @@ class Engine {
   // cuMemGetInfo's view: the budget, and what of it is not taken by live buffers (0 when more is live than fits), in whole
   // pages: one buffer can have all of it.
   void memory_info(Bytes* free, Bytes* total) const;
+  // Of physical memory, as chosen (page_bytes.h).
+  Bytes page_bytes() const noexcept;
   // True at this moment, whatever threads do without the lock; asking changes nothing.
   EngineStatistics statistics() const;
   // The same where nobody holds the lock; else nothing.

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -241,8 +242,9 @@ Problem parse(const std::string& text, FaultPlan* plan) {
 std::string read_fault_plan(std::string_view text_or_path, FaultPlan* out) {
   FaultPlan plan;
   const std::string text(text_or_path);
-  // A file's name has neither spaces nor line ends here; every statement has a space.
-  const bool is_path = text.find_first_of(" \n;") == std::string::npos;
+  // Every statement has a space, and a file that is there may have one in its name.
+  std::error_code error;
+  const bool is_path = text.find_first_of(" \n;") == std::string::npos || std::filesystem::is_regular_file(text, error);
   std::string problem;
   if (is_path) {
     std::ifstream file(text);

@@ -15,7 +15,7 @@ namespace {
 struct Folder {
   std::string_view name;
   int height;
-  bool may_use_simulator;  // its two public headers
+  bool may_use_simulator;  // its public headers
   bool names_driver;       // may call cu* functions and include cuda.h
 };
 
@@ -48,7 +48,8 @@ constexpr std::array kInside = {
     Inside{"simulator/core", {"memory", "streams", "execution", "machine"}},
 };
 
-constexpr std::array<std::string_view, 2> kSimulatorHeaders = {"simulator/profile.h", "simulator/control.h"};
+constexpr std::array<std::string_view, 3> kSimulatorHeaders = {"simulator/profile.h", "simulator/control.h",
+                                                               "simulator/fault_check.h"};
 
 std::string_view first_folder(std::string_view path) { return path.substr(0, path.find('/')); }
 
@@ -110,7 +111,7 @@ std::optional<std::string> why_not(const std::string& from, const std::string& t
     if (is_its_test || (rules.may_use_simulator && open)) {
       return std::nullopt;
     }
-    return rules.may_use_simulator ? "of the simulator only profile.h and control.h may be included"
+    return rules.may_use_simulator ? "of the simulator only profile.h, control.h and fault_check.h may be included"
                                    : std::string(rules.name) + "/ must not know the simulator";
   }
   if (target->height < rules.height) {

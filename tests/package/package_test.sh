@@ -30,6 +30,16 @@ use "$scratch/first"
 mv "$scratch/first" "$scratch/moved"
 use "$scratch/moved"
 
+# The pages for users are there, and no link of the first one leads nowhere.
+pages=$scratch/moved/share/doc/thermocline
+[[ -f $pages/docs/README.md && -f $pages/docs/commands.md && -f $pages/copyright ]] || fail "no documentation in $pages"
+mapfile -t links < <(grep -oE '\]\([^)#:]+' "$pages/README.md" | cut -c3- | sort -u)
+[[ ${#links[@]} -gt 5 ]] || fail "no links in $pages/README.md"
+for link in "${links[@]}"; do
+  [[ -e $pages/$link ]] || fail "README.md leads to $link, which is not installed"
+done
+[[ -f $scratch/moved/share/man/man1/thermocline.1 ]] || fail "no manual page"
+
 version="$(cat "$source/VERSION") 0"
 libraries=$(dirname "$(find "$scratch/moved/lib" -name libthermocline.so.1)")
 cmake -S "$source/tests/package/consumer" -B "$scratch/consumer" "-DCMAKE_PREFIX_PATH=$scratch/moved" >/dev/null

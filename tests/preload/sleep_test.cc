@@ -227,7 +227,9 @@ TEST(Sleep, WhoCanNotBePutToSleepIsNamedInOneLine) {
     expect_refusal({command, "4194304"}, 1, "there is no process 4194304");
     expect_refusal({command}, 2, "whom? name a PID, or --all");
     expect_refusal({command, "--all", "7"}, 2, "--all and PID are two requests; make one");
-    expect_refusal({command, "7", "--timeout", "0"}, 2, "--timeout takes seconds, up to 86400");
+    expect_refusal({command, "7", "--timeout", "0"}, 2,
+                   "--timeout: '0' is not a number from 0.000001 to 86400 ('thermocline " + std::string(command) +
+                       " --help' shows the usage)");
   }
 }
 

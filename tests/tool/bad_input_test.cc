@@ -28,12 +28,6 @@ class BadInput : public Command {
     environment.emplace_back("TSAN_OPTIONS=handle_segv=0");
     return environment;
   }
-  std::vector<std::string> left() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) names.push_back(entry.path().filename());
-    std::ranges::sort(names);
-    return names;
-  }
 };
 
 struct Bad {
@@ -86,7 +80,7 @@ TEST_F(BadInput, EveryReaderOfTracesRefusesItInTheSameWords) {
     EXPECT_FALSE(std::filesystem::exists(path("out")));
     std::filesystem::remove(file);
   }
-  EXPECT_TRUE(left().empty()) << left().front();
+  EXPECT_TRUE(files().empty()) << files().front();
 }
 
 TEST_F(BadInput, EveryWriterTellsAFullDisk) {
@@ -122,7 +116,32 @@ TEST_F(BadInput, CtrlCLeavesTheOldFileAndNothingHalfWritten) {
     EXPECT_EQ(result.out, "130\nprecious\nprecious\n") << result.err;
     EXPECT_NE(result.err.find(".partial"), std::string::npos) << result.err;
   }
-  EXPECT_EQ(left(), (std::vector<std::string>{"old", "old.jsonl.gz"}));
+  EXPECT_EQ(files(), (std::vector<std::string>{"old", "old.jsonl.gz"}));
+}
+
+// Both wait for the rest of their input with their files open.
+TEST_F(BadInput, TwoCommandsThatWriteTheSameFileEachWriteAllOfIt) {
+  const ProcessResult result = bash(
+      "mkfifo a b\n\"$T\" convert a out.jsonl & first=$!; \"$T\" convert b out.jsonl & second=$!\n"
+      "exec 3> a 4> b; zcat '" +
+      kUnet +
+      "' > both\n"
+      "cat both >&3; exec 3>&-; wait $first; echo $?\n"
+      "cat both >&4; exec 4>&-; wait $second; echo $?; cmp both out.jsonl; rm a b");
+  EXPECT_EQ(result.out, "0\n0\n") << result.err;
+  EXPECT_EQ(files(), (std::vector<std::string>{"both", "out.jsonl"}));
+}
+
+TEST_F(BadInput, ATraceMayComeThroughAPipe) {
+  EXPECT_EQ(run({"convert", kUnet, path("packed")}).status, 0);
+  const ProcessResult plain = bash("zcat '" + kUnet + "' | \"$T\" compare - packed");
+  EXPECT_NE(plain.out.find("all do the same"), std::string::npos) << plain.err;
+  const ProcessResult packed =
+      bash("\"$T\" convert - again.jsonl < packed && zcat '" + kUnet + "' | cmp - again.jsonl");
+  EXPECT_EQ(packed.status, 0) << packed.err;
+  const ProcessResult nameless = run({"bound", ""});
+  EXPECT_EQ(nameless.status, 3);
+  EXPECT_EQ(nameless.err, "thermocline: the trace has no name\n");
 }
 
 TEST_F(BadInput, CtrlCWhileAReplayRunsEndsIt) {
@@ -132,7 +151,7 @@ TEST_F(BadInput, CtrlCWhileAReplayRunsEndsIt) {
                                       "exec 3> in; kill -INT $job; wait $job; echo $?; rm in");
     EXPECT_EQ(result.out, "130\n") << command << ": " << result.err;
   }
-  EXPECT_TRUE(left().empty()) << left().front();
+  EXPECT_TRUE(files().empty()) << files().front();
 }
 
 TEST_F(BadInput, AfterCtrlCTheTraceIsThere) {
@@ -140,7 +159,7 @@ TEST_F(BadInput, AfterCtrlCTheTraceIsThere) {
                                     "/recorded' 1000 interrupted");
   EXPECT_EQ(result.status, 130) << result.err;
   EXPECT_NE(result.err.find("thermocline: recorded t: "), std::string::npos) << result.err;
-  EXPECT_EQ(left(), std::vector<std::string>{"t"});
+  EXPECT_EQ(files(), std::vector<std::string>{"t"});
   EXPECT_EQ(run({"replay", path("t"), "--policy", "none", "--steps", "2", "--no-check"}).status, 0);
 }
 
@@ -150,7 +169,7 @@ TEST_F(BadInput, OfAProgramThatIsKilledTheTraceIsThere) {
                                    with_options({}));
   EXPECT_EQ(result.status, 128 + 9) << result.err;
   EXPECT_NE(result.err.find("thermocline: recorded " + path("t.jsonl") + ": "), std::string::npos) << result.err;
-  EXPECT_EQ(left(), std::vector<std::string>{"t.jsonl"});
+  EXPECT_EQ(files(), std::vector<std::string>{"t.jsonl"});
   EXPECT_TRUE(read(path("t.jsonl")).starts_with("{\"program\":"));
 }
 

@@ -128,6 +128,38 @@ TEST_F(Command, AProgramWithoutDashesIsToldWhereItGoes) {
                  "the program goes behind '--': thermocline record -o x -- ./a.out");
 }
 
+TEST_F(Command, WrongUsageNamesAHelpThatExists) {
+  const std::string help = "thermocline config check --help";
+  expect_refused({"config", "check"}, 2, "FILE is required ('" + help + "' shows the usage)");
+  EXPECT_EQ(run({"config", "check", "--help"}).status, 0);
+  const std::string of_config = " ('thermocline config --help' shows the usage)";
+  expect_refused({"config"}, 2, "a command is missing; known are show, check, schema" + of_config);
+  expect_refused({"config", "shwo"}, 2,
+                 "unknown command 'shwo'; did you mean 'show'?; known are show, check, schema" + of_config);
+  expect_refused({"--verison"}, 2,
+                 "unknown flag '--verison'; did you mean '--version'? ('thermocline --help' shows the usage)");
+  const std::string of_replay = " ('thermocline replay --help' shows the usage)";
+  expect_refused({"replay", kUnet, "--steps"}, 2, "--steps needs a value" + of_replay);
+  expect_refused({"replay", kUnet, "--steps", "1", "--steps", "2"}, 2, "--steps is given twice" + of_replay);
+  expect_refused({"replay", kUnet, "--compare", "lru"}, 2, "--compare needs 2 values or more" + of_replay);
+}
+
+TEST_F(Command, WithClosedStreamsNothingThatIsPrintedGoesIntoAFile) {
+  const std::string command = "'" + std::string(kCommand) + "' ";
+  const auto bash = [](const std::string& script) { return run_process({"bash", "-c", script}, {}); };
+  // Says that nothing is recomputed while the page is open.
+  const std::string settings = write("recompute.toml", "recompute = \"auto\"\n");
+  const std::string page = path("page.html");
+  EXPECT_EQ(
+      bash(command + "report '" + kUnet + "' --steps 1 --config '" + settings + "' -o '" + page + "' 2>&-").status, 0);
+  EXPECT_TRUE(read(page).starts_with("<!doctype html>")) << read(page).substr(0, 100);
+  const ProcessResult closed = bash(command + "devices >&-");
+  EXPECT_EQ(closed.status, 1);
+  EXPECT_EQ(closed.err, "thermocline: stdout: can not be written: Bad file descriptor\n");
+  const std::string program = "run --simulate reference -- bash -c '[[ -e /proc/self/fd/1 ]]' >&-";
+  EXPECT_EQ(bash(command + program).status, 1) << "the program has the streams that the command was given";
+}
+
 TEST_F(Command, DevicesArePartlyNamedAndPoliciesAllKnown) {
   expect_refused({"replay", kUnet, "--device", "A100"}, 2,
                  "--device: unknown device 'A100'; did you mean 'a100-40g' or 'a100-80g'? ('thermocline devices' "

@@ -43,5 +43,23 @@ TEST_F(Command, AProgramWithMoreRightsThanItsUserHeedsNoVariableAndNoFileOfTheFo
   EXPECT_NE(privileged.find("stats = \"off\""), std::string::npos) << privileged;
 }
 
+TEST_F(Command, APlanOfFaultsIsCheckedBeforeTheProgramRuns) {
+  const auto refused = [this](const std::string& plan, int status, const std::string& why) {
+    expect_refused({"run", "--simulate", "reference", "--faults", plan, "--", "true"}, status, "--faults: " + why);
+  };
+  const std::string what = "; a plan is text (\"fail cuMemCreate call 3 OUT_OF_MEMORY\"), or a file with such lines";
+  refused("nothere", 2, "the plan of faults nothere can not be read" + what);
+  refused("", 2, "the plan of faults  can not be read" + what);
+  refused(folder_.string(), 2, folder_.string() + " is a folder" + what);
+  const std::string unknown = "1: the simulated driver has no function cuBogus that may fail";
+  refused("fail cuBogus call 3 OUT_OF_MEMORY", 2, "plan of faults, line " + unknown + what);
+  const std::string file = write("plan.txt", "fail cuBogus call 3 OUT_OF_MEMORY\n");
+  refused(file, 3, file + ":" + unknown);
+  const std::string good = write("a good plan.txt", "link 0.5\n");
+  for (const std::string& plan : {std::string("link 0.5"), good}) {
+    EXPECT_EQ(run({"run", "--simulate", "reference", "--faults", plan, "--", "true"}).err, "") << plan;
+  }
+}
+
 }  // namespace
 }  // namespace thermocline::test

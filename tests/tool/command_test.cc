@@ -46,8 +46,7 @@ TEST_F(Command, ABadBudgetIsRefusedBeforeAnythingRuns) {
                  "--budget: '60%peak' is of a recorded program's peak, which is not known here; 60% is of the device");
   expect_refused({"replay", kUnet, "--budget", "140%device"}, 2, "--budget: '140%' is more than 100%");
   expect_refused({"estimate", kUnet, "--budget", "140%"}, 2, "--budget: '140%' is more than 100%");
-  expect_refused({"bound", kUnet, "--budget", "140%"}, 2,
-                 "--budget: 140%peak: with all of the peak nothing has to be swapped; 100% is the most");
+  expect_refused({"bound", kUnet, "--budget", "1001%"}, 2, "--budget: '1001%' is more than 1000%");
   expect_refused({"bound", kUnet, "--budget", "0"}, 2, "--budget: '0' is nothing at all; it must be above zero");
 }
 
@@ -188,9 +187,6 @@ TEST_F(Command, AReplayOnMoreStreamsHasTheSameResultsAndNoBound) {
     EXPECT_TRUE(out["bound_ms"].is_null());
   }
   EXPECT_FALSE(one["bound_ms"].is_null());
-  for (const char* wrong : {"0", "65"}) {
-    expect_refused({"replay", kUnet, "--streams", wrong}, 2, "--streams: from 1 to 64");
-  }
 }
 
 TEST_F(Command, AReplayPrintsOneObjectWithEveryField) {
@@ -232,7 +228,6 @@ TEST_F(Command, AReplayPrintsOneObjectWithEveryField) {
 TEST_F(Command, AReplayOfMoreStepsThanTheFileHasRepeatsTheLast) {
   EXPECT_EQ(replay_json(run({"replay", kUnet, "--steps", "7", "--json"}))["steps"].size(), 7u);
   EXPECT_EQ(replay_json(run({"replay", kUnet, "--steps", "2", "--json"}))["steps"].size(), 2u);
-  expect_refused({"replay", kUnet, "--steps", "0"}, 2, "--steps: at least one step is needed");
 }
 
 TEST_F(Command, ABoundIsGivenForEveryBudget) {
@@ -288,7 +283,7 @@ TEST_F(Command, PoliciesAndSettingsFilesAreReplayedSideBySide) {
       run({"replay", kUnet, "--budget", "60%", "--no-check", "--json", "--compare", "learned", "lru", file});
   EXPECT_EQ(result.status, 0) << result.err;
   const json out = json::parse(result.out);
-  EXPECT_EQ(out["schema"], "thermocline-compare/1");
+  EXPECT_EQ(out["schema"], "thermocline-replay-compare/1");
   ASSERT_EQ(out["runs"].size(), 3u);
   const json alone = replay_json(run({"replay", kUnet, "--budget", "60%", "--no-check", "--json"}));
   EXPECT_EQ(out["runs"][0]["steady_step_ms"], alone["steady_step_ms"]);
@@ -324,9 +319,19 @@ TEST_F(Command, TheManualAndTheCompletionsKnowEveryCommandAndFlag) {
                        "COMP_WORDS=(thermocline tune x --al); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}; "
                        "COMP_WORDS=(thermocline run --simulate a100); COMP_CWORD=3; _thermocline; echo "
                        "${COMPREPLY[@]}; "
-                       "COMP_WORDS=(thermocline devices rtx-5); COMP_CWORD=2; _thermocline; echo ${COMPREPLY[@]}"},
+                       "COMP_WORDS=(thermocline devices rtx-5); COMP_CWORD=2; _thermocline; echo ${COMPREPLY[@]}; "
+                       "COMP_WORDS=(thermocline help rep); COMP_CWORD=2; _thermocline; echo ${COMPREPLY[@]}; "
+                       "COMP_WORDS=(thermocline config s); COMP_CWORD=2; _thermocline; echo ${COMPREPLY[@]}; "
+                       "COMP_WORDS=(thermocline config show --so); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}; "
+                       "cd '" +
+                       folder_.string() +
+                       "'; COMP_WORDS=(thermocline config check c); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}; "
+                       "COMP_WORDS=(thermocline plan --plans s); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}"},
                   {});
-  EXPECT_EQ(completed.out, "replay report\n--allow-trusting\na100-40g a100-80g\nrtx-5090\n") << completed.err;
+  EXPECT_EQ(completed.out,
+            "replay report\n--allow-trusting\na100-40g a100-80g\nrtx-5090\nreplay report\nshow schema\n--sources\n"
+            "completion.bash\nswap sqrt\n")
+      << completed.err;
   const std::string man = run({"manual", "man"}).out;
   for (const char* section : {".SH EXAMPLES", ".SH ENVIRONMENT", ".SH \"SEE ALSO\"", "[OPTIONS] \\-\\- PROGRAM"}) {
     EXPECT_NE(man.find(section), std::string::npos) << section;
@@ -337,7 +342,6 @@ TEST_F(Command, TheManualAndTheCompletionsKnowEveryCommandAndFlag) {
 TEST_F(Command, BadBoundsAreRefused) {
   expect_refused({"bound", kResnet, "--device", "h20"}, 2,
                  "--device: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
-  expect_refused({"bound", kResnet, "--slots", "0"}, 2, "--slots: at least one slot is needed");
   expect_refused({"bound", kResnet, "--pages", "5%"}, 2,
                  "--pages: '5%' is a percentage; a size in bytes, KiB, MiB or GiB is needed");
   EXPECT_EQ(run({"bound", kResnet, "--pages", "0"}).status, 2);
@@ -387,7 +391,6 @@ TEST_F(Command, AnEstimateTellsWholeFromNotAtAll) {
 TEST_F(Command, BadEstimatesAreRefused) {
   expect_refused({"estimate", kUnet, "--device", "h20"}, 2,
                  "--device: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
-  expect_refused({"estimate", kUnet, "--steps", "0"}, 2, "--steps: at least one step is needed");
   EXPECT_EQ(run({"estimate", kUnet, "--budget", "much"}).status, 2);
   EXPECT_EQ(run({"estimate", path("absent")}).status, 3);
 }

@@ -100,6 +100,21 @@ TEST_F(Export, ForPyTorchsViewerBlocksTileTheirSegmentsAndNoAddressIsTakenTwice)
   EXPECT_FALSE(alive.empty());
 }
 
+TEST_F(Export, SegmentsAreOfThePagesThatTheReplayHad) {
+  constexpr std::uint64_t kPage = 16 << 20;
+  const std::string settings = write("pages.toml", "page_bytes = \"16MiB\"\n");
+  ASSERT_EQ(run({"export", kUnet, "--budget", "60%", "--steps", "2", "--config", settings, "--format", "memory_viz",
+                 "-o", path("pages")})
+                .status,
+            0);
+  const json out = unpickle(read(path("pages")));
+  ASSERT_FALSE(out["segments"].empty());
+  for (const json& segment : out["segments"]) {
+    EXPECT_EQ(segment["address"].get<std::uint64_t>() % kPage, 0u);
+    EXPECT_EQ(segment["total_size"].get<std::uint64_t>() % kPage, 0u);
+  }
+}
+
 TEST_F(Export, AsCsvEveryLineHasEveryColumnAndTimesDoNotFall) {
   std::istringstream lines(exported("csv"));
   std::string line;
@@ -134,18 +149,18 @@ TEST_F(Export, BadInputIsRefusedInOneLineAndLeavesTheFileAsItWas) {
   expect_refused({"export", kUnet, "--format", "csv", "-o", kept, "--budget", "1%"}, 1,
                  kUnet + ": memory ran out in the first step; 'thermocline replay' shows who held it");
   EXPECT_EQ(read(kept), "before");
-  EXPECT_FALSE(std::filesystem::exists(kept + ".partial"));
+  EXPECT_EQ(files(), (std::vector<std::string>{"empty", "kept"}));
 }
 
 TEST_F(Export, AnInterruptLeavesNothingBehind) {
-  const ProcessResult result = run_process(
-      {"/bin/sh", "-c",
-       "'" THERMOCLINE_COMMAND "' export '" + kUnet + "' --steps 100000 --format csv -o '" + path("cut") +
-           "' & pid=$!; until [ -e '" + path("cut.partial") + "' ]; do :; done; kill -TERM $pid; wait $pid; echo $?"},
-      {});
+  const ProcessResult result =
+      run_process({"/bin/sh", "-c",
+                   "'" THERMOCLINE_COMMAND "' export '" + kUnet + "' --steps 1000 --format csv -o '" + path("cut") +
+                       "' & pid=$!; until ls '" + folder_.string() +
+                       "' | grep -q partial; do :; done; kill -TERM $pid; wait $pid; echo $?"},
+                  {});
   EXPECT_EQ(result.out, "143\n") << result.err;
-  EXPECT_FALSE(std::filesystem::exists(path("cut")));
-  EXPECT_FALSE(std::filesystem::exists(path("cut.partial")));
+  EXPECT_TRUE(files().empty()) << files().front();
 }
 
 }  // namespace

@@ -28,5 +28,28 @@ TEST_F(Command, ComparesCopiesWithRecomputing) {
   EXPECT_EQ(run({"replay", kUnet, "--policy", "joint"}).status, 2) << "without --exact nothing may run again";
 }
 
+// Of the three replays none recomputes, and each says why.
+TEST_F(Command, WhereNothingIsRecomputedThatIsSaid) {
+  const auto replayed = [this](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"replay", kUnet,    "--budget",   "60%",         "--steps",
+                                          "5",      "--json", "--no-check", "--recompute", "auto"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProcessResult result = run(arguments);
+    EXPECT_EQ(replay_json(result)["recomputed_operations"], 0);
+    return result.err;
+  };
+  EXPECT_EQ(replayed({}),
+            "thermocline: note: nothing is recomputed: that needs 'replay --exact', which tells the library what each "
+            "operator reads and writes\n");
+  EXPECT_EQ(replayed({"--exact", "--policy", "reactive"}),
+            "thermocline: note: nothing is recomputed with policy reactive; learned does\n");
+  EXPECT_EQ(replayed({"--exact", "--host-fallback", "full"}),
+            "thermocline: note: nothing is recomputed with host_fallback full; auto and off do\n");
+  const ProcessResult recomputes = run(
+      {"replay", kResnet, "--budget", "60%", "--steps", "5", "--json", "--no-check", "--exact", "--recompute", "auto"});
+  EXPECT_GT(replay_json(recomputes)["recomputed_operations"], 0);
+  EXPECT_EQ(recomputes.err, "");
+}
+
 }  // namespace
 }  // namespace thermocline::test

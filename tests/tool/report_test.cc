@@ -126,7 +126,6 @@ TEST_F(Report, BadInputIsRefusedInOneLine) {
                  path("absent") + ": can not be opened: No such file or directory");
   expect_refused({"report", kUnet, "--against", path("absent"), "-o", path("x.html")}, 3,
                  path("absent") + ": can not be opened: No such file or directory");
-  expect_refused({"report", kUnet, "--show", "0", "-o", path("x.html")}, 2, "--show: at least one step is needed");
   expect_refused({"report", kUnet, "-o", "/nowhere/x.html"}, 1,
                  "/nowhere/x.html: can not be written: No such file or directory");
   expect_refused({"report", kUnet, "-o", "/dev/full"}, 1, "/dev/full: can not be written: No space left on device");

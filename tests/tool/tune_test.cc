@@ -67,6 +67,30 @@ TEST_F(Tune, WhatItWritesGivesTheStepThatItPredicts) {
   }
 }
 
+TEST_F(Tune, TheBudgetIsTheOneThatWasAskedFor) {
+  const std::string trace = write("t.jsonl", training(8, 12));
+  const std::string file = path("tuned.toml");
+  const json out = tune({trace, "--budget", "123456789", "--steps", "3", "-o", file});
+  EXPECT_EQ(out["budget_bytes"], 123456789);
+  EXPECT_NE(read(file).find("budget = \"123456789\"  # 117.7 MiB for the peak "), std::string::npos) << read(file);
+  const auto in_percent = [&](const char* budget) {
+    return json::parse(run({"replay", trace, "--steps", "1", "--budget", budget, "--json"}).out)["budget_bytes"];
+  };
+  EXPECT_EQ(out["curve"][1]["budget_bytes"], in_percent("90%"));
+}
+
+// Its name must not become a line of the settings.
+TEST_F(Tune, ATraceWithAnyNameGivesAGoodFile) {
+  const std::string trace = write("it's\npolicy = 3 \xc3\xbc.jsonl", training(8, 4));
+  const std::string file = path("tuned it.toml");
+  const ProcessResult result = run({"tune", trace, "--budget", "60%", "--steps", "3", "--no-curve", "-o", file});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("thermocline run --config '" + file + "' -- PROGRAM"), std::string::npos) << result.err;
+  EXPECT_EQ(run({"config", "check", file}).status, 0) << read(file);
+  EXPECT_NE(read(file).find("/it'\\''s?policy = 3 \xc3\xbc.jsonl' --device reference"), std::string::npos)
+      << read(file);
+}
+
 TEST_F(Tune, OnARecordedWorkloadItIsAtLeastAsGoodAsTheDefaults) {
   for (const char* budget : {"90%", "50%"}) {
     const json out = tune({kUnet, "--device", "titan-x-12g", "--budget", budget, "--no-curve"});
@@ -101,7 +125,7 @@ TEST_F(Tune, WhereNothingRunsThatIsTheResultAndNoFileIsWritten) {
   EXPECT_TRUE(out["steady_step_ms"].is_null());
   EXPECT_GT(out["least_budget_bytes"], out["budget_bytes"]);
   EXPECT_FALSE(std::filesystem::exists(path("none.toml")));
-  EXPECT_FALSE(std::filesystem::exists(path("none.toml.partial")));
+  EXPECT_EQ(files(), std::vector<std::string>{"t.jsonl"});
 }
 
 TEST_F(Tune, OfAPairTheLargestBatchIsWhatAReplayOfThatBatchAllows) {
@@ -127,7 +151,8 @@ TEST_F(Tune, OfAPairTheLargestBatchIsWhatAReplayOfThatBatchAllows) {
 TEST_F(Tune, BadInputIsRefusedInOneLine) {
   const std::string trace = write("t.jsonl", training(8, 3));
   const std::string unnamed = write("unnamed.jsonl", training(16, 3, false));
-  expect_refused({"tune", trace, "--steps", "0"}, 2, "--steps: at least one step is needed");
+  expect_refused({"tune", trace, "--steps", "0"}, 2,
+                 "--steps: '0' is not a whole number from 1 to 100000 ('thermocline tune --help' shows the usage)");
   expect_refused({"tune", trace, "--device", "h20"}, 2,
                  "--device: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
   expect_refused({"tune", path("absent")}, 3, path("absent") + ": can not be opened: No such file or directory");

@@ -156,8 +156,8 @@ Measured measure(const Trace& trace, Bytes budget, bool exact = false) {
   EXPECT_LE(measured.planned.peak_device_bytes, budget);
   const auto learned = learned_after_steps(measured.planned.steps);
   EXPECT_TRUE(learned.has_value());
-  measured.ms = median_steady_ms(measured.planned.steps, learned);
-  measured.unlimited_ms = median_steady_ms(unlimited.steps, std::nullopt);
+  measured.ms = SteadySteps{learned}.ms(measured.planned.steps);
+  measured.unlimited_ms = SteadySteps{}.ms(unlimited.steps);
   return measured;
 }
 

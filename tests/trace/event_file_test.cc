@@ -193,7 +193,7 @@ TEST_F(Forms, WhatIsNoTraceIsNotConvertedAndTheOldFileStays) {
   EXPECT_FALSE(convert_trace(path("bad.jsonl"), path("old"), &events, &error, nullptr));
   EXPECT_EQ(error.text(), path("bad.jsonl") + ":2: buffer 3 is not alive: it was never allocated");
   EXPECT_EQ(bytes("old"), "precious");
-  EXPECT_FALSE(std::filesystem::exists(path("old.partial")));
+  EXPECT_FALSE(std::filesystem::exists(EventFile::partial_path(path("old"))));
 }
 
 TEST_F(Forms, AFullDiskIsToldInEveryForm) {

@@ -207,7 +207,7 @@ TEST(Replay, AStepTakesWhatItsPlanPredicts) {
   const ReplayResult result =
       run(trace, {.budget = trace.peak_live_bytes / 10 * 7, .policy = kLearnedPolicy, .steps = 10});
   ASSERT_EQ(result.outcome, ReplayOutcome::kOk);
-  const double steady = median_steady_ms(result.steps, learned_after_steps(result.steps));
+  const double steady = SteadySteps{learned_after_steps(result.steps)}.ms(result.steps);
   EXPECT_NEAR(static_cast<double>(result.statistics.predicted_step_ns) * 1e-6, steady, steady * 0.03);
   EXPECT_LE(result.steps.back().restored_bytes, result.steps.back().evicted_bytes);
 }
@@ -218,11 +218,15 @@ TEST(Median, IsOfAllButTheFirstTwoStepsAndOfTheLastWhereThereAreNoMore) {
     for (const double ms : times) out.push_back({.ms = ms});
     return out;
   };
-  EXPECT_EQ(median_steady_ms(steps({9, 8, 3, 1, 2}), std::nullopt), 2);
-  EXPECT_EQ(median_steady_ms(steps({9, 8, 1, 2}), std::nullopt), 1.5);
-  EXPECT_EQ(median_steady_ms(steps({9, 8}), std::nullopt), 8);
-  EXPECT_EQ(median_steady_ms(steps({9, 8, 7, 1}), 3), 1);
-  EXPECT_EQ(median_steady_ms({}, std::nullopt), 0);
+  EXPECT_EQ(SteadySteps{}.ms(steps({9, 8, 3, 1, 2})), 2);
+  EXPECT_EQ(SteadySteps{}.ms(steps({9, 8, 1, 2})), 1.5);
+  EXPECT_EQ(SteadySteps{}.ms(steps({9, 8})), 8);
+  EXPECT_EQ(SteadySteps{3}.ms(steps({9, 8, 7, 1})), 1);
+  EXPECT_EQ(SteadySteps{}.ms({}), 0);
+  constexpr SteadySteps kDiffer{.learned_after = 3, .repeat = false};
+  EXPECT_EQ(kDiffer.ms(steps({9, 8, 7, 1, 4})), 4);
+  EXPECT_EQ(kDiffer.ms(steps({9, 8})), 8);
+  EXPECT_EQ(kDiffer.ms({}), 0);
 }
 
 // The main guarantee, for every recorded training step: with every feasible budget the same bits, within the budget.

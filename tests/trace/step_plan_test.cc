@@ -63,6 +63,45 @@ TEST(StepPlan, PeakIsWithinTheBudgetAndRunsAgainWhatItDrops) {
   }
 }
 
+// What is live at each place with these offloads, counted from the trace's own events.
+Bytes peak_with(const Trace& trace, const std::vector<PlannedOffload>& offloads) {
+  std::vector<Bytes> live;
+  Bytes now = 0;
+  std::vector<std::uint32_t> death(trace.buffers.size(), ~std::uint32_t{0});
+  const StepSpan last = trace.steps.back();
+  for (std::size_t i = 0; i < last.end; ++i) {
+    const TraceEvent& event = trace.events[i];
+    if (event.kind == EventKind::kAllocate) now += trace.buffers[event.index].bytes;
+    if (event.kind == EventKind::kFree) now -= trace.buffers[event.index].bytes;
+    if (event.kind == EventKind::kFree) death[event.index] = static_cast<std::uint32_t>(live.size());
+    if (event.kind == EventKind::kOperator && i >= last.begin) live.push_back(now);
+  }
+  for (const PlannedOffload& one : offloads) {
+    const std::uint32_t end = one.returns ? one.return_at + 1 : death[one.buffer];
+    for (std::uint32_t q = one.leave + 1; q < end; ++q) live[q] -= trace.buffers[one.buffer].bytes;
+  }
+  return *std::ranges::max_element(live);
+}
+
+// A buffer that is not read again and dies with the last operator leaves room behind its last use, and none elsewhere.
+TEST(StepPlan, PeakIsThatOfTheOffloadsAlsoOfWhatDiesWithTheStep) {
+  std::vector<std::string> lines{kHeader, alloc(0, kSize), op("begin", {}, {0}, kMicroseconds), step(0)};
+  for (int i = 1; i <= kLayers; ++i) {
+    lines.push_back(alloc(i, kSize));
+    lines.push_back(op("layer", i == 1 ? std::vector{0} : std::vector{0, i - 1}, {i}, kMicroseconds));
+  }
+  for (int i = 1; i <= kLayers; ++i) lines.push_back(release(i));
+  lines.push_back(step(1));
+  const Trace trace = read_valid(TraceFile(lines));
+  for (const Bytes budget : {20 * kSize, 12 * kSize, 4 * kSize}) {
+    const StepPlan plan = plan_step(trace, kRates, budget, free_terms(trace), StepPlanKind::kOffload);
+    ASSERT_TRUE(plan.fits) << budget;
+    ASSERT_FALSE(plan.offloads.empty());
+    EXPECT_EQ(plan.peak_bytes, peak_with(trace, plan.offloads));
+    EXPECT_LE(plan.peak_bytes, budget);
+  }
+}
+
 TEST(StepPlan, NothingLeavesWhileItIsHeld) {
   const Trace trace = chain();
   StepTerms terms = free_terms(trace);
