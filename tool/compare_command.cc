@@ -4,7 +4,7 @@
 //
 // Two traces do the same if their operators have, in order, the same names and operands of the same sizes. Times are
 // the measured ones, else those of the device profile: of the last step, which is a steady one; where steps differ, the
-// mean of all but the first two, as in a replay.
+// median of all but the first two, as in a replay.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +19,7 @@
 #include "tool/json_text.h"
 #include "tool/message.h"
 #include "tool/values.h"
+#include "trace/replay.h"
 #include "trace/steady_step.h"
 #include "trace/step_plan.h"
 
@@ -87,11 +88,15 @@ Facts facts_of(const Trace& trace, const DeviceRates& rates) {
   facts.step_operators = last_step_operators(trace);
   facts.steps_repeat = steady_step(trace, rates).repeats;
   const std::size_t skipped = facts.steps_repeat ? trace.steps.size() - 1 : std::min<std::size_t>(2, facts.steps - 1);
-  for (std::size_t i = trace.steps[skipped].begin; i < trace.steps.back().end; ++i) {
-    const TraceEvent& event = trace.events[i];
-    if (event.kind == EventKind::kOperator) facts.step_ms += seconds_of(trace.operators[event.index], rates) * 1e3;
+  std::vector<double> ms;
+  for (std::size_t step = skipped; step < trace.steps.size(); ++step) {
+    ms.push_back(0);
+    for (std::size_t i = trace.steps[step].begin; i < trace.steps[step].end; ++i) {
+      const TraceEvent& event = trace.events[i];
+      if (event.kind == EventKind::kOperator) ms.back() += seconds_of(trace.operators[event.index], rates) * 1e3;
+    }
   }
-  facts.step_ms /= static_cast<double>(facts.steps - skipped);
+  facts.step_ms = median(std::move(ms));
   return facts;
 }
 
@@ -150,7 +155,7 @@ void print_text(const std::vector<Facts>& all) {
                  facts.difference.c_str());
   }
   if (std::ranges::any_of(all, [](const Facts& facts) { return !facts.steps_repeat; }))
-    std::fputs("  where steps differ, a step is the mean of all but the first two\n", stdout);
+    std::fputs("  where steps differ, a step is the median of all but the first two\n", stdout);
   if (sum.same) std::fputs("  all do the same\n", stdout);
 }
 

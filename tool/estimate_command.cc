@@ -175,7 +175,7 @@ void print_text(const Flags& flags, const Trace& trace, const Replayed& replayed
   }
   print_order(order_of(trace));
   if (!replayed.repeat) {
-    std::fprintf(stdout, "Its steps differ: times are the mean of all but the first two of %zu.\n",
+    std::fprintf(stdout, "Its steps differ: times are the median of all but the first two of %zu.\n",
                  replayed.program.steps);
   }
   if (has_measured_times(trace)) std::fputs("Operators' times are the recorded ones on every device.\n", stdout);

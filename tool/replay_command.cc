@@ -386,7 +386,7 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
   std::fprintf(stdout, "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms)\n", steady, steady / compute,
                compute);
   if (!of.repeat)
-    std::fprintf(stdout, "  its steps differ: these are the mean of all but the first two of %zu\n",
+    std::fprintf(stdout, "  its steps differ: these are the median of all but the first two of %zu\n",
                  result.steps.size());
   if (outcome.bound_ms)
     std::fprintf(stdout, "  no swapping is faster than %.2f ms: this is %.3f x that\n", *outcome.bound_ms,

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <deque>
 #include <functional>
-#include <numeric>
 #include <string_view>
 
 #include "driver/check.h"
@@ -357,13 +356,16 @@ double of_steady(const std::vector<ReplayStep>& steps, const SteadySteps& steady
   const std::size_t skipped = std::min(learned_after, steps.size() - 1);
   std::vector<double> values;
   for (std::size_t i = skipped; i < steps.size(); ++i) values.push_back(of(steps[i]));
-  if (!steady.repeat) return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return median(std::move(values));
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
   std::ranges::sort(values);
   const std::size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
-
-}  // namespace
 
 bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* out,
             std::string* reason) {

@@ -94,13 +94,16 @@ bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions&
 // nothing if there is none.
 std::optional<std::size_t> learned_after_steps(const std::vector<ReplayStep>& steps);
 
+// Of at least one value.
+double median(std::vector<double> values);
+
 // Which of a replay's steps its figures are of, and how they are put together. The same for all commands.
 struct SteadySteps {
   std::optional<std::size_t> learned_after;
   bool repeat = true;  // SteadyStep::repeats of the trace
 
-  // Of steps that repeat the median: of those after learning; of all but the first two if nothing was learned. Of steps
-  // that differ the mean of all but the first two. Of the last step if there are no more.
+  // The median: of those after learning; of all but the first two if nothing was learned, or if steps differ. Of the last
+  // step if there are no more.
   double ms(const std::vector<ReplayStep>& steps) const;
   double recomputed_ms(const std::vector<ReplayStep>& steps) const;
 };
