@@ -348,10 +348,11 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
   }
 }
 
-// A set of memory outside the engines, in which addresses may be stored.
+// A set of memory outside the engines, in which addresses may be stored. Where a stream may be blocked they stay: the set
+// may run after operations that are submitted later.
 CUresult set_outside(const EngineSet& engines, StreamHandle stream, const MemoryAccess& written, Call call) {
   const CUresult result = call();
-  if (result != CUDA_SUCCESS || is_recording(stream)) return result;
+  if (result != CUDA_SUCCESS || any_stream_may_block() || is_recording(stream)) return result;
   for (const ActiveEngine* active : engines) {
     if (active->engine->has_global_references()) active->engine->overwritten({written.address, written.bytes});
   }
@@ -368,7 +369,8 @@ CUresult set_outside(const EngineSet& engines, StreamHandle stream, const Memory
       bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
   if (result != CUDA_SUCCESS) return result;
   read_what_goes_outside(engines, place, stream, accesses);
-  made.happened();
+  // In a blocked stream it waits for the host, which may submit others meanwhile.
+  made.happened(any_stream_may_block());
   return result;
 }
 
