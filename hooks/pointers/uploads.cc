@@ -288,18 +288,25 @@ void take_all_along(const EngineSet& engines, std::span<const Move> moves) {
   }
 }
 
-// Where it is not certain what a row holds before the launch and after it.
+// Where it is not certain what a row holds before the launch and after it. Rows that adjoin are one range: many small
+// copies often fill one table.
 template <class Tell>
 void for_each_overwritten(const EngineSet& engines, std::span<const Move> moves, Tell tell) {
-  for (const Move& move : moves) {
-    if (has_many_rows(move)) continue;
-    for_each_engine_of(engines, [&](Engine& engine) {
-      if (!engine.has_references() || !engine.owns(DeviceAddress{move.to})) return;
-      for_each_row(move, [&](CUdeviceptr to, CUdeviceptr) {
-        tell(engine, AddressRange{DeviceAddress{to}, move.bytes});
-      });
-    });
-  }
+  for_each_engine_of(engines, [&](Engine& engine) {
+    if (!engine.has_references()) return;
+    std::vector<AddressRange> rows;
+    for (const Move& move : moves) {
+      if (has_many_rows(move) || !engine.owns(DeviceAddress{move.to})) continue;
+      for_each_row(move, [&](CUdeviceptr to, CUdeviceptr) { rows.push_back({DeviceAddress{to}, move.bytes}); });
+    }
+    std::ranges::sort(rows, {}, [](const AddressRange& row) { return row.at.value; });
+    for (std::size_t i = 0; i < rows.size();) {
+      const DeviceAddress begin = rows[i].at;
+      DeviceAddress end = rows[i].end();
+      for (++i; i < rows.size() && rows[i].at <= end; ++i) end = std::max(end, rows[i].end());
+      tell(engine, AddressRange{begin, end - begin});
+    }
+  });
 }
 
 }  // namespace

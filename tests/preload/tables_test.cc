@@ -98,8 +98,8 @@ TEST(TablesOfGraphs, LeadToWhatTheGraphsKernelsWereGiven) {
 
 // What a copy of the graph brings is followed, whatever the order of the copies; what it replaced is not, if there is no room.
 TEST(TablesOfGraphs, LeadToWhatTheGraphsCopiesBroughtLast) {
-  for (const char* const kind :
-       {"captured_in_turn", "captured_in_turn_ahead", "captured_outside", "copied_down_in_graph"}) {
+  for (const char* const kind : {"captured_in_turn", "captured_in_turn_ahead", "captured_in_words", "captured_outside",
+                                 "copied_down_in_graph"}) {
     for (const char* const safety : {"strict", "trusting"}) {
       SCOPED_TRACE(std::string(kind) + ", " + safety);
       const ProcessResult squeezed =
