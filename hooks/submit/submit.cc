@@ -337,7 +337,7 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
 // there, and not all fits, they are read where they come from.
 [[gnu::noinline]] void read_what_goes_outside(const EngineSet& engines, const StreamPlace& place, StreamHandle stream,
                                               const AccessList& accesses) {
-  if (place.here == nullptr || place.current != place.context) return;
+  if (place.here == nullptr || place.current != place.context || !place.here->engine->has_references()) return;
   const Inside inside;
   const CaptureTruce truce;
   for (const Move& move : accesses.moves()) {
