@@ -3,6 +3,7 @@
 // the node (graph_contents.h, graph_execs.h); a launch accesses what the executable graph names at that time. But the
 // driver may check the memory of copies and sets when it is given such nodes, so the memory is on the device during the
 // call.
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -208,10 +209,13 @@ void note_tables(const GraphAccess& access) {
   }
 }
 
-// Whether all has run by now that may write the host memory which the graph is about to upload.
+// Whether all has run by now that may write the host memory which the graph is about to upload. Not asked where nothing is
+// stored that the upload could replace.
 bool has_nothing_before(StreamHandle stream) {
   const HeldEngines engines;
-  if (engines.none() || any_capture() || static_cast<std::uintptr_t>(stream) <= kImplicitStreams) return false;
+  const auto stores_any = [](const ActiveEngine* active) { return active->engine->has_global_references(); };
+  if (engines.none() || std::ranges::none_of(*engines, stores_any)) return false;
+  if (any_capture() || static_cast<std::uintptr_t>(stream) <= kImplicitStreams) return false;
   const StreamPlace place = place_of(*engines, stream);
   if (place.refused || place.current != place.context) return false;
   const Inside inside;

@@ -162,7 +162,10 @@ Changes::Source Changes::source_of(const Move& move) const {
 }
 
 void Changes::found(DeviceAddress at, std::uint64_t word) {
-  if (words_.size() == kMostWords) give_in();
+  if (words_.size() == kMostWords) {
+    give_in();
+    has_given_in_ = true;
+  }
   words_.push_back({at, word});
 }
 
@@ -197,25 +200,37 @@ void Changes::search(const Move& move) {
   });
 }
 
-void Changes::happened() {
-  if (engine_.has_references()) {
-    for (const MemoryAccess& access : accesses_.all()) {
-      // For a copy on the device, overwritten pointers are handled below.
-      if (access.access == Access::kWrite && moves_.empty()) engine_.overwritten({access.address, access.bytes});
-    }
-    for (const Known& known : moves_) {
-      if (known.source == Source::kDevice || has_many_rows(known.move)) continue;
-      for_each_row(known.move, [&](CUdeviceptr to, CUdeviceptr) {
-        engine_.overwritten({DeviceAddress{to}, known.move.bytes});
-      });
-    }
+void Changes::happened(bool may_be_late) {
+  const bool replaces = engine_.has_references(), with_pinned = !has_given_in_;
+  if (replaces) {
+    for_each_replaced(with_pinned, [&](AddressRange range) {
+      may_be_late ? engine_.will_be_overwritten(range) : engine_.overwritten(range);
+    });
   }
   for (const Known& known : moves_) {
     const Move& move = known.move;
     if (known.source == Source::kPageable) search(move);
-    if (known.source == Source::kDevice) take_along(engine_, move, true);
+    if (known.source == Source::kDevice) take_along(engine_, move, !may_be_late);
   }
   give_in();
+  if (replaces && may_be_late) {
+    for_each_replaced(with_pinned, [&](AddressRange range) { engine_.told_what_overwrites(range); });
+  }
+}
+
+template <class Visit>
+void Changes::for_each_replaced(bool with_pinned, Visit visit) const {
+  for (const MemoryAccess& access : accesses_.all()) {
+    if (access.access == Access::kWrite && moves_.empty()) visit(AddressRange{access.address, access.bytes});
+  }
+  for (const Known& known : moves_) {
+    // What a copy on the device replaces is removed with what it brings (Engine::copied).
+    if (known.source == Source::kDevice || has_many_rows(known.move)) continue;
+    if (known.source == Source::kPinned && !with_pinned) continue;
+    for_each_row(known.move, [&](CUdeviceptr to, CUdeviceptr) {
+      visit(AddressRange{DeviceAddress{to}, known.move.bytes});
+    });
+  }
 }
 
 namespace {
@@ -273,18 +288,25 @@ void take_all_along(const EngineSet& engines, std::span<const Move> moves) {
   }
 }
 
-// Where it is not certain what a row holds before the launch and after it.
+// Where it is not certain what a row holds before the launch and after it. Rows that adjoin are one range: many small
+// copies often fill one table.
 template <class Tell>
 void for_each_overwritten(const EngineSet& engines, std::span<const Move> moves, Tell tell) {
-  for (const Move& move : moves) {
-    if (has_many_rows(move)) continue;
-    for_each_engine_of(engines, [&](Engine& engine) {
-      if (!engine.has_references() || !engine.owns(DeviceAddress{move.to})) return;
-      for_each_row(move, [&](CUdeviceptr to, CUdeviceptr) {
-        tell(engine, AddressRange{DeviceAddress{to}, move.bytes});
-      });
-    });
-  }
+  for_each_engine_of(engines, [&](Engine& engine) {
+    if (!engine.has_references()) return;
+    std::vector<AddressRange> rows;
+    for (const Move& move : moves) {
+      if (has_many_rows(move) || !engine.owns(DeviceAddress{move.to})) continue;
+      for_each_row(move, [&](CUdeviceptr to, CUdeviceptr) { rows.push_back({DeviceAddress{to}, move.bytes}); });
+    }
+    std::ranges::sort(rows, {}, [](const AddressRange& row) { return row.at.value; });
+    for (std::size_t i = 0; i < rows.size();) {
+      const DeviceAddress begin = rows[i].at;
+      DeviceAddress end = rows[i].end();
+      for (++i; i < rows.size() && rows[i].at <= end; ++i) end = std::max(end, rows[i].end());
+      tell(engine, AddressRange{begin, end - begin});
+    }
+  });
 }
 
 }  // namespace

@@ -33,8 +33,9 @@ bool is_host_memory(CUdeviceptr at);
 class Changes {
  public:
   Changes(const ActiveEngine& active, const AccessList& accesses);
-  // To be called after the operation was submitted.
-  void happened();
+  // To be called after the operation was submitted. `may_be_late`: it may run after operations that are submitted later,
+  // which then still find what it replaces.
+  void happened(bool may_be_late);
 
  private:
   // The source of a copy, as far as stored pointers are concerned.
@@ -50,11 +51,16 @@ class Changes {
                              std::vector<unsigned char>& block);
   void found(DeviceAddress at, std::uint64_t word);
   void give_in();
+  // Visits the ranges whose former contents are gone; of copies from pinned memory only if none of their words have been
+  // reported yet.
+  template <class Visit>
+  void for_each_replaced(bool with_pinned, Visit visit) const;
 
   Engine& engine_;
   const AccessList& accesses_;
   boost::container::small_vector<Known, 1> moves_;
   std::vector<HeldWord> words_;
+  bool has_given_in_ = false;  // words were reported because there were too many to collect
 };
 
 // Those of the engines in `bits` whose stored pointers the operation changes: for nearly all launches none, so that
@@ -67,8 +73,8 @@ class AllChanges {
   AllChanges(const EngineSet& engines, EngineBits bits, const AccessList& accesses) {
     engines.for_each(bits, [&](const ActiveEngine& active) { all_.emplace_back(active, accesses); });
   }
-  void happened() {
-    for (Changes& one : all_) one.happened();
+  void happened(bool may_be_late) {
+    for (Changes& one : all_) one.happened(may_be_late);
   }
 
  private:

@@ -337,7 +337,7 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
 // there, and not all fits, they are read where they come from.
 [[gnu::noinline]] void read_what_goes_outside(const EngineSet& engines, const StreamPlace& place, StreamHandle stream,
                                               const AccessList& accesses) {
-  if (place.here == nullptr || place.current != place.context) return;
+  if (place.here == nullptr || place.current != place.context || !place.here->engine->has_references()) return;
   const Inside inside;
   const CaptureTruce truce;
   for (const Move& move : accesses.moves()) {
@@ -348,12 +348,26 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
   }
 }
 
-// A set of memory outside the engines, in which addresses may be stored.
+// Whether operations that are submitted to other streams later may run before one that this stream gets now: where the host
+// lets streams wait, and the stream is not idle.
+bool may_run_late(const StreamPlace& place, StreamHandle stream) {
+  if (!any_stream_may_block()) return false;
+  if (place.refused || place.current != place.context || any_capture()) return true;
+  const Inside inside;
+  // A stream that blocks comes behind the legacy stream.
+  return real<Function::cuStreamQuery>(to_cu(stream)) != CUDA_SUCCESS ||
+         real<Function::cuStreamQuery>(CU_STREAM_LEGACY) != CUDA_SUCCESS;
+}
+
+// A set of memory outside the engines, in which addresses may be stored. If it may run late they stay.
 CUresult set_outside(const EngineSet& engines, StreamHandle stream, const MemoryAccess& written, Call call) {
+  const auto stores_any = [](const ActiveEngine* active) { return active->engine->has_global_references(); };
+  if (std::ranges::none_of(engines, stores_any)) return call();
+  const bool stays = is_recording(stream) || may_run_late(place_of(engines, stream), stream);
   const CUresult result = call();
-  if (result != CUDA_SUCCESS || is_recording(stream)) return result;
+  if (result != CUDA_SUCCESS || stays) return result;
   for (const ActiveEngine* active : engines) {
-    if (active->engine->has_global_references()) active->engine->overwritten({written.address, written.bytes});
+    if (stores_any(active)) active->engine->overwritten({written.address, written.bytes});
   }
   return result;
 }
@@ -364,11 +378,14 @@ CUresult set_outside(const EngineSet& engines, StreamHandle stream, const Memory
                                            const AccessList& accesses, const OperationInfo& info, Call call,
                                            Instead instead) {
   AllChanges made(engines, changing, accesses);
+  bool replaces = false;
+  engines.for_each(changing, [&](const ActiveEngine& active) { replaces |= active.engine->has_references(); });
+  const bool may_be_late = replaces && may_run_late(place, stream);
   const CUresult result =
       bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
   if (result != CUDA_SUCCESS) return result;
   read_what_goes_outside(engines, place, stream, accesses);
-  made.happened();
+  made.happened(may_be_late);
   return result;
 }
 

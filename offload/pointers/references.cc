@@ -157,6 +157,7 @@ void References::will_be_overwritten(AddressRange range) {
 void References::told_what_overwrites(AddressRange range) {
   if (!is_ours(range.at)) return;
   for_each_in(range, [&](Holder& holder) {
+    if (std::ranges::none_of(holder.runs, &Run::is_former)) return;
     std::set<std::uint64_t> told;
     std::vector<Run> former;
     for (const Run& run : holder.runs) {

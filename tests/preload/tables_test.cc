@@ -19,11 +19,11 @@ TEST_P(Table, LeadsToWhatIsThere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Preload, Table,
-                         testing::Values("pageable", "unified", "pinned", "amid_much", "amid_much_pinned",
-                                         "write_combined", "write_combined_captured", "rows", "layers", "batch",
-                                         "values", "nested", "moved", "interior", "written", "displaced",
-                                         "displaced_by_no_name", "displaced_later", "global", "captured", "built",
-                                         "maps", "map_in_global", "maps_captured"),
+                         testing::Values("pageable", "unified", "pinned", "many_pinned", "amid_much",
+                                         "amid_much_pinned", "write_combined", "write_combined_captured", "rows",
+                                         "layers", "batch", "values", "nested", "moved", "interior", "written",
+                                         "displaced", "displaced_by_no_name", "displaced_later", "global", "captured",
+                                         "built", "maps", "map_in_global", "maps_captured"),
                          [](const auto& test) { return test.param; });
 
 // `checked`: with the race checker, which must find nothing.
@@ -74,6 +74,16 @@ TEST(WrittenTables, SmallBuffersThatAreNoneLeadNowhere) {
   EXPECT_EQ(statistic(squeezed, "followed"), 0u);
 }
 
+// What a set is about to clear is found by all that runs before it, also by what is submitted later.
+TEST(ClearedTables, LeadWhereTheyLedUntilTheyAreCleared) {
+  for (const char* const kind : {"table_cleared_later", "outside_cleared_later"}) {
+    SCOPED_TRACE(kind);
+    const ProcessResult squeezed = run_without_net({"tables", kind}, "");
+    expect_same(run_plain({"tables", kind}), squeezed);
+    EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+  }
+}
+
 // Whatever the kernels of a graph were given and leave behind.
 TEST(TablesOfGraphs, LeadToWhatTheGraphsKernelsWereGiven) {
   for (const char* const kind : {"written_in_graph", "named_in_graph", "copied_in_graph", "moved_in_graph",
@@ -88,8 +98,8 @@ TEST(TablesOfGraphs, LeadToWhatTheGraphsKernelsWereGiven) {
 
 // What a copy of the graph brings is followed, whatever the order of the copies; what it replaced is not, if there is no room.
 TEST(TablesOfGraphs, LeadToWhatTheGraphsCopiesBroughtLast) {
-  for (const char* const kind :
-       {"captured_in_turn", "captured_in_turn_ahead", "captured_outside", "copied_down_in_graph"}) {
+  for (const char* const kind : {"captured_in_turn", "captured_in_turn_ahead", "captured_in_words", "captured_outside",
+                                 "copied_down_in_graph"}) {
     for (const char* const safety : {"strict", "trusting"}) {
       SCOPED_TRACE(std::string(kind) + ", " + safety);
       const ProcessResult squeezed =

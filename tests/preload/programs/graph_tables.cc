@@ -72,7 +72,15 @@ void captured_turn(Program& p, bool waits) {
 void captured_in_turn(Program& p) { captured_turn(p, true); }
 void captured_in_turn_ahead(Program& p) { captured_turn(p, false); }
 
-// The same to managed memory, which every kernel may read.
+// Word by word, in any order.
+void captured_in_words(Program& p) {
+  upload_and_run(p, capture(p, [&] {
+                   for (const int i : {2, 0, 1}) CHECK(cuMemcpyHtoDAsync(p.table + 8 * i, p.pinned + i, 8, p.stream));
+                   launch_follow(p, p.table, kTargets, 0);
+                 }));
+}
+
+// In each launch another table to managed memory, which every kernel may read.
 void captured_outside(Program& p) {
   CUdeviceptr managed = 0;
   CHECK(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
@@ -237,6 +245,7 @@ constexpr Kind kKinds[] = {{"captured", captured},
                            {"write_combined_captured", write_combined_captured},
                            {"captured_in_turn", captured_in_turn},
                            {"captured_in_turn_ahead", captured_in_turn_ahead},
+                           {"captured_in_words", captured_in_words},
                            {"captured_outside", captured_outside},
                            {"copied_down_in_graph", copied_down_in_graph},
                            {"built", built},

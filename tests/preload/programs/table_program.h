@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the programs about tables (tables.cc, graph_tables.cc), which are one executable.
+// Shared by the programs about tables (tables.cc, graph_tables.cc, replaced_tables.cc), which are one executable.
 #pragma once
 
 #include <cuda.h>
@@ -43,5 +43,6 @@ struct Kind {
   void (*run)(Program&);
 };
 std::span<const Kind> graph_kinds();
+std::span<const Kind> replacing_kinds();
 
 }  // namespace program

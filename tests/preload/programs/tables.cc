@@ -381,33 +381,6 @@ void global(Program& p) {
   }
 }
 
-// A table of all buffers in managed memory, and one in a global variable, that sets have cleared.
-void outside_cleared(Program& p) {
-  CUdeviceptr managed = 0;
-  CHECK(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
-  CHECK(cuMemcpyHtoD(managed, p.buffers, sizeof p.buffers));
-  CHECK(cuMemcpyHtoD(root, &p.buffers[0], 8));
-  CHECK(cuMemsetD32Async(managed, 0, 1024, p.stream));
-  CHECK(cuMemsetD2D8(root, 8, 0, 8, 1));
-  CHECK(cuCtxSynchronize());
-  rounds(p, managed, 0);
-}
-
-// A kernel writes the table, which is copied to managed memory; each time other ones, more than fit in all.
-void outside_in_turn(Program& p) {
-  CUfunction function = nullptr;
-  CUdeviceptr managed = 0;
-  CHECK(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
-  CHECK(cuModuleGetFunction(&function, p.module, "set_pointers"));
-  for (int i = 0; i + 2 < kBuffers; i += 2) {
-    void* list[] = {&p.table, &p.buffers[i], &p.buffers[i + 1], &p.buffers[i + 2]};
-    CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
-    CHECK(cuMemcpyDtoDAsync(managed, p.table, kTargets * 8, p.stream));
-    crowd(p);
-    launch_follow(p, managed, kTargets, 0);
-  }
-}
-
 // Pinned memory that kernels read directly: what the host writes there can not be seen.
 void unseen(Program& p) {
   for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
@@ -521,8 +494,6 @@ constexpr Kind kKinds[] = {{"pageable", pageable},
                            {"small_ones", small_ones},
                            {"interior", interior},
                            {"global", global},
-                           {"outside_cleared", outside_cleared},
-                           {"outside_in_turn", outside_in_turn},
                            {"maps", maps},
                            {"map_in_global", map_in_global},
                            {"maps_captured", maps_captured},
@@ -546,6 +517,7 @@ int main(int, char** arguments) {
   const std::string wanted = arguments[1] == nullptr ? "" : arguments[1];
   std::vector<Kind> kinds(std::begin(kKinds), std::end(kKinds));
   kinds.insert(kinds.end(), program::graph_kinds().begin(), program::graph_kinds().end());
+  kinds.insert(kinds.end(), program::replacing_kinds().begin(), program::replacing_kinds().end());
   for (const Kind& kind : kinds) {
     if (wanted != kind.name) continue;
     Program p;
