@@ -301,7 +301,8 @@ Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   hear();
   if (!detained.empty()) release_detained();
-  if (policy->wants().allocating) {
+  // Scratch gets free pages or none.
+  if (policy->wants().allocating && !recomputing) {
     const InPlace as_planned(clock, options.waits_without_lock);
     policy->allocating();
   }

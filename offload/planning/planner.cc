@@ -22,6 +22,9 @@
 namespace thermocline {
 namespace {
 
+// Of longer iterations not all choices are tried: they take too long to plan.
+constexpr std::size_t kFewPlaces = 4000;
+
 class Planner {
  public:
   Planner(const Profile& profile, Bytes limit, const Link& link, bool unreturned_first)
@@ -134,12 +137,15 @@ class Planner {
   }
 
   // A reserve that does not help says nothing of larger ones: in a loop over equal layers, one that is smaller than a layer
-  // does not, and one in which the next layer has room while this one is used hides all copies.
+  // does not, and one in which the next layer has room while this one is used hides all copies. Of long iterations, which
+  // have many small layers, the search ends there all the same.
   void try_reserves(Choice choice) {
     const double part = largest_part(best_);
     for (double parts = 1; parts <= kMostReserve && !is_fast(best_); parts *= 2) {
+      const double before_ns = best_.predicted_ns;
       choice.reserve = parts * part;
-      attempt(choice);
+      const double now_ns = attempt(choice);
+      if (places_ > kFewPlaces && now_ns != kNever && best_.predicted_ns == before_ns) return;
     }
   }
   // The smallest reserve with which an iteration takes hardly longer: every byte of reserve causes copies in both
@@ -184,6 +190,7 @@ class Planner {
       chooser_.set_range(gap, range);
       const double before_ns = best_.predicted_ns;
       attempt(best_choice_);
+      // A plan that copies less and is as fast is kept, but the search does not go on from it.
       if (best_.predicted_ns < before_ns) return true;
       chooser_.set_range(gap, before);
     }
@@ -388,6 +395,7 @@ void Plan::index(std::size_t places) {
 Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link, PlanEffort effort) {
   if (effort != PlanEffort::kFull) return Planner(profile, limit, link, false).first();
   Plan plan = Planner(profile, limit, link, false).best();
+  if (profile.places() > kFewPlaces) return plan;
   Plan other = Planner(profile, limit, link, true).best();
   return other.predicted_ns < plan.predicted_ns ? std::move(other) : std::move(plan);
 }

@@ -74,10 +74,10 @@ class EvictionPolicy {
   virtual void missed() {}
   // All that it waits for has been submitted to the stream, and it is the next to be.
   virtual void submitting(StreamHandle) {}
-  // It has been submitted: the time to evict and to prefetch. Never blocks.
+  // It has been submitted: the time to evict and to prefetch. Blocks at most while the device has enough to do.
   virtual void submitted(StreamIndex) {}
   // A buffer is about to get addresses, with the pages of free ones if there are any: the time to prefetch into these.
-  // Never blocks.
+  // Blocks as submitted() does.
   virtual void allocating() {}
   // The program says that a step ends here.
   virtual void step() {}
