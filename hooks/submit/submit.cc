@@ -348,15 +348,13 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
   }
 }
 
-// Whether operations that are submitted to other streams later may run before one that this stream gets now: where the host
-// lets streams wait, and the stream is not idle.
+// Whether operations that are submitted to other streams later may run, as the program has ordered them, before one that
+// this stream gets now: only if this one waits for something that the host has yet to do.
 bool may_run_late(const StreamPlace& place, StreamHandle stream) {
   if (!any_stream_may_block()) return false;
-  if (place.refused || place.current != place.context || any_capture()) return true;
+  if (place.refused || place.here == nullptr || place.current != place.context || any_capture()) return true;
   const Inside inside;
-  // A stream that blocks comes behind the legacy stream.
-  return real<Function::cuStreamQuery>(to_cu(stream)) != CUDA_SUCCESS ||
-         real<Function::cuStreamQuery>(CU_STREAM_LEGACY) != CUDA_SUCCESS;
+  return place.here->engine->is_held_up(stream);
 }
 
 // A set of memory outside the engines, in which addresses may be stored. If it may run late they stay.

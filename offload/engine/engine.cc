@@ -362,6 +362,11 @@ void Engine::come_behind(StreamHandle stream, const std::function<bool()>& order
   if (order()) state_->clock.comes_behind(state_->clock.index_of(stream));
 }
 
+bool Engine::is_held_up(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  return state_->clock.is_held_up(state_->clock.index_of(stream));
+}
+
 void Engine::recording(bool any) {
   const std::lock_guard lock(mutex_);
   state_->clock.recording(any);

@@ -198,6 +198,8 @@ class Engine {
   // `order` makes the stream wait for what may stand, and says whether it has. Under the lock, so that nobody finds the
   // stream waiting before it is known to.
   void come_behind(StreamHandle stream, const std::function<bool()>& order);
+  // Whether what the stream gets now comes behind something that the host has yet to let go on.
+  bool is_held_up(StreamHandle stream);
   // Some stream is about to record a graph (any), or none does any more.
   void recording(bool any);
   // The program is about to destroy the stream.
