@@ -181,7 +181,7 @@ class Engine::State {
   // Half of the budget has been live at once: then the policy is told of operations. What it learns from them would not
   // be used before, and costs a fifth of a launch.
   bool may_run_short = false;
-  std::span<const MemoryAccess> given;  // of the operation in preparation, where `versions` is there
+  std::span<const MemoryAccess> given;  // of the operation in preparation, and no longer than its caller's list
   bool given_everything = false;        // it accesses all that lives
   // Dropped buffers that the operation in preparation writes, and does not read.
   struct Overwriting {

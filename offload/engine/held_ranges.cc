@@ -40,11 +40,16 @@ Status Engine::State::hold_on_device(std::span<const AddressRange> ranges, const
   std::vector<MemoryAccess> all;
   for (const AddressRange& range : ranges) all.push_back({range.at, range.bytes, Access::kUnknown});
   begin_operands(all);
-  if (Status status = make_operands_resident(FetchReason::kPinned); !status.ok()) {
+  given = all;
+  given_everything = false;
+  Status status = make_operands_resident(FetchReason::kPinned);
+  if (status.is_out_of_memory()) {
     Bytes wanted = 0;
     for (const BlockState* state : operands) wanted += state->wanted_bytes();
-    return status.is_out_of_memory() ? refuse(reason, wanted, true) : status;
+    status = refuse(reason, wanted, true);
   }
+  given = {};
+  if (!status.ok()) return status;
   Held held{std::this_thread::get_id(), {}};
   for (BlockState* const state : operands) {
     HeldParts& of_block = held.blocks.emplace_back(HeldParts{state->block, {}});
