@@ -193,7 +193,7 @@ void StreamClock::follow_legacy(Stream& stream) {
 
 // Counts only operations that were submitted: the next ordinal of a stream, if it is never submitted after all, would
 // block others forever.
-bool StreamClock::is_held_up(StreamIndex index) {
+bool StreamClock::is_behind_blocked(StreamIndex index) {
   if (!any_blocked()) return false;
   Stream& stream = at(index);
   return has_blocked_operation(stream) || has_blocked_neighbour(stream, has_blocked_operation);

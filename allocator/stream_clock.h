@@ -78,7 +78,7 @@ class StreamClock {
   // Queries events. While no stream may be blocked, this and the functions below return false and query nothing.
   bool any_blocked();
   // Whether work submitted to the stream now would be ordered after blocked work.
-  bool is_held_up(StreamIndex stream);
+  bool is_behind_blocked(StreamIndex stream);
   bool may_be_blocked() const { return blocked_ != 0; }
   bool is_blocked(Use use) { return blocked_ != 0 && search_blocked(use); }
   bool is_blocked(const UseSet& uses) { return blocked_ != 0 && search_blocked(uses); }

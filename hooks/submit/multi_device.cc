@@ -48,8 +48,9 @@ CUresult MultiDeviceOperation::open_one(const ActiveEngine& active, const Access
   return proxy->await_ready(stream_);
 }
 
-bool MultiDeviceOperation::is_held_up() const {
-  return std::any_of(shares_.begin(), shares_.end(), [](const Share& share) { return share.operation.is_held_up(); });
+bool MultiDeviceOperation::is_behind_blocked() const {
+  return std::any_of(shares_.begin(), shares_.end(),
+                     [](const Share& share) { return share.operation.is_behind_blocked(); });
 }
 
 bool MultiDeviceOperation::follow(Share& share) {

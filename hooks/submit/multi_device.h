@@ -26,7 +26,7 @@ class MultiDeviceOperation {
   CUresult open(const EngineSet& engines, EngineBits bits, const AccessList& accesses, const OperationInfo& info,
                 bool unknown = false);
   // An engine knows that the stream, or its proxy, is ordered after a blocked stream.
-  bool is_held_up() const;
+  bool is_behind_blocked() const;
   // The operation has been submitted. `completed`: it has also run. An error: the memory of some other device is used
   // by work that could be waited for neither by its engine nor by the host; it stays (unwaited.h).
   CUresult commit(bool completed);

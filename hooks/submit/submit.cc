@@ -134,7 +134,7 @@ CUresult open_when_it_goes_on(StreamHandle stream, Host host, OperationInfo info
         waits_for_the_stream(host) && real<Function::cuStreamSynchronize>(to_cu(stream)) == CUDA_SUCCESS;
     truce->emplace();
     if (const Status status = open(info); !status.ok()) return to_cu(status);
-    if (!has_waited || !(*scope)->is_held_up()) return CUDA_SUCCESS;
+    if (!has_waited || !(*scope)->is_behind_blocked()) return CUDA_SUCCESS;
     scope->reset();
     std::this_thread::sleep_for(kBetweenTries);
   }
@@ -354,7 +354,7 @@ bool may_run_late(const StreamPlace& place, StreamHandle stream) {
   if (!any_stream_may_block()) return false;
   if (place.refused || place.here == nullptr || place.current != place.context || any_capture()) return true;
   const Inside inside;
-  return place.here->engine->is_held_up(stream);
+  return place.here->engine->is_behind_blocked(stream);
 }
 
 // A set of memory outside the engines, in which addresses may be stored. If it may run late they stay.

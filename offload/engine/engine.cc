@@ -21,9 +21,9 @@ Operation::Operation(Operation&& other) noexcept
 
 Operation::~Operation() = default;
 
-bool Operation::is_held_up() const {
+bool Operation::is_behind_blocked() const {
   Engine::State& state = *engine_->state_;
-  return state.clock.is_held_up(state.stream);
+  return state.clock.is_behind_blocked(state.stream);
 }
 
 const void* Operation::host_copy() const { return engine_->state_->host_copy(); }
@@ -362,9 +362,9 @@ void Engine::come_behind(StreamHandle stream, const std::function<bool()>& order
   if (order()) state_->clock.comes_behind(state_->clock.index_of(stream));
 }
 
-bool Engine::is_held_up(StreamHandle stream) {
+bool Engine::is_behind_blocked(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
-  return state_->clock.is_held_up(state_->clock.index_of(stream));
+  return state_->clock.is_behind_blocked(state_->clock.index_of(stream));
 }
 
 void Engine::recording(bool any) {

@@ -59,7 +59,7 @@ class [[nodiscard]] Operation {
 
   Status status() const { return status_; }
   // Its stream has come behind one that stands: a call that waits for it must not be made under the lock.
-  bool is_held_up() const;
+  bool is_behind_blocked() const;
   // Where the range begins that it reads (OperationInfo::reads_host_copy): pinned host memory, which stays as it is
   // until what is submitted to the stream before commit has run. Null: the range is on the device.
   const void* host_copy() const;
@@ -198,8 +198,9 @@ class Engine {
   // `order` makes the stream wait for what may stand, and says whether it has. Under the lock, so that nobody finds the
   // stream waiting before it is known to.
   void come_behind(StreamHandle stream, const std::function<bool()>& order);
-  // Whether what the stream gets now comes behind something that the host has yet to let go on.
-  bool is_held_up(StreamHandle stream);
+  // Whether an operation that is submitted to the stream now runs after one that is blocked until the host acts: a value that
+  // it waits for, a host function.
+  bool is_behind_blocked(StreamHandle stream);
   // Some stream is about to record a graph (any), or none does any more.
   void recording(bool any);
   // The program is about to destroy the stream.

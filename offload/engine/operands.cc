@@ -156,7 +156,7 @@ Status Engine::State::read_tables(std::span<const MemoryAccess> list, StreamHand
 // somebody else is submitted. Streams that stand, and may write somewhere beside it, are not waited for.
 Status Engine::State::read_table(AddressRange range, StreamIndex in, bool copies_may_come,
                                  std::vector<DeviceAddress>* words) {
-  if (clock.is_held_up(in)) return Status::not_ready();
+  if (clock.is_behind_blocked(in)) return Status::not_ready();
   Block* const block = heap.block_at(range.at);
   if (block == nullptr) return {};
   BlockState* state = &residency.state_of(*block);

@@ -424,21 +424,21 @@ TEST_F(StreamClockTest, LegacyStreamStandsBehindBlockingOnesAndTheyBehindIt) {
 
 TEST_F(StreamClockTest, AStreamIsHeldUpBehindWhatStands) {
   const StreamIndex legacy = clock->index_of(StreamHandle{});
-  EXPECT_FALSE(clock->is_held_up(a));
+  EXPECT_FALSE(clock->is_behind_blocked(a));
   clock->about_to_block();
   submit(a);
   clock->may_block(a);
-  EXPECT_TRUE(clock->is_held_up(a));
-  EXPECT_FALSE(clock->is_held_up(b));
-  EXPECT_TRUE(clock->is_held_up(legacy)) << "whatever it is given next comes behind";
+  EXPECT_TRUE(clock->is_behind_blocked(a));
+  EXPECT_FALSE(clock->is_behind_blocked(b));
+  EXPECT_TRUE(clock->is_behind_blocked(legacy)) << "whatever it is given next comes behind";
   submit(b);
-  EXPECT_FALSE(clock->is_held_up(b)) << "busy is not standing";
+  EXPECT_FALSE(clock->is_behind_blocked(b)) << "busy is not standing";
   clock->comes_behind(b);
-  EXPECT_TRUE(clock->is_held_up(b)) << "whatever is submitted to it next";
+  EXPECT_TRUE(clock->is_behind_blocked(b)) << "whatever is submitted to it next";
   fake.run_all();
-  EXPECT_FALSE(clock->is_held_up(a));
-  EXPECT_FALSE(clock->is_held_up(b));
-  EXPECT_FALSE(clock->is_held_up(legacy));
+  EXPECT_FALSE(clock->is_behind_blocked(a));
+  EXPECT_FALSE(clock->is_behind_blocked(b));
+  EXPECT_FALSE(clock->is_behind_blocked(legacy));
 }
 
 // The library made a stream wait for an operation that was not submitted after all.
@@ -449,8 +449,8 @@ TEST_F(StreamClockTest, WhatWasNotSubmittedHoldsNobodyUp) {
   clock->may_block(a);
   ASSERT_TRUE(clock->wait(b, wait).ok());
   fake.run_all();
-  EXPECT_FALSE(clock->is_held_up(b));
-  EXPECT_FALSE(clock->is_held_up(legacy));
+  EXPECT_FALSE(clock->is_behind_blocked(b));
+  EXPECT_FALSE(clock->is_behind_blocked(legacy));
 }
 
 // Until that is detected, every operation is fenced, which costs a call each.
