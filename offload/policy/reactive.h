@@ -2,7 +2,8 @@
 // Offloading without a history: what is copied out before its room is needed, and what is prefetched.
 //
 // Write-behind: once something has been evicted, while memory is filling and the link out is idle, the oldest idle
-// dirty unit is copied out and keeps its pages. It is then clean, so evicting it costs no copy.
+// dirty unit is copied out and keeps its pages. It is then clean, so evicting it costs no copy. As long as hardly any
+// of these copies is used it goes no further: a program that fits but for a moment gains nothing by them.
 //
 // Prefetch: training goes back through its activations in reverse order. So after the first access of a non-resident
 // unit, those that were evicted last are fetched first, into free pages only, and only as far ahead of the program as
@@ -37,6 +38,7 @@ class ReactivePolicy final : public EvictionPolicy {
  private:
   void move_ahead(StreamIndex stream);
   void write_behind();
+  bool copies_in_vain() const;
   void prefetch();
   bool filling() const;
 

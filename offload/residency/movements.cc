@@ -42,6 +42,8 @@ void Residency::count_eviction(EvictionUnit& part) {
   part.leaves_for.reset();
   ++statistics_.evictions;
   ++statistics_.by_reason.of(reason).units;
+  if (reason != EvictReason::kSleep) statistics_.given_up_bytes += part.bytes();
+  if (reason == EvictReason::kWriteBehind) statistics_.written_behind_bytes += part.bytes();
   if (options_.observer != nullptr) options_.observer->evicted(moved_unit(part, part.bytes()), reason);
 }
 

@@ -49,6 +49,8 @@ struct ResidencyOptions {
 
 struct ResidencyStatistics {
   std::uint64_t evictions = 0, restores = 0, wasted_prefetches = 0;  // of parts
+  // Pages that parts gave up where room was needed; of these, whose contents had been copied out by write-behind.
+  Bytes given_up_bytes = 0, written_behind_bytes = 0;
   // Parts that were found unchanged, or changed, since their copy went out, as far as that is known; bytes that were not copied out for that.
   std::uint64_t unchanged = 0, changed = 0;
   Bytes uncopied_bytes = 0;
@@ -161,9 +163,7 @@ class Residency {
 
   bool any_nonresident() const { return !away_.empty(); }
   // Sleep shows nothing of how much memory the program needs.
-  bool has_evicted_for_room() const {
-    return statistics_.evictions != statistics_.by_reason.of(EvictReason::kSleep).units;
-  }
+  bool has_evicted_for_room() const { return statistics_.given_up_bytes > 0; }
   EvictionUnit* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }
   Bytes resident_bytes() const { return resident_bytes_; }  // pages behind parts of live blocks that have all theirs
   Bytes clean_bytes() const { return clean_bytes_; }        // of these, with a host copy leaving or current
