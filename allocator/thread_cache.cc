@@ -97,6 +97,7 @@ Buffer* ThreadCache::remember(Buffer& buffer, std::uint64_t stream) {
     past_.given_bytes += takes * slots_[i].bytes;
     takes_before_[i] += takes;
   }
+  if (first_address_ == 0) first_address_ = buffer.address().value;
   slots_[i] = Slot{buffer.requested(), stream, buffer.address(), &buffer};
   slot_at_[place_of(buffer.address())] = static_cast<std::uint8_t>(i);
   buffer.cache_ = this;

@@ -186,8 +186,10 @@ class ThreadCache {
   static bool is_parked_state(State state) { return state == State::kParked || state == State::kParkedUnheard; }
   // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
   static unsigned set_of(Bytes bytes) { return static_cast<unsigned>((bytes * 0x9E3779B97F4A7C15u) >> 60) * kWays; }
-  static unsigned place_of(DeviceAddress address) {
-    return static_cast<unsigned>((address.value * 0x9E3779B97F4A7C15u) >> 56);
+  // By the distance from the first buffer, so that what shares a place, and so what is cached, does not depend on where
+  // the system put the reservation: a program's steps are the same in every run.
+  unsigned place_of(DeviceAddress address) const {
+    return static_cast<unsigned>(((address.value - first_address_) * 0x9E3779B97F4A7C15u) >> 56);
   }
   static_assert(kSets == 16 && kPlaces == 256, "The hashes give so many bits.");
 
@@ -206,6 +208,7 @@ class ThreadCache {
   std::atomic<bool> abandoned_{false};
   std::uint8_t next_way_ = 0;
   std::array<std::atomic<std::uint64_t>, kSlots> takes_{};  // by slot, never reset
+  std::uint64_t first_address_ = 0;                         // of the first buffer that was remembered; then constant
   std::array<std::uint8_t, kPlaces> slot_at_{};             // by place_of(address): the slot that may have the address
   Bytes asked_for_[kAskedFor] = {};                         // the newest sizes, by their hash
   std::array<Slot, kSlots> slots_{};

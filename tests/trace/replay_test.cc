@@ -5,12 +5,14 @@
 #include "driver/page_size.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/trace/trace_file.h"
 
@@ -112,6 +114,27 @@ TEST(Replay, TheSameReplayTwiceTakesTheSameDecisions) {
     EXPECT_EQ(first.steps[i].evicted_bytes, second.steps[i].evicted_bytes);
     EXPECT_EQ(first.steps[i].maps, second.steps[i].maps);
   }
+}
+
+// The system puts the reservation elsewhere in every run; what is cached, reused or evicted must not depend on that.
+TEST(Replay, TakesTheSameDecisionsAtOtherAddresses) {
+  const Trace trace = recorded("vgg16_b32");
+  std::vector<std::pair<void*, Bytes>> taken;
+  std::vector<std::uint64_t> maps;
+  std::vector<double> milliseconds;
+  for (const std::size_t pages : {0u, 3u, 7u, 1u}) {
+    if (pages != 0) {
+      taken.emplace_back(mmap(nullptr, pages * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), pages * kPage);
+      ASSERT_NE(taken.back().first, MAP_FAILED);
+    }
+    const ReplayResult result = run(trace, {.budget = trace.peak_live_bytes / 100 * 90, .steps = 2});
+    ASSERT_EQ(result.steps.size(), 2u);
+    maps.push_back(result.steps[0].maps);
+    milliseconds.push_back(result.steps[1].ms);
+  }
+  EXPECT_EQ(std::set(maps.begin(), maps.end()).size(), 1u);
+  EXPECT_EQ(std::set(milliseconds.begin(), milliseconds.end()).size(), 1u);
+  for (const auto& [at, bytes] : taken) munmap(at, bytes);
 }
 
 TEST(Replay, SeveralStreamsGiveTheSameResultsInEveryOrder) {
