@@ -91,18 +91,23 @@ PeriodDetector::Event PeriodDetector::look_for_iteration() {
     remember_way();
     return Event::kMatch;
   }
-  const std::optional<std::size_t> period = find_period();
-  return period && begins_now(*period) ? take_up(*period) : Event::kNothing;
+  const std::optional<std::size_t> period = begins_at_the_lowest_ ? period_that_begins() : find_period();
+  return period ? take_up(*period) : Event::kNothing;
 }
 
-bool PeriodDetector::begins_now(std::size_t period) {
-  if (!begins_at_the_lowest_) return true;
-  if (awaited_ != period || operations() > begins_after_) {
-    const auto turn = live_.end() - static_cast<std::ptrdiff_t>(period);
-    awaited_ = period;
+// Where few bytes are live the same few operations may run a thousand times in a row, as in an optimizer, and
+// find_period() finds nothing there. So a period that is found anywhere is remembered until it begins. A shorter one that
+// is found meanwhile may be a loop in it.
+std::optional<std::size_t> PeriodDetector::period_that_begins() {
+  const std::optional<std::size_t> found = find_period();
+  if (found && *found > awaited_) {
+    const auto turn = live_.end() - static_cast<std::ptrdiff_t>(*found);
+    awaited_ = *found;
     begins_after_ = operations() + static_cast<std::uint64_t>(std::min_element(turn, live_.end()) - turn);
   }
-  return operations() == begins_after_;
+  if (awaited_ == 0 || operations() < begins_after_) return std::nullopt;
+  const std::size_t period = std::exchange(awaited_, 0);
+  return operations() == begins_after_ && is_iteration(period) ? std::optional(period) : std::nullopt;
 }
 
 PeriodDetector::Event PeriodDetector::followed_to(std::size_t place) {

@@ -118,7 +118,7 @@ class PeriodDetector {
   void take_for_expected(std::size_t place, std::uint64_t kind);
   Event leave(std::uint64_t token);
   Event look_for_iteration();
-  bool begins_now(std::size_t period);
+  std::optional<std::size_t> period_that_begins();
   void forget_half();
   void remember_anew(std::size_t from);
   Event take_up(std::size_t period);

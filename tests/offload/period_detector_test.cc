@@ -49,24 +49,29 @@ TEST(PeriodDetector, FindsTheIterationAtTheEndOfItsSecondTurn) {
 
 // Detection may begin anywhere: here behind the forward pass. The iteration is that of the parameter loop, the next forward
 // pass and the next backward pass.
+// In a long loop over the parameters, too, in which hundreds of operations look like the one where it begins.
 TEST(PeriodDetector, MayBeginWhereTheFewestBytesAreLive) {
-  const auto step = training_step(50, 40);
   const std::size_t forward = 200, backward = 300;
-  const std::vector<Step> rest(step.begin() + forward, step.end()), begin(step.begin(), step.begin() + forward);
-  for (const bool lowest : {false, true}) {
-    PeriodDetector period_detector;
-    if (lowest) period_detector.begin_at_the_lowest();
-    feed(period_detector, rest);
-    feed(period_detector, step);
-    EXPECT_EQ(feed(period_detector, begin), lowest ? Event::kNothing : Event::kFound);
-    std::size_t more = 0;
-    while (!period_detector.following() && more < rest.size()) {
-      period_detector.add(rest[more].token, rest[more].live);
-      ++more;
+  for (const std::size_t parameters : {40u, 400u}) {
+    auto step = training_step(50, parameters);
+    const std::size_t lowest_place = forward + backward + 3 * parameters / 2;
+    step[lowest_place].live -= 1;
+    const std::vector<Step> rest(step.begin() + forward, step.end()), begin(step.begin(), step.begin() + forward);
+    for (const bool lowest : {false, true}) {
+      SCOPED_TRACE(std::to_string(parameters) + (lowest ? " parameters, lowest" : " parameters"));
+      PeriodDetector period_detector;
+      if (lowest) period_detector.begin_at_the_lowest();
+      feed(period_detector, rest);
+      feed(period_detector, step);
+      EXPECT_EQ(feed(period_detector, begin), lowest ? Event::kNothing : Event::kFound);
+      std::size_t more = 0;
+      while (!period_detector.following() && more < rest.size()) {
+        period_detector.add(rest[more].token, rest[more].live);
+        ++more;
+      }
+      EXPECT_EQ(more, lowest ? lowest_place - forward : 0);
+      EXPECT_EQ(period_detector.period(), step.size());
     }
-    // The last operations of the backward pass have as few as the loop.
-    EXPECT_EQ(more, lowest ? backward - 6 : 0);
-    EXPECT_EQ(period_detector.period(), step.size());
   }
 }
 
