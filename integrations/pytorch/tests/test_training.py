@@ -8,8 +8,10 @@ import json
 import os
 import sys
 import tempfile
+import types
 import unittest
 import warnings
+from collections.abc import Callable
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
 try:
@@ -47,6 +49,37 @@ class Tied(torch.nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         return self.head(self.embedding(tokens))
+
+
+class WithLoss(torch.nn.Module):
+    """As Hugging Face's models give their outputs where labels are given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> types.SimpleNamespace:
+        scores = self.layer(x)
+        return types.SimpleNamespace(scores=scores, loss=scores.square().mean())
+
+
+class Asks(torch.nn.Module):
+    """Goes one way where positions rise by one, and another where they do not."""
+
+    def __init__(self, positions: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.positions, self.embedding = positions, torch.nn.Embedding(16, 8)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        positions = self.positions(tokens)
+        rises = positions[1:] - positions[:-1] == 1
+        x = self.embedding(tokens)
+        return x.tanh() if rises.all() else x.sigmoid()
+
+
+def through_a_view(positions: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+    positions.view(4, 4).add_(change.view(4, 4))
+    return positions
 
 
 class Training(unittest.TestCase):
@@ -148,8 +181,35 @@ class Training(unittest.TestCase):
         alone = self.record(model, torch.empty(4, 8))
         self.assertEqual(self.record(model, [torch.empty(4, 8)]), alone)
         self.assertEqual(self.record(model, (torch.empty(4, 8),)), alone)
-        with self.assertRaisesRegex(TypeError, "inputs: the arguments of one forward pass.*not dict"):
-            self.record(model, {"input": torch.empty(4, 8)})
+        self.assertEqual(self.record(model, {"input": torch.empty(4, 8)}), alone)
+        with self.assertRaisesRegex(TypeError, "inputs: the arguments of one forward pass.*not str"):
+            self.record(model, "input")
+
+    def test_the_loss_of_the_outputs_is_taken(self) -> None:
+        by_itself = self.record(WithLoss(), {"x": torch.empty(4, 8)})
+        self.assertEqual(by_itself, self.record(WithLoss(), torch.empty(4, 8), loss=lambda outputs, _x: outputs.loss))
+        self.assertNotEqual(by_itself, self.record(WithLoss(), torch.empty(4, 8), loss=lambda outputs, _x: outputs.scores.sum()))
+
+    def test_values_that_follow_from_shapes_are_known(self) -> None:
+        """As Hugging Face's models ask in each forward pass whether sequences are packed."""
+        whole = self.record(Asks(lambda tokens: torch.arange(tokens.shape[1], device=tokens.device)), torch.zeros(4, 16, dtype=torch.long))
+        names = [event["k"] for event in whole if event["e"] == "op"]
+        self.assertIn("tanh", names)
+        self.assertNotIn("sigmoid", names)
+
+    def test_values_that_do_not_are_not_guessed(self) -> None:
+        inputs = torch.zeros(4, 16, dtype=torch.long)
+        changed_by_inputs = [
+            lambda tokens: tokens[0],
+            lambda tokens: torch.arange(16, device=tokens.device).add_(tokens[0]),
+            lambda tokens: torch.arange(32, device=tokens.device)[:16].copy_(tokens[0]),
+            lambda tokens: through_a_view(torch.arange(16, device=tokens.device), tokens[0]),
+            lambda tokens: torch.randint(0, 9, (16,), device=tokens.device),
+            lambda tokens: torch.empty(16, dtype=torch.long, device=tokens.device).zero_(),
+        ]
+        for i, positions in enumerate(changed_by_inputs):
+            with self.subTest(i), self.assertRaisesRegex(RuntimeError, "reads a value .* that depends on the contents"):
+                self.record(Asks(positions), inputs)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -16,20 +16,27 @@ from ._modules import ModuleStack
 from ._recording import Recording, recording_into
 
 
-def _sum_of_outputs(outputs: Any, *_inputs: Any) -> torch.Tensor:
+def loss_of_outputs(outputs: Any, *_inputs: Any, **_keywords: Any) -> torch.Tensor:
+    """The outputs' own loss, which Hugging Face's models have where labels are given, else the sum of all outputs."""
+    own = getattr(outputs, "loss", None)
+    if isinstance(own, torch.Tensor) and own.numel() == 1:
+        return own
     floating = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
     if not floating:
         raise ValueError("the model's outputs have no floating point tensor; give a loss")
     return sum((tensor.sum() for tensor in floating[1:]), floating[0].sum())
 
 
-def _arguments(inputs: Any) -> tuple[Any, ...]:
+def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(inputs, torch.Tensor):
-        return (inputs,)
+        return (inputs,), {}
     if isinstance(inputs, (tuple, list)):
-        return tuple(inputs)
+        return tuple(inputs), {}
+    if isinstance(inputs, Mapping) and all(isinstance(name, str) for name in inputs):
+        return (), dict(inputs)
     raise TypeError(
-        f"inputs: the arguments of one forward pass as a tuple or a list, or a tensor that is the only one; not {type(inputs).__name__}"
+        "inputs: the arguments of one forward pass as a tuple or a list, a dict by their names, or a tensor that is the only one;"
+        f" not {type(inputs).__name__}"
     )
 
 
@@ -49,27 +56,29 @@ def record(
     inputs: Any,
     path: str | os.PathLike[str],
     *,
-    loss: Callable[..., torch.Tensor] = _sum_of_outputs,
+    loss: Callable[..., torch.Tensor] = loss_of_outputs,
     optimizer: Callable[..., torch.optim.Optimizer] | None = None,
     steps: int = 4,
 ) -> None:
     """Records training steps of a model on shapes alone: no GPU is needed, and the model is not changed.
 
-    model: any module; a copy of it on the meta device is trained. Code that looks at values (`.item()`, `if tensor:`)
-    can not run there, and raises what PyTorch raises. torch.autocast raises: it has no effect there.
-    inputs: the arguments of one forward pass, a tuple or list with tensors in any nesting, or the only one; uploaded anew in each
-    step.
-    loss: of (outputs, *inputs) a scalar; the sum of all outputs where it is not given.
+    model: any module; a copy of it on the meta device is trained. Code that looks at values (`.item()`, `if tensor:`) runs there where
+    they follow from shapes alone (positions, masks made of them), and raises RuntimeError where they depend on inputs or weights.
+    torch.autocast raises: it has no effect there.
+    inputs: the arguments of one forward pass, a tuple or list with tensors in any nesting, a dict by their names, or the only one;
+    uploaded anew in each step.
+    loss: of (outputs, *inputs) a scalar, or of (outputs, **inputs) where they are a dict; the outputs' own `loss` where it is not given, else
+    the sum of all outputs.
     optimizer: of the parameters an optimizer, such as ``lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)``; none: gradients
     are made and let go.
     steps: the first makes the optimizer's state; from the third on they are equal.
     """
     if steps < 1:
         raise ValueError(f"steps: at least one is needed, not {steps}")
-    arguments = _arguments(inputs)
+    arguments, keywords = _arguments(inputs)
     twin = _on_meta(model)
     twin.train()
-    shapes = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().to("meta"), arguments)
+    shapes = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().to("meta"), (arguments, keywords))
     trainer = optimizer(twin.parameters()) if optimizer is not None else None
     header = {"model": type(model).__name__, "device": "meta", "steps": steps}
     with ModuleStack(twin) as modules, no_autocast(), recording_into(path, header, device="meta", naming=modules) as mode:
@@ -83,13 +92,13 @@ def record(
 def _train_step(
     mode: Recording,
     model: torch.nn.Module,
-    shapes: tuple[Any, ...],
+    shapes: tuple[tuple[Any, ...], dict[str, Any]],
     loss: Callable[..., torch.Tensor],
     optimizer: torch.optim.Optimizer | None,
 ) -> None:
-    inputs = tree_map_only(torch.Tensor, torch.empty_like, shapes)
-    mode.input(inputs)
-    loss(model(*inputs), *inputs).backward()
+    arguments, keywords = tree_map_only(torch.Tensor, torch.empty_like, shapes)
+    mode.input((arguments, keywords))
+    loss(model(*arguments, **keywords), *arguments, **keywords).backward()
     for name, parameter in model.named_parameters():
         mode.name(parameter.grad, f"gradient {name}")
     if optimizer is not None:

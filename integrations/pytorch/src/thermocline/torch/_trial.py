@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ._step_record import Recorder, StepRecord
-from ._training import _sum_of_outputs
+from ._training import loss_of_outputs
 
 
 def trial(
@@ -21,7 +21,7 @@ def trial(
     with _undone(model):
         buffers = {buffer.untyped_storage()._cdata for buffer in model.buffers()}
         with recorder:
-            _checked((loss or _sum_of_outputs)(model(*inputs), *inputs)).backward()
+            _checked((loss or loss_of_outputs)(model(*inputs), *inputs)).backward()
         _check(recorder.record, buffers)
     return recorder.record
 
