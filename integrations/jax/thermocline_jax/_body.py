@@ -4,14 +4,17 @@ through are lists of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 
-from ._operators import Backward, backward_of, bind, has_loop_of_unknown_length, is_apart, is_call, is_differentiable, is_free, is_heavy, is_variable
+from ._operators import Backward, backward_of, bind, has_loop_of_unknown_length, is_apart, is_call, is_differentiable, is_free, is_heavy, is_light, is_variable
+
+_CLUSTER = "thermocline_cluster"
 
 
 @dataclass
@@ -65,27 +68,100 @@ def _opened(eqn: Any) -> Any:
     return params["jaxpr"]
 
 
-def _evaluate_opened(closed: Any, *values: Any) -> list[Any]:
-    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    env.update(zip(closed.jaxpr.invars, values, strict=True))
-
-    def read(atom: Any) -> Any:
-        return env[atom] if is_variable(atom) else atom.val
-
-    for eqn in closed.jaxpr.eqns:
-        inner = _opened(eqn)
-        read_values = [read(atom) for atom in eqn.invars]
-        with eqn.ctx.manager:
-            results = bind(eqn, read_values) if inner is None else _evaluate_opened(inner, *read_values)
-        env.update(zip(eqn.outvars, results, strict=True))
-    return [read(atom) for atom in closed.jaxpr.outvars]
-
-
-def flat(closed: Any) -> Any:
-    """The same function, with jitted functions opened."""
+def opened(closed: Any) -> Any:
+    """The same function, without the jitted functions that are to be opened."""
     if not any(_opened(eqn) is not None for eqn in closed.jaxpr.eqns):
         return closed
     return jax.make_jaxpr(partial(_evaluate_opened, closed))(*_shapes(closed.in_avals))
+
+
+def flat(closed: Any) -> Any:
+    """The same function, opened, with light operators that nothing else reads joined to those that read them."""
+    closed = opened(closed)
+    clusters = _clusters(closed.jaxpr)
+    return jax.make_jaxpr(partial(_evaluate_clustered, closed, clusters))(*_shapes(closed.in_avals)) if clusters else closed
+
+
+def _evaluate(closed: Any, values: Sequence[Any], step: Callable[[int, Any, list[Any]], list[Any] | None]) -> list[Any]:
+    """step: results of the equation at that place from its operands; None: nobody reads them."""
+    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(closed.jaxpr.invars, values, strict=True))
+    for place, eqn in enumerate(closed.jaxpr.eqns):
+        with eqn.ctx.manager:
+            results = step(place, eqn, [env.get(atom) if is_variable(atom) else atom.val for atom in eqn.invars])
+        if results is not None:
+            env.update(zip(eqn.outvars, results, strict=True))
+    return [env[v] if is_variable(v) else v.val for v in closed.jaxpr.outvars]
+
+
+def _evaluate_opened(closed: Any, *values: Any) -> list[Any]:
+    def step(_: int, eqn: Any, operands: list[Any]) -> list[Any]:
+        inner = _opened(eqn)
+        return bind(eqn, operands) if inner is None else _evaluate_opened(inner, *operands)
+
+    return _evaluate(closed, values, step)
+
+
+def evaluate_operator(eqn: Any, operands: list[Any]) -> list[Any]:
+    """A cluster is evaluated equation by equation, so that it is differentiated as the program wrote it."""
+    if eqn.params.get("name") == _CLUSTER:
+        return _evaluate(eqn.params["jaxpr"], operands, lambda _, inner, read: bind(inner, read))
+    return bind(eqn, operands)
+
+
+def _clusters(jaxpr: Any) -> dict[int, list[int]]:
+    """By the place of the last equation of a cluster: all of its places. What the others make is read inside of it only, so that nothing of it
+    can depend on what comes out of it."""
+    readers: dict[Any, set[int]] = defaultdict(set)
+    for place, eqn in enumerate(jaxpr.eqns):
+        for v in filter(is_variable, eqn.invars):
+            readers[v].add(place)
+    results = set(filter(is_variable, jaxpr.outvars))
+    root: dict[int, int] = {}
+    for place in reversed(range(len(jaxpr.eqns))):
+        eqn = jaxpr.eqns[place]
+        if not is_light(eqn):
+            continue
+        roots = {root.get(reader) for v in eqn.outvars for reader in readers[v]}
+        is_inside = len(roots) == 1 and None not in roots and not any(v in results for v in eqn.outvars)
+        root[place] = roots.pop() if is_inside else place
+    members: dict[int, list[int]] = defaultdict(list)
+    for place in sorted(root):
+        members[root[place]].append(place)
+    return {last: places for last, places in members.items() if len(places) > 1}
+
+
+def _evaluate_clustered(closed: Any, clusters: dict[int, list[int]], *values: Any) -> list[Any]:
+    eqns = closed.jaxpr.eqns
+    inside = {place for places in clusters.values() for place in places}
+    known = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    known.update(zip(closed.jaxpr.invars, values, strict=True))
+
+    def step(place: int, eqn: Any, operands: list[Any]) -> list[Any] | None:
+        if place in clusters:
+            results = _joined([eqns[p] for p in clusters[place]], known)
+        elif place in inside:
+            return None
+        else:
+            results = bind(eqn, operands)
+        known.update(zip(eqn.outvars, results, strict=True))
+        return results
+
+    return _evaluate(closed, values, step)
+
+
+def _joined(eqns: list[Any], known: dict[Any, Any]) -> list[Any]:
+    own = {v for eqn in eqns for v in eqn.outvars}
+    inputs = list(dict.fromkeys(v for eqn in eqns for v in eqn.invars if is_variable(v) and v not in own))
+
+    def thermocline_cluster(*values: Any) -> list[Any]:
+        env = dict(zip(inputs, values, strict=True))
+        for eqn in eqns:
+            with eqn.ctx.manager:
+                env.update(zip(eqn.outvars, bind(eqn, [env[v] if is_variable(v) else v.val for v in eqn.invars]), strict=True))
+        return [env[v] for v in eqns[-1].outvars]
+
+    return jax.jit(thermocline_cluster)(*(known[v] for v in inputs))
 
 
 def _shapes(avals: Sequence[Any]) -> list[Any]:

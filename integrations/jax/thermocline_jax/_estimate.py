@@ -15,18 +15,21 @@ from ._operators import bytes_of, flops_of, inner_jaxprs, is_elementwise, is_fre
 
 def _fused(jaxpr: Any, kept_until: int = 0) -> set[Any]:
     """Variables without memory of their own. What is made before the equation `kept_until` and read behind it has memory."""
-    readers: dict[Any, list[Any]] = defaultdict(list)
-    for eqn in jaxpr.eqns:
-        for v in set(filter(is_variable, eqn.invars)):
-            readers[v].append(eqn)
-    results = set(filter(is_variable, jaxpr.outvars))
-    found = set()
-    late = {v for eqn in jaxpr.eqns[kept_until:] for v in filter(is_variable, eqn.invars)} if kept_until else set()
+    sources = _sources(jaxpr)
+    readers: dict[Any, list[tuple[int, Any]]] = defaultdict(list)
     for place, eqn in enumerate(jaxpr.eqns):
+        if not is_free(eqn):
+            for v in {s for v in eqn.invars if is_variable(v) for s in sources.get(v, [v])}:
+                readers[v].append((place, eqn))
+    results = {s for v in jaxpr.outvars if is_variable(v) for s in sources.get(v, [v])}
+    found = set()
+    for place, eqn in enumerate(jaxpr.eqns):
+        if not is_elementwise(eqn) or is_free(eqn):
+            continue
         for v in eqn.outvars:
-            if v in results or (place < kept_until and v in late):
+            if v in results or len(readers[v]) != 1 or not is_fusible_reader(readers[v][0][1]):
                 continue
-            if is_elementwise(eqn) and len(readers[v]) == 1 and is_fusible_reader(readers[v][0]):
+            if not place < kept_until <= readers[v][0][0]:
                 found.add(v)
     return found
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.extend
 
 from . import _command, _estimate
-from ._body import Body, body_of, flat
+from ._body import Body, body_of, flat, opened
 from ._operators import is_differentiable
 from ._regions import Choice, Layout, divide, execute
 from ._step_trace import Planner, trace_of
@@ -23,7 +24,7 @@ PLANS = ("recompute", "joint")
 # So many budgets between the least and the whole are asked for. They do not depend on the program's budget, so that a larger budget never
 # gets a slower step.
 _RUNGS = 14
-_LEAKS = (0.0, 0.05)
+_WAISTS = (1.01, 2.01)
 
 
 class DoesNotFitError(RuntimeError):
@@ -61,9 +62,9 @@ class _Study:
     """All candidates of one traced function."""
 
     def __init__(self, closed: Any, wanted: Sequence[int], device: str, plans: str) -> None:
-        self._closed, self._wanted = closed, list(wanted)
+        self._written, self._wanted = opened(closed), list(wanted)
         differentiated = [i in set(wanted) for i in range(len(closed.in_avals))]
-        self.body = body_of(closed, differentiated)
+        self.body = body_of(flat(closed), differentiated)
         self._shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in closed.in_avals]
         self._rates = _command.rates_of(device)
         self.whole = self._measure(None)
@@ -87,15 +88,17 @@ class _Study:
         if answer["fits"]:
             self._consider(planner, answer)
         everything = frozenset(planner.keys)
-        self._add(Choice(everything, leak=0.05))
+        for at_waists in _WAISTS:
+            for stride in (1, 2, 3, 5):
+                self._add(Choice(everything, frozenset(), at_waists, stride))
 
     def _consider(self, planner: Planner, answer: dict[str, Any]) -> None:
         drops, offloads = planner.shares(answer, "drops"), planner.shares(answer, "offloads")
         for least_share in (0.5, 0.01) if any(share < 1 for share in drops.values()) else (0.5,):
             offloaded = frozenset(key for key, share in offloads.items() if share >= 0.5)
             dropped = frozenset(key for key, share in drops.items() if share >= least_share) - offloaded
-            for leak in _LEAKS:
-                self._add(Choice(dropped, offloaded, leak))
+            for at_waists in (0.0, *_WAISTS):
+                self._add(Choice(dropped, offloaded, at_waists))
 
     def _add(self, choice: Choice) -> None:
         layout = divide(self.body, choice)
@@ -104,7 +107,7 @@ class _Study:
             self.candidates.append(self._measure(layout))
 
     def _measure(self, layout: Layout | None) -> Candidate:
-        function = functools.partial(_run_layout, self.body, layout)
+        function = self._function(layout)
 
         def step(*values: Any) -> Any:
             def moving(*some: Any) -> Any:
@@ -123,8 +126,13 @@ class _Study:
         peak = arguments + _estimate.peak_inside(jaxpr, kept_until)
         return Candidate(layout, peak, _estimate.milliseconds(jaxpr, self._rates, kept_until))
 
+    def _function(self, layout: Layout | None) -> Callable[..., list[Any]]:
+        if layout is None:
+            return jax.extend.core.jaxpr_as_fun(self._written)
+        return lambda *values: execute(self.body, layout, list(values))
+
     def _with_saved(self, candidate: Candidate) -> Candidate:
-        function = functools.partial(_run_layout, self.body, candidate.layout)
+        function = self._function(candidate.layout)
         saved, offloaded = _estimate.saved_bytes(function, self._shapes, self._wanted)
         return dataclasses.replace(candidate, saved_bytes=saved, offloaded_bytes=offloaded)
 
@@ -133,12 +141,6 @@ class _Study:
         fitting = [c for c in self.candidates if c.peak_bytes <= budget_bytes]
         chosen = min(fitting, key=lambda c: (c.step_ms, c.peak_bytes), default=least)
         return Plan(self._with_saved(chosen), self._with_saved(self.whole), budget_bytes, least.peak_bytes)
-
-
-def _run_layout(body: Body, layout: Layout | None, *values: Any) -> list[Any]:
-    if layout is None:
-        return list(jax.extend.core.jaxpr_as_fun(body.closed)(*values))
-    return execute(body, layout, list(values))
 
 
 def _is_array(leaf: Any) -> bool:
@@ -165,7 +167,7 @@ class Fitted:
         plan = self._plan_of(traced, refuse=False)
         if plan.chosen.layout is None:
             return self._loss(*args, **kwargs)
-        body = body_of(traced.closed, traced.differentiated(self._argnums))
+        body = body_of(flat(traced.closed), traced.differentiated(self._argnums))
         return traced.rebuild(execute(body, plan.chosen.layout, traced.arrays(leaves)))
 
     def prepare(self, *args: Any, **kwargs: Any) -> Plan:
@@ -212,7 +214,7 @@ class _Traced:
 
         made, shape = jax.make_jaxpr(on_arrays, return_shape=True)(*self.arrays(leaves))
         self._out_tree = jax.tree.structure(shape)
-        self.closed = flat(made)
+        self.closed = made
 
     def arrays(self, leaves: list[Any]) -> list[Any]:
         return [leaves[i] for i in self._places]

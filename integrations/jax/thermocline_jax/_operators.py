@@ -72,6 +72,16 @@ def is_fusible_reader(eqn: Any) -> bool:
     return is_elementwise(eqn) or eqn.primitive.name in _REDUCTIONS
 
 
+def is_light(eqn: Any) -> bool:
+    """Loops over elements, alone or together in a jitted function: recomputed at the price of reading what they read."""
+    if eqn.effects or eqn.primitive.name.startswith("random_") or eqn.primitive.name in ("custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"):
+        return False
+    inner = list(inner_jaxprs(eqn))
+    if not inner:
+        return is_free(eqn) or is_fusible_reader(eqn)
+    return eqn.primitive.name in ("jit", "pjit", "custom_jvp_call", "closed_call") and all(is_light(e) for jaxpr in inner[:1] for e in jaxpr.eqns)
+
+
 def traffic_bytes(eqn: Any) -> int:
     return sum(bytes_of(atom.aval) for atom in (*filter(is_variable, eqn.invars), *eqn.outvars))
 

@@ -5,6 +5,7 @@ arrive there, and not earlier. What enters a segment is kept by JAX, what is kep
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,8 +14,8 @@ from typing import Any
 import jax
 from jax.ad_checkpoint import checkpoint_name
 
-from ._body import Body
-from ._operators import bind, bytes_of, is_call, is_elementwise, is_variable
+from ._body import Body, evaluate_operator
+from ._operators import bytes_of, is_call, is_elementwise, is_variable
 from ._step_trace import Key
 
 
@@ -24,7 +25,8 @@ class Choice:
 
     dropped: frozenset[Key]
     offloaded: frozenset[Key] = frozenset()
-    leak: float = 0.0  # a segment may end where at most this part of what is dropped crosses; that is kept
+    at_waists: float = 0.0  # segments also end where at most so many times the least bytes cross; what crosses is kept
+    stride: int = 1  # of these ends every so-many-th
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class _Divider:
                 self._maker[v] = (place, i)
                 if op.is_free:
                     self._sources[v] = [s for u in op.inputs for s in self._sources.get(u, [u])]
-        self._wanted_until: dict[Any, int] = {}
+        self._wanted_until: dict[Any, int] = {}  # by value that backward wants: the last operator that reads it for that
         self._find_wanted()
 
     def key(self, variable: Any) -> Key | None:
@@ -64,45 +66,44 @@ class _Divider:
         return None if made is None else ((*self._path, made[0]), made[1])
 
     def _find_wanted(self) -> None:
-        """Until which operator's backward each value is wanted, for itself or to recompute what is dropped."""
         for place in reversed(range(len(self._body.operators))):
             op = self._body.operators[place]
-            until = max((self._wanted_until[v] for v in op.eqn.outvars if v in self._wanted_until and self.key(v) in self._leaving), default=-1)
-            if until >= 0:
-                self._want(op.inputs, until)
-            if op.active:
-                self._want(op.inputs if op.body else [op.eqn.invars[i] for i in op.backward.needs], place)
+            if op.body or any(v in self._wanted_until and self.key(v) in self._leaving for v in op.eqn.outvars):
+                self._want(op.inputs, place)  # to run again
+            elif op.active:
+                self._want([op.eqn.invars[i] for i in op.backward.needs], place)
 
     def _want(self, variables: list[Any], place: int) -> None:
         for v in variables:
             for source in self._sources.get(v, [v]):
-                self._wanted_until[source] = max(self._wanted_until.get(source, -1), place)
+                self._wanted_until.setdefault(source, place)
 
     def _crossing(self) -> list[int]:
-        """By place: bytes of what leaves, is made before it and wanted after."""
+        """By place: bytes of what leaves, is made before it and wanted by an operator after."""
         change = [0] * (len(self._body.operators) + 2)
         for v, until in self._wanted_until.items():
-            if self.key(v) in self._leaving and v in self._maker:
+            if self.key(v) in self._leaving:
                 change[self._maker[v][0] + 1] += bytes_of(v.aval)
                 change[until + 1] -= bytes_of(v.aval)
-        now, found = 0, []
-        for step in change:
-            now += step
-            found.append(now)
-        return found
+        return list(itertools.accumulate(change))
 
-    def run(self) -> Layout:
+    def _cuts(self) -> list[int]:
         operators, crossing = self._body.operators, self._crossing()
-        dropped_bytes = sum(bytes_of(v.aval) for v in self._wanted_until if self.key(v) in self._leaving)
-        limit = self._choice.leak * dropped_bytes
-        cuts = {0, len(operators)}
-        cuts.update(p for p in range(1, len(operators)) if crossing[p] <= limit)
+        inside = range(1, len(operators))
+        cuts = {0, len(operators), *(p for p in inside if crossing[p] == 0)}
+        if self._choice.at_waists:
+            limit = self._choice.at_waists * min((crossing[p] for p in inside if crossing[p]), default=0)
+            # Behind the operator that made the waist, and not again before the next.
+            waists = [p for p in inside if 0 < crossing[p] <= limit and not 0 < crossing[p - 1] <= limit]
+            cuts.update(waists[:: self._choice.stride])
         for place, op in enumerate(operators):
             if op.stands_alone:
                 cuts.update((place, place + 1))
-        ordered = sorted(cuts)
+        return sorted(cuts)
+
+    def run(self) -> Layout:
         segments: list[Segment] = []
-        for begin, end in zip(ordered, ordered[1:], strict=False):
+        for begin, end in itertools.pairwise(self._cuts()):
             segment = self._segment(begin, end)
             before = segments[-1] if segments else None
             if before and not before.is_checkpointed and not segment.is_checkpointed and before.inner is None and segment.inner is None:
@@ -124,7 +125,9 @@ class _Divider:
         is_checkpointed = is_active and (bool(keys & self._leaving) or any(is_elementwise(op.eqn) or is_call(op.eqn) for op in operators[begin:end]))
         if not is_checkpointed:
             return Segment(begin, end, False)
-        return Segment(begin, end, True, keys - self._leaving, keys & self._choice.offloaded)
+        crossing = {self.key(v) for v in made if self._wanted_until[v] >= end}
+        leaving = self._leaving - crossing
+        return Segment(begin, end, True, keys - leaving, keys & self._choice.offloaded - crossing)
 
     def _counts(self, segments: list[Segment]) -> dict[str, int]:
         counts = {"segments": sum(s.is_checkpointed for s in segments), "offloaded": 0, "recomputed": 0, "apart": 0}
@@ -135,7 +138,9 @@ class _Divider:
             elif segment.is_checkpointed:
                 counts["offloaded"] += len(segment.offloaded)
                 for op in self._body.operators[segment.begin : segment.end]:
-                    counts["recomputed"] += any(v in self._wanted_until and self.key(v) in self._choice.dropped for v in op.eqn.outvars)
+                    counts["recomputed"] += any(
+                        v in self._wanted_until and self.key(v) in self._choice.dropped and self.key(v) not in segment.kept for v in op.eqn.outvars
+                    )
         counts["apart"] += sum(op.stands_alone and op.body is None for op in self._body.operators)
         return counts
 
@@ -171,7 +176,7 @@ def _run(body: Body, segment: Segment, path: tuple[int, ...], inputs: list[Any],
             results = _scan(op.body, op.eqn, segment.inner, (*path, place), read)
         else:
             with op.eqn.ctx.manager:
-                results = bind(op.eqn, read)
+                results = evaluate_operator(op.eqn, read)
         for i, (v, value) in enumerate(zip(op.eqn.outvars, results, strict=True)):
             key = ((*path, place), i)
             env[v] = checkpoint_name(value, _name(key)) if key in named else value
