@@ -24,7 +24,7 @@ PLANS = ("recompute", "joint")
 # So many budgets between the least and the whole are asked for. They do not depend on the program's budget, so that a larger budget never
 # gets a slower step.
 _RUNGS = 14
-_WAISTS = (1.01, 2.01)
+_WAISTS, _STRIDES = (2, 8, 1 << 30), (1, 2, 3, 5)
 
 
 class DoesNotFitError(RuntimeError):
@@ -59,52 +59,41 @@ class Plan:
 
 
 class _Study:
-    """All candidates of one traced function."""
+    """One traced function, and what its layouts need."""
 
-    def __init__(self, closed: Any, wanted: Sequence[int], device: str, plans: str) -> None:
-        self._written, self._wanted = opened(closed), list(wanted)
-        differentiated = [i in set(wanted) for i in range(len(closed.in_avals))]
-        self.body = body_of(flat(closed), differentiated)
+    def __init__(self, closed: Any, wanted: Sequence[int], device: str) -> None:
+        self._written, self._wanted, self._device = opened(closed), list(wanted), device
+        self._differentiated = [i in set(wanted) for i in range(len(closed.in_avals))]
+        self.body = body_of(flat(closed), self._differentiated)
         self._shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in closed.in_avals]
         self._rates = _command.rates_of(device)
-        self.whole = self._measure(None)
-        self.candidates = [self.whole]
-        self._seen: set[Layout] = set()
-        planner = Planner(trace_of(self.body, differentiated), device)
+
+    def candidates(self, plans: str) -> list[Candidate]:
+        """The first is the function as it is written."""
+        planner = Planner(trace_of(self.body, self._differentiated), self._device)
         try:
-            self._ask(planner, plans)
+            choices = self._choices(planner, plans)
         finally:
             planner.close()
+        layouts = dict.fromkeys(divide(self.body, choice) for choice in choices)
+        return [self._measure(None), *map(self._measure, layouts)]
 
-    def _ask(self, planner: Planner, plans: str) -> None:
+    def _choices(self, planner: Planner, plans: str) -> list[Choice]:
         first = planner.ask(1, plans)
         whole = first["whole_peak_bytes"]
         least = min(first["found_bytes"] or whole, whole)
-        for rung in range(_RUNGS):
-            answer = planner.ask(least + (whole - least) * rung // _RUNGS, plans)
-            if answer["fits"]:
-                self._consider(planner, answer)
-        answer = planner.ask(least, "sqrt")
-        if answer["fits"]:
-            self._consider(planner, answer)
-        everything = frozenset(planner.keys)
-        for at_waists in _WAISTS:
-            for stride in (1, 2, 3, 5):
-                self._add(Choice(everything, frozenset(), at_waists, stride))
-
-    def _consider(self, planner: Planner, answer: dict[str, Any]) -> None:
-        drops, offloads = planner.shares(answer, "drops"), planner.shares(answer, "offloads")
-        for least_share in (0.5, 0.01) if any(share < 1 for share in drops.values()) else (0.5,):
+        answers = [planner.ask(least + (whole - least) * rung // _RUNGS, plans) for rung in range(_RUNGS)]
+        answers.append(planner.ask(least, "sqrt"))
+        found = [Choice(planner.keys, frozenset(), waists, stride) for waists in _WAISTS for stride in _STRIDES]
+        for answer in answers:
+            if not answer["fits"]:
+                continue
+            drops, offloads = planner.shares(answer, "drops"), planner.shares(answer, "offloads")
             offloaded = frozenset(key for key, share in offloads.items() if share >= 0.5)
-            dropped = frozenset(key for key, share in drops.items() if share >= least_share) - offloaded
-            for at_waists in (0.0, *_WAISTS):
-                self._add(Choice(dropped, offloaded, at_waists))
-
-    def _add(self, choice: Choice) -> None:
-        layout = divide(self.body, choice)
-        if layout not in self._seen and any(True for _ in layout.segments):
-            self._seen.add(layout)
-            self.candidates.append(self._measure(layout))
+            for least_share in (0.5, 0.01) if any(share < 1 for share in drops.values()) else (0.5,):
+                dropped = frozenset(key for key, share in drops.items() if share >= least_share) - offloaded
+                found += [Choice(dropped, offloaded), Choice(dropped, offloaded, _WAISTS[0])]
+        return found
 
     def _measure(self, layout: Layout | None) -> Candidate:
         function = self._function(layout)
@@ -136,11 +125,16 @@ class _Study:
         saved, offloaded = _estimate.saved_bytes(function, self._shapes, self._wanted)
         return dataclasses.replace(candidate, saved_bytes=saved, offloaded_bytes=offloaded)
 
-    def plan(self, budget_bytes: int) -> Plan:
-        least = min(self.candidates, key=lambda c: (c.peak_bytes, c.step_ms))
-        fitting = [c for c in self.candidates if c.peak_bytes <= budget_bytes]
+    def plan(self, candidates: list[Candidate], budget_bytes: int) -> Plan:
+        least = min(candidates, key=lambda c: (c.peak_bytes, c.step_ms))
+        fitting = [c for c in candidates if c.peak_bytes <= budget_bytes]
         chosen = min(fitting, key=lambda c: (c.step_ms, c.peak_bytes), default=least)
-        return Plan(self._with_saved(chosen), self._with_saved(self.whole), budget_bytes, least.peak_bytes)
+        return Plan(self._with_saved(chosen), self._with_saved(candidates[0]), budget_bytes, least.peak_bytes)
+
+
+# Candidates by fingerprint of a function, so that another budget for it costs no more tracing. They hold no arrays.
+_candidates: dict[Any, list[Candidate]] = {}
+_MOST_KNOWN = 64
 
 
 def _is_array(leaf: Any) -> bool:
@@ -183,8 +177,13 @@ class Fitted:
         key = (traced.fingerprint, tuple(wanted))
         plan = self._known.get(key)
         if plan is None:
-            study = _Study(traced.closed, wanted, self._device, self._plans)
-            plan = study.plan(self._budget.bytes_of(study.whole.peak_bytes))
+            study = _Study(traced.closed, wanted, self._device)
+            known = (*key, self._device, self._plans)
+            candidates = _candidates.pop(known, None) or study.candidates(self._plans)
+            _candidates[known] = candidates
+            if len(_candidates) > _MOST_KNOWN:
+                del _candidates[next(iter(_candidates))]
+            plan = study.plan(candidates, self._budget.bytes_of(candidates[0].peak_bytes))
             if not plan.fits and refuse:
                 raise _refusal(plan)
             self._known[key] = plan

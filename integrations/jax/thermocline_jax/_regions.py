@@ -25,7 +25,7 @@ class Choice:
 
     dropped: frozenset[Key]
     offloaded: frozenset[Key] = frozenset()
-    at_waists: float = 0.0  # segments also end where at most so many times the least bytes cross; what crosses is kept
+    waists: int = 0  # segments also end where no fewer bytes cross up to so many operators away; what crosses is kept
     stride: int = 1  # of these ends every so-many-th
 
 
@@ -91,15 +91,17 @@ class _Divider:
         operators, crossing = self._body.operators, self._crossing()
         inside = range(1, len(operators))
         cuts = {0, len(operators), *(p for p in inside if crossing[p] == 0)}
-        if self._choice.at_waists:
-            limit = self._choice.at_waists * min((crossing[p] for p in inside if crossing[p]), default=0)
-            # Behind the operator that made the waist, and not again before the next.
-            waists = [p for p in inside if 0 < crossing[p] <= limit and not 0 < crossing[p - 1] <= limit]
-            cuts.update(waists[:: self._choice.stride])
+        if self._choice.waists:
+            reach = self._choice.waists
+            waists = [p for p in inside if 0 < crossing[p] <= 1.01 * min(filter(None, crossing[max(p - reach, 0) : p + reach + 1]))]
+            cuts.update([p for p in waists if self._makes_what_leaves(p - 1)][:: self._choice.stride])
         for place, op in enumerate(operators):
             if op.stands_alone:
                 cuts.update((place, place + 1))
         return sorted(cuts)
+
+    def _makes_what_leaves(self, place: int) -> bool:
+        return any(v in self._wanted_until and self.key(v) in self._leaving for v in self._body.operators[place].eqn.outvars)
 
     def run(self) -> Layout:
         segments: list[Segment] = []

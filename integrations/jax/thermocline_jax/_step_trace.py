@@ -22,8 +22,8 @@ from ._operators import bytes_of, flops_of, is_variable, traffic_bytes
 Key = tuple[tuple[int, ...], int]
 # Of a scan at most so many operators are written out.
 _MOST_UNROLLED = 1500
-# Values that are smaller than this part of the whole stay.
-_SMALL = 1 / 5000
+# Values that are smaller than this part of all bytes of a step stay.
+_SMALL = 1 / 20000
 
 
 @dataclass
@@ -84,11 +84,14 @@ class StepTrace:
                     line(e="free", b=number)
             line(e="step", i=1)
 
+    @property
+    def small_bytes(self) -> float:
+        return sum(self.sizes) * _SMALL
+
     def terms(self) -> dict[str, Any]:
-        small = max(self.sizes, default=0) * _SMALL
         before = set(self.before)
         known = before | {n for _, reads, writes, _, _ in self.operators for n in (*reads, *writes)}
-        stays = [n for n in range(len(self.sizes)) if n in known and n not in before and (n in self.stays or self.sizes[n] < small)]
+        stays = [n for n in range(len(self.sizes)) if n in known and n not in before and (n in self.stays or self.sizes[n] < self.small_bytes)]
         return {
             "schema": "thermocline-plan-terms/1",
             "stays": stays,
@@ -259,10 +262,10 @@ class Planner:
         return {key: len(numbers) / instances[key] for key, numbers in hit.items()}
 
     @property
-    def keys(self) -> set[Key]:
+    def keys(self) -> frozenset[Key]:
         """All values that a plan may decide of."""
-        stays = self._trace.stays
-        return {key for number, key in self._trace.keys.items() if number not in stays}
+        trace = self._trace
+        return frozenset(key for number, key in trace.keys.items() if number not in trace.stays and trace.sizes[number] >= trace.small_bytes)
 
     def close(self) -> None:
         self._folder.cleanup()
