@@ -94,7 +94,10 @@ class _Divider:
         if self._choice.waists:
             reach = self._choice.waists
             waists = [p for p in inside if 0 < crossing[p] <= 1.01 * min(filter(None, crossing[max(p - reach, 0) : p + reach + 1]))]
-            cuts.update([p for p in waists if self._makes_what_leaves(p - 1)][:: self._choice.stride])
+            first = set(waists).difference(p + 1 for p in waists)  # of places in a row
+            if reach < len(operators):
+                first.update(p for p in waists if self._makes_what_leaves(p - 1))
+            cuts.update(sorted(first)[:: self._choice.stride])
         for place, op in enumerate(operators):
             if op.stands_alone:
                 cuts.update((place, place + 1))
