@@ -9,7 +9,9 @@ import sys
 
 # XLA's CPU compiler removes the barriers of jax.checkpoint before it removes equal subexpressions, and with them all recomputation. Without
 # that pass it does what its GPU compiler does, so that the memory of compiled steps can be measured.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_disable_hlo_passes=cse_barrier_expander --xla_cpu_multi_thread_eigen=false"
+os.environ["XLA_FLAGS"] = (
+    f"{os.environ.get('XLA_FLAGS', '')} --xla_disable_hlo_passes=cse_barrier_expander --xla_cpu_multi_thread_eigen=false"
+)
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 try:
@@ -72,7 +74,14 @@ def attention(x: jax.Array, w: dict, heads: int) -> jax.Array:
 
 def weights(width: int, layers: int | None, dtype=jnp.float32) -> dict:
     shape = () if layers is None else (layers,)
-    sizes = {"q": (width, width), "k": (width, width), "v": (width, width), "o": (width, width), "up": (width, 4 * width), "down": (4 * width, width)}
+    sizes = {
+        "q": (width, width),
+        "k": (width, width),
+        "v": (width, width),
+        "o": (width, width),
+        "up": (width, 4 * width),
+        "down": (4 * width, width),
+    }
     return {name: normal(*shape, *size, seed=i, dtype=dtype) for i, (name, size) in enumerate(sizes.items())}
 
 

@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import thermocline_jax as tj
-from jax.ad_checkpoint import checkpoint_name  # noqa: F401  (what the layouts rest on must exist)
 
 WITH_MORE = {"jitted_parts"}  # losses that return (loss, more)
 # XLA's account of a compiled step may exceed what the jaxpr needs by its own scratch memory.
@@ -56,8 +55,14 @@ def difference(a, b) -> float:
 def held_residuals(loss, params, *rest) -> int:
     """Bytes of the arrays that a real jax.vjp holds beside the arguments."""
     _, backward = jax.vjp(lambda p: loss(p, *rest), params)
-    arguments = {leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves((params, rest)) if isinstance(leaf, jax.Array) and leaf.dtype != KEY.dtype}
-    held = {leaf.unsafe_buffer_pointer(): leaf.nbytes for leaf in jax.tree.leaves(backward) if isinstance(leaf, jax.Array) and leaf.dtype != KEY.dtype}
+    arguments = {
+        leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves((params, rest)) if isinstance(leaf, jax.Array) and leaf.dtype != KEY.dtype
+    }
+    held = {
+        leaf.unsafe_buffer_pointer(): leaf.nbytes
+        for leaf in jax.tree.leaves(backward)
+        if isinstance(leaf, jax.Array) and leaf.dtype != KEY.dtype
+    }
     return sum(size for pointer, size in held.items() if pointer not in arguments)
 
 
@@ -134,6 +139,7 @@ class Memory(unittest.TestCase):
         for fitted in (fit(loss, *args, budget="100%"), fit(loss, *args, budget="60%"), fit_least(loss, *args)):
             chosen = fitted.plan.chosen
             if chosen.layout is not None:
+                self.assertGreater(chosen.saved_bytes, 0)
                 self.assertEqual(chosen.saved_bytes, held_residuals(fitted, *args))
                 self.assertLess(chosen.saved_bytes, fitted.plan.whole.saved_bytes)
 
@@ -180,7 +186,11 @@ class Transformations(unittest.TestCase):
 
     def test_gradient_of_gradient(self) -> None:
         def product(loss):
-            return jax.jit(lambda p, x: jax.grad(lambda q: sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (jax.grad(loss)(q, x), p)), strict=True)))(p))
+            return jax.jit(
+                lambda p, x: jax.grad(
+                    lambda q: sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (jax.grad(loss)(q, x), p)), strict=True))
+                )(p)
+            )
 
         self.both(product)
 
@@ -253,19 +263,92 @@ class Transformations(unittest.TestCase):
         self.assertEqual(fitted.plan.chosen.layout.counts["apart"] if fitted.plan.chosen.layout else 4, 4)
 
 
+class Arguments(unittest.TestCase):
+    """Of all kinds that a loss is called with."""
+
+    def check(self, loss, *args, static=(), **kwargs):
+        fitted = fit_least(loss, *args, **kwargs)
+        found, expected = (jax.jit(jax.value_and_grad(f), static_argnums=static)(*args, **kwargs) for f in (fitted, loss))
+        self.assertLess(difference(found, expected), 1e-6)
+        self.assertIsNotNone(fitted.plan.chosen.layout)
+        return fitted
+
+    def test_flags_texts_and_numbers(self) -> None:
+        def loss(params, x, train, kind, repeats, scale):
+            for w in params * repeats:
+                x = (jnp.tanh if kind == "tanh" else jnp.sin)(x @ w) * (scale if train else 1.0)
+            return jnp.mean(x**2)
+
+        params, x = [normal(64, 64, seed=i) for i in range(6)], normal(2048, 64, scale=1.0)
+        self.check(loss, params, x, True, "tanh", 2, 0.5, static=(2, 3, 4))
+        self.check(loss, params, x, False, "sin", 2, np.float32(0.5), static=(2, 3, 4))
+
+    def test_by_name(self) -> None:
+        def loss(params, *, x):
+            for w in params:
+                x = jnp.tanh(x @ w)
+            return jnp.mean(x**2)
+
+        params, x = [normal(64, 64, seed=i) for i in range(12)], normal(2048, 64, scale=1.0)
+        fitted = self.check(loss, params, x=x)
+
+        def by_name(f):
+            return jax.jit(jax.grad(lambda p: f(params=p, x=x)))(params)
+
+        self.assertEqual(difference(by_name(fitted), by_name(loss)), 0.0)  # left alone
+
+    def test_closed_over_tracers(self) -> None:
+        x = normal(512, 64, scale=1.0)
+
+        def run(wrap):
+            def total(scale, params):
+                def loss(params, x):
+                    for w in params:
+                        x = jnp.tanh(x @ w) * scale
+                    return jnp.mean(x**2)
+
+                return wrap(loss)(params, x)
+
+            return jax.jit(jax.grad(total, argnums=(0, 1)))(1.3, [normal(64, 64, seed=i) for i in range(4)])
+
+        self.assertLess(difference(run(lambda loss: fit(loss, budget="60%")), run(lambda loss: loss)), 1e-6)
+
+    def test_named_axes(self) -> None:
+        def loss(params, x):
+            for w in params:
+                x = jnp.tanh(x @ w)
+            return jax.lax.pmean(jnp.mean(x**2), "i")
+
+        args = ([normal(64, 64, seed=i) for i in range(4)], normal(4, 128, 64, scale=1.0))
+        fitted = fit(loss, budget="70%")
+        found, expected = (jax.vmap(jax.grad(f), (None, 0), axis_name="i")(*args) for f in (fitted, loss))
+        self.assertLess(difference(found, expected), 1e-6)
+
+    def test_nested_and_reversed_scans(self) -> None:
+        def loss(params, x):
+            def outer(x, w):
+                return jax.lax.scan(lambda x, _: (jnp.tanh(x @ w) + x, x.sum()), x, None, length=3)
+
+            x, sums = jax.lax.scan(outer, x, jnp.stack(params), reverse=True, unroll=2)
+            return jnp.mean(x**2) + sums.mean()
+
+        fitted = self.check(loss, [normal(64, 64, seed=i) for i in range(4)], normal(512, 64, scale=1.0))
+        self.assertLess(fitted.plan.chosen.peak_bytes, 0.6 * fitted.plan.whole.peak_bytes)
+
+
 class Offloading(unittest.TestCase):
+    """As far as the CPU shows it: JAX's residuals are in host memory. XLA's CPU compiler, whose host memory is the same, leaves out the copies."""
+
     def test_offloaded_values_are_in_host_memory_and_the_gradients_are_right(self) -> None:
-        loss, args = mlp()
-        choices = {}
-        for budget in ("70%", "50%", 1):
-            try:
-                fitted = fit(loss, *args, budget=budget, plans="joint")
-            except tj.DoesNotFitError as error:
-                fitted = fit(loss, *args, budget=error.least_bytes, plans="joint")
-            choices[budget] = fitted.plan.chosen
-            self.assertLess(difference(compiled(fitted, args)(*args), compiled(loss, args)(*args)), 1e-6)
-        if not any(choice.offloaded_bytes for choice in choices.values()):
-            self.skipTest("no plan for this program offloads")
+        loss, _ = mlp()
+        args = ([(normal(512, 512, seed=i), normal(512, 512, seed=i + 99)) for i in range(4)], normal(2048, 512, scale=1.0))
+        fitted = fit(loss, *args, budget="75%", plans="joint", device="gh200")
+        chosen = fitted.plan.chosen
+        self.assertGreater(chosen.offloaded_bytes, 0)
+        self.assertGreater(chosen.layout.counts["offloaded"], 0)
+        self.assertIn("<host>", str(jax.make_jaxpr(jax.value_and_grad(fitted))(*args)))
+        self.assertLess(difference(compiled(fitted, args)(*args), compiled(loss, args)(*args)), 1e-5)
+        self.assertEqual(fit(loss, *args, budget="75%", device="gh200").plan.chosen.offloaded_bytes, 0)
 
 
 class Refusals(unittest.TestCase):
@@ -285,7 +368,7 @@ class Refusals(unittest.TestCase):
         self.refused(ValueError, "more than 0 bytes", lambda: fit(loss, params, x, budget=0))
         self.refused(ValueError, "plans: ", lambda: fit(loss, params, x, budget="50%", plans="swap"))
         self.refused(ValueError, "device", lambda: fit(loss, params, x, budget="50%", device="none-such"))
-        self.refused(ValueError, "argnums: 4", lambda: fit(loss, params, x, budget="50%", argnums=4))
+        self.refused(ValueError, r"argnums: \(4,\)", lambda: fit(loss, params, x, budget="50%", argnums=4))
         self.refused(ValueError, "no floating-point array", lambda: fit(lambda n: n * 1.0, jnp.int32(3), budget="50%"))
         self.refused(ValueError, "give the loss", lambda: fit(lambda p, x: x, params, x, budget="50%"))
         self.refused(ValueError, "give the loss", lambda: fit(jax.grad(loss), params, x, budget="50%"))

@@ -12,7 +12,19 @@ from typing import Any
 
 import jax
 
-from ._operators import Backward, backward_of, bind, has_loop_of_unknown_length, is_apart, is_call, is_differentiable, is_free, is_heavy, is_light, is_variable
+from ._operators import (
+    Backward,
+    backward_of,
+    bind,
+    has_loop_of_unknown_length,
+    is_apart,
+    is_call,
+    is_differentiable,
+    is_free,
+    is_heavy,
+    is_light,
+    is_variable,
+)
 
 _CLUSTER = "thermocline_cluster"
 
@@ -48,13 +60,6 @@ class Body:
     closed: Any  # jax.extend.core.ClosedJaxpr
     operators: list[Operator]
     active: set[Any]  # variables
-
-    @property
-    def fingerprint(self) -> tuple[Any, ...]:
-        """Equal for bodies that one layout suits."""
-        return tuple(
-            (op.eqn.primitive.name, op.active, *(str(v.aval) for v in op.eqn.outvars), op.body.fingerprint if op.body else ()) for op in self.operators
-        )
 
 
 def _opened(eqn: Any) -> Any:

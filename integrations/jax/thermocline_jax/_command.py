@@ -34,7 +34,9 @@ def find_command() -> str:
         if os.access(packaged, os.X_OK):
             found = packaged
     if found is None:
-        raise FileNotFoundError("thermocline_jax.fit plans with the command thermocline, which is neither in PATH nor in a wheel: install one")
+        raise FileNotFoundError(
+            "thermocline_jax.fit plans with the command thermocline, which is neither in PATH nor in a wheel: install one"
+        )
     return found
 
 

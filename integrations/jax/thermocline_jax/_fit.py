@@ -137,19 +137,24 @@ _candidates: dict[Any, list[Candidate]] = {}
 _MOST_KNOWN = 64
 
 
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, (bool, int, float, complex)) or (hasattr(leaf, "shape") and hasattr(leaf, "dtype"))
+def _is_array(leaf: Any, *, with_numbers: bool) -> bool:
+    return (with_numbers and isinstance(leaf, (int, float, complex)) and not isinstance(leaf, bool)) or (
+        hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+    )
 
 
 class Fitted:
     """Made by fit(): the loss, with residuals that a plan chose. Where nothing is transformed it is the loss itself."""
 
-    def __init__(self, loss: Callable[..., Any], *, budget: Any, argnums: int | Sequence[int], device: str, plans: str, verbose: bool) -> None:
+    def __init__(
+        self, loss: Callable[..., Any], *, budget: Any, argnums: int | Sequence[int], device: str, plans: str, verbose: bool
+    ) -> None:
         self._loss = loss
         self._budget = _command.checked_budget(budget, device)
         self._argnums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         self._device, self._plans, self._verbose = device, plans, verbose
         self._known: dict[Any, Plan] = {}
+        self._said: set[str] = set()
         self.plan: Plan | None = None  # of the last traced call
         functools.update_wrapper(self, loss, updated=())
 
@@ -157,7 +162,10 @@ class Fitted:
         leaves, tree = jax.tree.flatten((args, kwargs))
         if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return self._loss(*args, **kwargs)
-        traced = _Traced(self._loss, leaves, tree)
+        traced = _Traced(self._loss, leaves, tree, with_numbers=False)
+        if not traced.has(self._argnums) or not any(traced.differentiated(self._argnums)):
+            self._say_once("a call whose differentiated arguments are given by name, or are no arrays, is left alone")
+            return self._loss(*args, **kwargs)
         plan = self._plan_of(traced, refuse=False)
         if plan.chosen.layout is None:
             return self._loss(*args, **kwargs)
@@ -167,7 +175,13 @@ class Fitted:
     def prepare(self, *args: Any, **kwargs: Any) -> Plan:
         """Plans for arguments of these shapes, without running anything. Raises DoesNotFitError."""
         leaves, tree = jax.tree.flatten((args, kwargs))
-        return self._plan_of(_Traced(self._loss, leaves, tree), refuse=True)
+        try:  # as jax.jit takes numbers
+            traced = _Traced(self._loss, leaves, tree, with_numbers=True)
+        except TypeError:  # those of JAX are such, too; a function that needs their values has them as static arguments
+            traced = _Traced(self._loss, leaves, tree, with_numbers=False)
+        if not traced.has(self._argnums):
+            raise ValueError(f"argnums: {self._argnums}, but the function is given {len(args)} arguments by place")
+        return self._plan_of(traced, refuse=True)
 
     def _plan_of(self, traced: _Traced, *, refuse: bool) -> Plan:
         wanted = [i for i, is_wanted in enumerate(traced.differentiated(self._argnums)) if is_wanted]
@@ -192,6 +206,11 @@ class Fitted:
         self.plan = plan
         return plan
 
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._say(text)
+
     def _say(self, text: str) -> None:
         if self._verbose:
             print(f"thermocline_jax.fit: {text}", file=sys.stderr)
@@ -200,8 +219,9 @@ class Fitted:
 class _Traced:
     """A call, traced on abstract values."""
 
-    def __init__(self, loss: Callable[..., Any], leaves: list[Any], tree: Any) -> None:
-        self._places = [i for i, leaf in enumerate(leaves) if _is_array(leaf)]
+    def __init__(self, loss: Callable[..., Any], leaves: list[Any], tree: Any, *, with_numbers: bool) -> None:
+        """with_numbers: Python's numbers are arrays, too; otherwise they stay what they are, as in a call of the function itself."""
+        self._places = [i for i, leaf in enumerate(leaves) if _is_array(leaf, with_numbers=with_numbers)]
         self._tree = tree
 
         def on_arrays(*arrays: Any) -> Any:
@@ -221,11 +241,15 @@ class _Traced:
     def rebuild(self, results: list[Any]) -> Any:
         return jax.tree.unflatten(self._out_tree, results)
 
+    def _args(self) -> tuple[Any, ...]:
+        return jax.tree.unflatten(self._tree, list(range(self._tree.num_leaves)))[0]
+
+    def has(self, argnums: Sequence[int]) -> bool:
+        count = len(self._args())
+        return all(-count <= number < count for number in argnums)
+
     def differentiated(self, argnums: Sequence[int]) -> list[bool]:
-        args, _ = jax.tree.unflatten(self._tree, list(range(self._tree.num_leaves)))
-        for number in argnums:
-            if not -len(args) <= number < len(args):
-                raise ValueError(f"argnums: {number}, but the function is given {len(args)} arguments")
+        args = self._args()
         inside = {leaf for number in argnums for leaf in jax.tree.leaves(args[number])}
         return [place in inside and is_differentiable(aval) for place, aval in zip(self._places, self.closed.in_avals, strict=True)]
 
@@ -259,9 +283,10 @@ def expectation(plan: Plan) -> str:
     counts = chosen.layout.counts if chosen.layout else {}
     share = chosen.step_ms / whole.step_ms - 1 if whole.step_ms else 0.0
     text = (
-        f"the step needs {_mib(chosen.peak_bytes)} of {_mib(plan.budget_bytes)} (kept whole: {_mib(whole.peak_bytes)}), {_mib(chosen.saved_bytes)} of "
-        f"it saved for backward (whole: {_mib(whole.saved_bytes)}); {counts.get('recomputed', 0)} operators recomputed in "
-        f"{counts.get('segments', 0)} segments, {counts.get('offloaded', 0)} values offloaded ({_mib(chosen.offloaded_bytes)}); expected {share:+.1%} time"
+        f"the step needs {_mib(chosen.peak_bytes)} of {_mib(plan.budget_bytes)} (kept whole: {_mib(whole.peak_bytes)}), of which "
+        f"{_mib(chosen.saved_bytes)} are saved for backward; {counts.get('recomputed', 0)} operators recomputed in "
+        f"{counts.get('segments', 0)} segments, {counts.get('offloaded', 0)} values offloaded ({_mib(chosen.offloaded_bytes)}); "
+        f"expected {share:+.1%} time"
     )
     if counts.get("apart"):
         text += f"; {counts['apart']} operators with effects are left alone"

@@ -13,7 +13,7 @@ import jax
 from jax.extend import core
 
 # Their results are views, or are computed inside of the loop that reads them.
-_FREE = {"broadcast_in_dim", "iota", "reshape", "squeeze", "expand_dims", "stop_gradient", "copy", "name", "reduce_precision", "pvary", "rng_bit_generator_view"}
+_FREE = {"broadcast_in_dim", "iota", "reshape", "squeeze", "expand_dims", "stop_gradient", "copy", "name", "reduce_precision", "pvary"}
 # One loop over the elements: XLA fuses one into the next where nothing else reads the value between them.
 _REDUCTIONS = {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "argmax", "argmin"}
 _NOT_ELEMENTWISE = {
@@ -23,7 +23,18 @@ _NOT_ELEMENTWISE = {
     "random_fold_in", "threefry2x32", "rng_bit_generator", "top_k", "cholesky", "triangular_solve", "qr", "svd", "eigh", "lu", "custom_linear_solve",
     "optimization_barrier", "device_put",
 }  # fmt: skip
-_CALLS = {"jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"}
+_CALLS = {
+    "jit",
+    "pjit",
+    "closed_call",
+    "core_call",
+    "remat2",
+    "checkpoint",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "custom_vjp_call_jaxpr",
+    "custom_lin",
+}
 
 
 def bytes_of(aval: Any) -> int:
@@ -65,7 +76,12 @@ def is_free(eqn: Any) -> bool:
 
 def is_elementwise(eqn: Any) -> bool:
     name = eqn.primitive.name
-    return name not in _NOT_ELEMENTWISE and name not in _REDUCTIONS and not name.startswith("reduce") and not any(True for _ in inner_jaxprs(eqn))
+    return (
+        name not in _NOT_ELEMENTWISE
+        and name not in _REDUCTIONS
+        and not name.startswith("reduce")
+        and not any(True for _ in inner_jaxprs(eqn))
+    )
 
 
 def is_fusible_reader(eqn: Any) -> bool:
@@ -74,12 +90,18 @@ def is_fusible_reader(eqn: Any) -> bool:
 
 def is_light(eqn: Any) -> bool:
     """Loops over elements, alone or together in a jitted function: recomputed at the price of reading what they read."""
-    if eqn.effects or eqn.primitive.name.startswith("random_") or eqn.primitive.name in ("custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"):
+    if (
+        eqn.effects
+        or eqn.primitive.name.startswith("random_")
+        or eqn.primitive.name in ("custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin")
+    ):
         return False
     inner = list(inner_jaxprs(eqn))
     if not inner:
         return is_free(eqn) or is_fusible_reader(eqn)
-    return eqn.primitive.name in ("jit", "pjit", "custom_jvp_call", "closed_call") and all(is_light(e) for jaxpr in inner[:1] for e in jaxpr.eqns)
+    return eqn.primitive.name in ("jit", "pjit", "custom_jvp_call", "closed_call") and all(
+        is_light(e) for jaxpr in inner[:1] for e in jaxpr.eqns
+    )
 
 
 def traffic_bytes(eqn: Any) -> int:

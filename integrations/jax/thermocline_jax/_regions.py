@@ -127,7 +127,9 @@ class _Divider:
         keys = frozenset(self.key(v) for v in made)
         is_active = any(op.active for op in operators[begin:end])
         # Where nothing is dropped, JAX would keep what it derives from values that are kept anyway.
-        is_checkpointed = is_active and (bool(keys & self._leaving) or any(is_elementwise(op.eqn) or is_call(op.eqn) for op in operators[begin:end]))
+        is_checkpointed = is_active and (
+            bool(keys & self._leaving) or any(is_elementwise(op.eqn) or is_call(op.eqn) for op in operators[begin:end])
+        )
         if not is_checkpointed:
             return Segment(begin, end, False)
         crossing = {self.key(v) for v in made if self._wanted_until[v] >= end}
@@ -144,7 +146,8 @@ class _Divider:
                 counts["offloaded"] += len(segment.offloaded)
                 for op in self._body.operators[segment.begin : segment.end]:
                     counts["recomputed"] += any(
-                        v in self._wanted_until and self.key(v) in self._choice.dropped and self.key(v) not in segment.kept for v in op.eqn.outvars
+                        v in self._wanted_until and self.key(v) in self._choice.dropped and self.key(v) not in segment.kept
+                        for v in op.eqn.outvars
                     )
         counts["apart"] += sum(op.stands_alone and op.body is None for op in self._body.operators)
         return counts

@@ -91,7 +91,9 @@ class StepTrace:
     def terms(self) -> dict[str, Any]:
         before = set(self.before)
         known = before | {n for _, reads, writes, _, _ in self.operators for n in (*reads, *writes)}
-        stays = [n for n in range(len(self.sizes)) if n in known and n not in before and (n in self.stays or self.sizes[n] < self.small_bytes)]
+        stays = [
+            n for n in range(len(self.sizes)) if n in known and n not in before and (n in self.stays or self.sizes[n] < self.small_bytes)
+        ]
         return {
             "schema": "thermocline-plan-terms/1",
             "stays": stays,
@@ -164,7 +166,9 @@ class _Builder:
             targets = [v for v in dict.fromkeys(op.inputs) if v in body.active]
             made = {v: self.trace.buffer(scale * bytes_of(v.aval)) for v in targets}
             moved = sum(self.trace.sizes[n] for n in (*needs, *given, *made.values()))
-            self.trace.operator(f"{op.eqn.primitive.name} backward", [*needs, *given], list(made.values()), scale * op.backward.flops, moved)
+            self.trace.operator(
+                f"{op.eqn.primitive.name} backward", [*needs, *given], list(made.values()), scale * op.backward.flops, moved
+            )
             for v, number in made.items():
                 self._add(cotangents, v, [number])
 
@@ -197,7 +201,9 @@ class _Builder:
             for v in inner_inputs[consts + carries :]:
                 pieces[v] += found.get(v, [])
         for atom, v in zip(eqn.invars, inner_inputs, strict=True):
-            made = summed.get(v, []) if v in inner_inputs[:consts] else pieces[v] if v in pieces else carried[inner_inputs.index(v) - consts]
+            made = (
+                summed.get(v, []) if v in inner_inputs[:consts] else pieces[v] if v in pieces else carried[inner_inputs.index(v) - consts]
+            )
             if is_variable(atom) and made:
                 self._add(cotangents, atom, made) if len(made) == 1 or not cotangents.get(atom) else cotangents[atom].extend(made)
 
@@ -265,7 +271,9 @@ class Planner:
     def keys(self) -> frozenset[Key]:
         """All values that a plan may decide of."""
         trace = self._trace
-        return frozenset(key for number, key in trace.keys.items() if number not in trace.stays and trace.sizes[number] >= trace.small_bytes)
+        return frozenset(
+            key for number, key in trace.keys.items() if number not in trace.stays and trace.sizes[number] >= trace.small_bytes
+        )
 
     def close(self) -> None:
         self._folder.cleanup()
