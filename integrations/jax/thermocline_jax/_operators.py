@@ -16,13 +16,12 @@ from jax.extend import core
 _FREE = {"broadcast_in_dim", "iota", "reshape", "squeeze", "expand_dims", "stop_gradient", "copy", "name", "reduce_precision", "pvary"}
 # One loop over the elements: XLA fuses one into the next where nothing else reads the value between them.
 _REDUCTIONS = {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "argmax", "argmin"}
-_NOT_ELEMENTWISE = {
-    "dot_general", "conv_general_dilated", "scan", "while", "cond", "gather", "scatter", "scatter-add", "scatter_add", "sort", "cumsum", "cumprod",
-    "cummax", "cumlogsumexp", "reduce_window_sum", "reduce_window_max", "select_and_scatter_add", "select_and_gather_add", "fft", "rev", "concatenate", "pad",
-    "dynamic_slice", "dynamic_update_slice", "slice", "transpose", "random_bits", "random_wrap", "random_unwrap", "random_seed", "random_split",
-    "random_fold_in", "threefry2x32", "rng_bit_generator", "top_k", "cholesky", "triangular_solve", "qr", "svd", "eigh", "lu", "custom_linear_solve",
-    "optimization_barrier", "device_put",
-}  # fmt: skip
+_ELEMENTWISE = set(
+    """abs acos acosh add add_any and asin asinh atan atan2 atanh bitcast_convert_type cbrt ceil clamp convert_element_type complex conj cos cosh
+    digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt imag integer_pow is_finite le lgamma log log1p logistic lt max min mul ne neg
+    nextafter not or population_count pow real rem round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh
+    sqrt square sub tan tanh xor""".split()
+)
 _CALLS = {
     "jit",
     "pjit",
@@ -75,13 +74,7 @@ def is_free(eqn: Any) -> bool:
 
 
 def is_elementwise(eqn: Any) -> bool:
-    name = eqn.primitive.name
-    return (
-        name not in _NOT_ELEMENTWISE
-        and name not in _REDUCTIONS
-        and not name.startswith("reduce")
-        and not any(True for _ in inner_jaxprs(eqn))
-    )
+    return eqn.primitive.name in _ELEMENTWISE
 
 
 def is_fusible_reader(eqn: Any) -> bool:
@@ -177,6 +170,7 @@ class Backward:
 
 
 _known: dict[Any, Backward] = {}
+_MOST_KNOWN = 2048  # the parameters of equations can hold arrays
 
 
 def backward_of(eqn: Any, active: Sequence[bool]) -> Backward:
@@ -190,6 +184,8 @@ def backward_of(eqn: Any, active: Sequence[bool]) -> Backward:
         return _known[key]
     found = _trace_backward(eqn, active)
     if key is not None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
         _known[key] = found
     return found
 
