@@ -291,7 +291,7 @@ def expectation(plan: Plan) -> str:
     if counts.get("apart"):
         text += f"; {counts['apart']} operators with effects are left alone"
     if not plan.fits:
-        text += f". THIS IS MORE THAN THE BUDGET: no plan for these shapes needs less than {plan.least_bytes} bytes"
+        text += f"; the budget is not enough: no plan for these shapes needs less than {plan.least_bytes} bytes"
     return text
 
 
