@@ -2,6 +2,7 @@
 """thermocline_jax.fit() on the CPU: the values and gradients of plain JAX, and the memory that was promised, by JAX's own residuals and by
 XLA's account of the compiled step."""
 
+import functools
 import os
 import sys
 import unittest
@@ -312,6 +313,34 @@ class Arguments(unittest.TestCase):
             return jax.jit(jax.grad(total, argnums=(0, 1)))(1.3, [normal(64, 64, seed=i) for i in range(4)])
 
         self.assertLess(difference(run(lambda loss: fit(loss, budget="60%")), run(lambda loss: loss)), 1e-6)
+
+    def test_functions_of_the_same_operators_that_are_wired_otherwise(self) -> None:
+        def loss(params, x, returned):
+            for w in params:
+                y = jnp.tanh(x @ w)
+                x = jnp.sin(y) + y if returned < 2 else jnp.sin(x) + y
+            value = jnp.mean(x**2)
+            return (value, y) if returned == 1 else (value, value)
+
+        args = ([normal(64, 64, seed=i) for i in range(8)], normal(1024, 64, scale=1.0))
+        for returned in range(3):
+            one = functools.partial(loss, returned=returned)
+            found, expected = (jax.jit(jax.value_and_grad(f, has_aux=True))(*args) for f in (fit_least(one, *args), one))
+            self.assertLess(difference(found, expected), 1e-6)
+
+    def test_scans_of_another_length(self) -> None:
+        def loss(w, x, length):
+            return jnp.mean(jax.lax.scan(lambda x, _: (jnp.tanh(x @ w) + x, None), x, None, length=length)[0] ** 2)
+
+        w, x = normal(64, 64), normal(512, 64, scale=1.0)
+        peaks = [fit(functools.partial(loss, length=length), w, x, budget="100%").plan.whole.peak_bytes for length in (4, 16)]
+        self.assertGreater(peaks[1], 2 * peaks[0])
+
+    def test_inside_of_the_programs_own_checkpoint(self) -> None:
+        loss, args = mlp()
+        fitted = fit_least(loss, *args)
+        found, expected = (jax.jit(jax.grad(jax.checkpoint(f)))(*args) for f in (fitted, loss))
+        self.assertLess(difference(found, expected), 1e-6)
 
     def test_named_axes(self) -> None:
         def loss(params, x):

@@ -73,6 +73,10 @@ def _opened(eqn: Any) -> Any:
     return params["jaxpr"]
 
 
+def is_opened(eqn: Any) -> bool:
+    return _opened(eqn) is not None
+
+
 def opened(closed: Any) -> Any:
     """The same function, without the jitted functions that are to be opened."""
     if not any(_opened(eqn) is not None for eqn in closed.jaxpr.eqns):

@@ -15,8 +15,8 @@ import jax
 import jax.extend
 
 from . import _command, _estimate
-from ._body import Body, body_of, flat, opened
-from ._operators import is_differentiable
+from ._body import body_of, flat, is_opened, opened
+from ._operators import inner_jaxprs, is_differentiable, is_variable
 from ._regions import Choice, Layout, divide, execute
 from ._step_trace import Planner, trace_of
 
@@ -256,7 +256,7 @@ class _Traced:
     @property
     def fingerprint(self) -> Any:
         jaxpr = self.closed.jaxpr
-        return (str(self._tree), *map(str, self.closed.in_avals), _names(jaxpr))
+        return (str(self._tree), *map(str, self.closed.in_avals), _shape_of(jaxpr))
 
     def check_loss(self) -> None:
         avals = self.closed.out_avals
@@ -268,9 +268,27 @@ class _Traced:
             )
 
 
-def _names(jaxpr: Any) -> Any:
-    inner = _estimate.inner_jaxprs
-    return tuple((e.primitive.name, *(str(v.aval) for v in e.outvars), *(_names(j) for j in inner(e))) for e in jaxpr.eqns)
+def _shape_of(jaxpr: Any) -> Any:
+    """Equal for jaxprs of which bodies have the same operators: what is computed from what, and everything that flat() decides by."""
+    numbers: dict[Any, int] = {}
+
+    def number(atom: Any) -> int:
+        return numbers.setdefault(atom, len(numbers)) if is_variable(atom) else -1
+
+    inputs = tuple(map(number, (*jaxpr.constvars, *jaxpr.invars)))
+    eqns = tuple(
+        (
+            eqn.primitive.name,
+            tuple(map(number, eqn.invars)),
+            tuple((number(v), str(v.aval)) for v in eqn.outvars),
+            bool(eqn.effects),
+            is_opened(eqn),
+            eqn.params.get("length"),  # of a scan: what it stacks for backward is not in its results
+            tuple(map(_shape_of, inner_jaxprs(eqn))),
+        )
+        for eqn in jaxpr.eqns
+    )
+    return inputs, eqns, tuple(map(number, jaxpr.outvars))
 
 
 def _mib(count: float) -> str:
