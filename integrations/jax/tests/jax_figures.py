@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the table of docs/frameworks.md: what the programs of the tests need as they are written, at 60 % and at the least, as promised, and
+"""Prints the line and the table of docs/frameworks.md: what the programs of the tests need as they are written, at 60 % and at the least, as promised, and
 as XLA accounts for the compiled step."""
 
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
-from jax_programs import PROGRAMS  # first: without JAX it ends here
+from jax_programs import PROGRAMS, gpt2_shapes  # first: without JAX it ends here
 
 import jax
 import thermocline_jax as tj
@@ -27,7 +27,9 @@ def compiled_mib(loss, args) -> float:
 
 
 def main() -> None:
-    print("| program | whole, MiB (compiled) | with \"60%\" (compiled) | more time | least (compiled) | more time |")
+    loss, args = gpt2_shapes()
+    tj.fit(loss, *args, budget="40%")
+    print('| program | whole, MiB (compiled) | with "60%" (compiled) | more time | least (compiled) | more time |')
     print("| --- | --- | --- | --- | --- | --- |")
     for name in NAMES:
         loss, args = PROGRAMS[name]()
@@ -35,7 +37,10 @@ def main() -> None:
         for budget in ("60%", 1):
             fitted = fitted_to(loss, args, budget)
             chosen, whole = fitted.plan.chosen, fitted.plan.whole
-            cells += [f"{chosen.peak_bytes / (1 << 20):.2f} ({compiled_mib(fitted, args):.2f})", f"{chosen.step_ms / whole.step_ms - 1:+.1%}"]
+            cells += [
+                f"{chosen.peak_bytes / (1 << 20):.2f} ({compiled_mib(fitted, args):.2f})",
+                f"{chosen.step_ms / whole.step_ms - 1:+.1%}",
+            ]
         print(f"| {name.replace('_', ' ')} | {whole.peak_bytes / (1 << 20):.2f} ({compiled_mib(loss, args):.2f}) | {' | '.join(cells)} |")
 
 

@@ -7,8 +7,8 @@ import os
 import shutil
 import sys
 
-# XLA's CPU compiler removes the barriers of jax.checkpoint before it removes equal subexpressions, and with them all recomputation. Without
-# that pass it does what its GPU compiler does, so that the memory of compiled steps can be measured.
+# XLA's CPU compiler removes the barriers of jax.checkpoint before it removes equal subexpressions, and with them all
+# recomputation. Without that pass the memory of compiled steps can be measured.
 os.environ["XLA_FLAGS"] = (
     f"{os.environ.get('XLA_FLAGS', '')} --xla_disable_hlo_passes=cse_barrier_expander --xla_cpu_multi_thread_eigen=false"
 )
@@ -99,6 +99,19 @@ def scanned_transformer(dtype=jnp.float32):
 
     tokens = jax.random.randint(KEY, (4, 64), 0, 128)
     return loss, ({"embedding": normal(128, 64, seed=50, dtype=dtype), "layers": weights(64, 6, dtype)}, tokens)
+
+
+def gpt2_shapes():
+    """GPT-2 124M with its layers in a scan: only shapes."""
+
+    def loss(params, tokens):
+        x, _ = lax.scan(lambda x, w: (block(x, w), None), params["embedding"][tokens], params["layers"])
+        logits = layer_norm(x) @ params["embedding"].T
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), jnp.roll(tokens, -1, 1)[..., None], -1))
+
+    layers = jax.eval_shape(lambda: weights(768, 12))
+    params = {"embedding": jax.ShapeDtypeStruct((50257, 768), jnp.float32), "layers": layers}
+    return loss, (params, jax.ShapeDtypeStruct((8, 1024), jnp.int32))
 
 
 def dropout_transformer():

@@ -21,8 +21,8 @@ from ._regions import Choice, Layout, divide, execute
 from ._step_trace import Planner, trace_of
 
 PLANS = ("recompute", "joint")
-# So many budgets between the least and the whole are asked for. They do not depend on the program's budget, so that a larger budget never
-# gets a slower step.
+# So many budgets between the least and the whole are asked for. They do not depend on the program's budget, so that a
+# larger budget never gets a slower step.
 _RUNGS = 14
 _WAISTS, _STRIDES = (2, 8, 1 << 30), (1, 2, 3, 5)
 
@@ -109,7 +109,8 @@ class _Study:
             return jax.value_and_grad(moving, argnums=tuple(range(len(self._wanted))), has_aux=True)(*(values[i] for i in self._wanted))
 
         jaxpr = jax.make_jaxpr(step)(*self._shapes).jaxpr
-        # XLA computes what a program as written keeps between forward and backward where it is read, if it can; not through a checkpoint.
+        # What a program as written keeps between forward and backward, XLA computes where it is read, if it can. It does
+        # not through a checkpoint.
         kept_until = _estimate.end_of_forward(jaxpr) if layout else 0
         arguments = sum(_estimate.bytes_of(v.aval) for v in (*jaxpr.invars, *jaxpr.constvars))
         peak = arguments + _estimate.peak_inside(jaxpr, kept_until)
