@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams: order, queries, default streams, host functions.
+#include <atomic>
 #include <thread>
 
 #include "tests/simulated_cuda/device_fixture.h"
@@ -141,6 +142,35 @@ TEST_F(StreamTest, AStreamThatWasJoinedMayEndWhileItsCaptureGoesOn) {
     }
     EXPECT_EQ(nodes, joins ? 1u : 0u);
   }
+}
+
+// As on a device, where they run on a thread of the driver's.
+TEST_F(StreamTest, AHostFunctionMayWaitForTheThreadThatGoesOn) {
+  struct Gate {
+    std::atomic<bool> open = false, passed = false;
+    std::thread::id runs_on;
+  } gate;
+  CUstream waiting = make_stream(), other = make_stream();
+  const CUdeviceptr data = allocate(64);
+  write<unsigned>(data, {1});
+  const auto wait = [](void* user) {
+    auto& mine = *static_cast<Gate*>(user);
+    mine.runs_on = std::this_thread::get_id();
+    while (!mine.open) std::this_thread::yield();
+    mine.passed = true;
+  };
+  EXPECT_OK(cuLaunchHostFunc(waiting, wait, &gate));
+  EXPECT_OK(cuMemsetD32Async(data, 2, 1, waiting));
+  EXPECT_EQ(cuStreamQuery(waiting), CUDA_ERROR_NOT_READY);
+  busy(other, 1000);
+  EXPECT_OK(cuStreamSynchronize(other));
+  EXPECT_EQ(cuStreamQuery(waiting), CUDA_ERROR_NOT_READY);
+  EXPECT_FALSE(gate.passed);
+  gate.open = true;
+  EXPECT_OK(cuStreamSynchronize(waiting));
+  EXPECT_TRUE(gate.passed);
+  EXPECT_NE(gate.runs_on, std::this_thread::get_id());
+  EXPECT_EQ(read<unsigned>(data, 1)[0], 2u);
 }
 
 }  // namespace

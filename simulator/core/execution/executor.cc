@@ -118,11 +118,7 @@ struct Executor::Run {
   std::optional<Address> operator()(Record&) { return std::nullopt; }
   std::optional<Address> operator()(Lifetime&) { return std::nullopt; }
 
-  std::optional<Address> operator()(HostFunction& work) {
-    const HostFunctionScope scope;
-    work.function();
-    return std::nullopt;
-  }
+  std::optional<Address> operator()(HostFunction&) { return std::nullopt; }  // has run: see may_go_on
 
   std::optional<Address> operator()(Internal& work) {
     work.function();
@@ -345,19 +341,33 @@ void Executor::execute(Operation& operation) {
   if (checker_ != nullptr) checker_->executed(operation);
 }
 
+bool Executor::may_go_on(Operation& operation) {
+  if (auto* const function = std::get_if<HostFunction>(&operation.work)) return may_go_on(*function);
+  const auto* const wait = std::get_if<WaitValue>(&operation.work);
+  return wait == nullptr || may_go_on(operation, *wait);
+}
+
+// A function that has begun goes on after a fault, too.
+bool Executor::may_go_on(HostFunction& work) {
+  if (work.call == nullptr) {
+    if (error_ != CUDA_SUCCESS) return true;
+    work.call = host_threads_.begin(work.function, [](bool begins) { inside_host_function = begins; });
+  }
+  return HostThreads::has_ended(*work.call);
+}
+
 // An operation that can not read the word meets its fault when it continues.
-bool Executor::may_go_on(const Operation& operation) {
-  const auto* wait = std::get_if<WaitValue>(&operation.work);
-  if (wait == nullptr || error_ != CUDA_SUCCESS) return true;
-  if (denied(operation.device, wait->at, wait->bytes, Access::kRead)) return true;
+bool Executor::may_go_on(const Operation& operation, const WaitValue& wait) {
+  if (error_ != CUDA_SUCCESS) return true;
+  if (denied(operation.device, wait.at, wait.bytes, Access::kRead)) return true;
   std::uint64_t found = 0;
-  auto look = [&] { found = contents_.word(wait->at, wait->bytes); };
+  auto look = [&] { found = contents_.word(wait.at, wait.bytes); };
   if (tagged_) {
     look();
   } else if (run_guarded(look)) {
     return true;
   }
-  return is_there(*wait, found);
+  return is_there(wait, found);
 }
 
 void Executor::count(const Copy& copy) {

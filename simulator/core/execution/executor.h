@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include "simulator/control.h"
+#include "simulator/core/execution/host_threads.h"
 #include "simulator/core/execution/race_checker.h"
 #include "simulator/core/memory/address_space.h"
 #include "simulator/core/memory/buffers.h"
@@ -39,7 +40,7 @@ class Executor final : public Effects {
 
   void execute(Operation& operation) override;
   void completed(Operation& operation) override;
-  bool may_go_on(const Operation& operation) override;
+  bool may_go_on(Operation& operation) override;
 
   CUresult error() const { return error_; }
   std::uint64_t checksum() const { return checksum_; }
@@ -52,6 +53,9 @@ class Executor final : public Effects {
 
  private:
   struct Run;  // the effects of one operation
+
+  bool may_go_on(HostFunction& work);
+  bool may_go_on(const Operation& operation, const WaitValue& wait);
 
   void clear_fresh(const Operation& operation);
   void clear(const std::optional<Buffer>& buffer);
@@ -74,6 +78,7 @@ class Executor final : public Effects {
   const bool has_several_devices_;
   RaceChecker* const checker_;         // nullptr: races are not checked
   TimelineFile* const timeline_file_;  // nullptr: no timeline is written
+  HostThreads host_threads_;
   CUresult error_ = CUDA_SUCCESS;
   std::optional<KernelFault> kernel_fault_;  // of the kernel that has just ended with it
   std::uint64_t checksum_ = 0;

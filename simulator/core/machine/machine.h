@@ -281,7 +281,7 @@ class Machine {
   static void after_fork_in_parent();
   static void after_fork_in_child();
 
-  OperationId queue(StreamId stream, Work work, const Order& order);
+  OperationId queue(StreamId stream, Work&& work, const Order& order);
   void note_order(StreamId stream, const Work& work, const Order& order);
   CUresult finish_all();  // waits as the driver; the program learns nothing from it
   void wait_until(const std::function<std::optional<Time>()>& ended);

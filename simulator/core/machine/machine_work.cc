@@ -163,7 +163,7 @@ void Machine::prepare_step(const Operation& conditional, Step& step) {
   step.duration = service_of(step.work, device().settings, external_bytes(step.work, step.device)).duration;
 }
 
-OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
+OperationId Machine::queue(StreamId stream, Work&& work, const Order& order) {
   Device& d = device();
   Operation operation;
   operation.stream = stream;
@@ -241,7 +241,7 @@ void Machine::wait_until(const std::function<std::optional<Time>()>& ended) {
       since = std::chrono::steady_clock::now();
     }
     const std::chrono::duration<double> silence = std::chrono::steady_clock::now() - since;
-    if (silence.count() > device().settings.patience) blocked_for_good();
+    if (silence.count() > device().settings.patience && device().timeline.standing() != nullptr) blocked_for_good();
   }
   device().clock.wait_until(*end);
 }

@@ -141,9 +141,12 @@ struct Operator {
   bool is_relaunch = false;
 };
 
-// Runs on the thread that completes the operation, with the machine's lock held, so it must not call the driver.
+// Runs on a thread of its own (execution/host_threads.h) and must not call the driver. As long as it does not return the
+// operation is blocked.
+struct HostCall;
 struct HostFunction {
   std::function<void()> function;
+  std::shared_ptr<HostCall> call = nullptr;  // null: it has not begun
 };
 
 // Like a host function, but internal to the simulator: it may call the machine (for example to free memory), but must

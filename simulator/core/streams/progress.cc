@@ -2,21 +2,14 @@
 #include "simulator/core/streams/progress.h"
 
 #include <chrono>
-#include <csignal>
 #include <utility>
+
+#include "simulator/core/own_thread.h"
 
 namespace simulator {
 namespace {
 
 constexpr std::chrono::milliseconds kSilence{5};
-
-// Blocks signals in this thread: the program's signals are for its own threads. Synchronous faults are not blocked.
-void leave_signals_alone() {
-  sigset_t all;
-  sigfillset(&all);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-}
 
 }  // namespace
 
@@ -56,7 +49,7 @@ void Progress::stop() {
 }
 
 void Progress::loop() {
-  leave_signals_alone();
+  leave_signals_to_the_program();
   std::unique_lock guard(lock_);
   while (!stopping_) {
     waiting_ = true;

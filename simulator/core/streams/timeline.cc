@@ -89,12 +89,24 @@ OperationId Timeline::submit(Operation operation, std::span<const OperationId> a
   return id;
 }
 
-bool Timeline::must_block(const Operation& operation) {
-  return std::holds_alternative<WaitValue>(operation.work) && !operation.executed && !effects_.may_go_on(operation);
+bool Timeline::must_block(Operation& operation) {
+  const bool may_wait =
+      std::holds_alternative<WaitValue>(operation.work) || std::holds_alternative<HostFunction>(operation.work);
+  return may_wait && !operation.executed && !effects_.may_go_on(operation);
 }
 
+const Operation* Timeline::standing() const {
+  const Operation* waits = nullptr;
+  for (const OperationId id : blocked_) {
+    if (std::holds_alternative<HostFunction>(at(id).work)) return nullptr;
+    if (waits == nullptr) waits = &at(id);
+  }
+  return waits;
+}
+
+// A host function begins when it is its turn.
 void Timeline::become_ready(Operation& operation) {
-  if (must_block(operation)) {
+  if (std::holds_alternative<WaitValue>(operation.work) && must_block(operation)) {
     blocked_.push_back(operation.id);
   } else {
     enqueue(operation);
@@ -204,6 +216,10 @@ bool Timeline::step(Time limit) {
   } else if (instant) {
     const Ready next = pop(instants_);
     Operation& operation = at(next.id);
+    if (must_block(operation)) {
+      blocked_.push_back(next.id);
+      return true;
+    }
     operation.end = next.time + operation.duration;
     complete(operation);
   } else {
@@ -233,6 +249,10 @@ void Timeline::step_at_random() {
   Operation& operation = at(allowed_[pick]);
   allowed_[pick] = allowed_.back();
   allowed_.pop_back();
+  if (must_block(operation)) {
+    blocked_.push_back(operation.id);
+    return;
+  }
   settle_duration(operation);
   // Times mean little in this order; they only never decrease.
   operation.end = std::max(operation.ready, last_end_) + operation.duration;

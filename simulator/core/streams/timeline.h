@@ -16,7 +16,7 @@
 // then is its duration known.
 //
 // An operation that waits for a value is blocked, once it is ready, until Effects::may_go_on returns true; that is
-// checked whenever something has happened, or somebody asks.
+// checked whenever something has happened, or somebody asks. So is a host function that has begun and not returned.
 //
 // Invariants (checked by validate()): dependencies refer to earlier operations only; an operation waits for as many
 // operations as have an edge to it; it is ready, running or blocked when it waits for none; every operation below
@@ -65,8 +65,9 @@ class Effects {
  public:
   virtual void execute(Operation& operation) = 0;    // once, at the end or early (run_early)
   virtual void completed(Operation& operation) = 0;  // once, when the time line has passed its end
-  // For an operation that waits for a value: whether it is there.
-  virtual bool may_go_on(const Operation&) { return true; }
+  // For an operation that waits for a value: whether it is there. For a host function, which begins at the first such
+  // call: whether it has returned.
+  virtual bool may_go_on(Operation&) { return true; }
 
  protected:
   ~Effects() = default;
@@ -96,8 +97,8 @@ class Timeline {
   bool completed(OperationId id) const { return id < base_ || at(id).completed; }
   bool executed(OperationId id) const { return id < base_ || at(id).executed; }
   bool has_unexecuted() const { return unexecuted_ > 0; }
-  // The first blocked operation; null: there is none.
-  const Operation* standing() const { return blocked_.empty() ? nullptr : &at(blocked_.front()); }
+  // The first operation that waits for a value; null where there is none, or a host function has not returned.
+  const Operation* standing() const;
   bool idle() const { return base_ == next_; }
   OperationId newest() const { return next_ - 1; }
 
@@ -129,7 +130,7 @@ class Timeline {
   void add_edge(OperationId from, OperationId waiter);
   void become_ready(Operation& operation);
   void enqueue(const Operation& operation);
-  bool must_block(const Operation& operation);
+  bool must_block(Operation& operation);
   void release_blocked(Time now);
   bool run_early_once();
   void execute(Operation& operation);

@@ -74,13 +74,18 @@ CUresult may_wait_for_stream(Call& call, StreamId stream) {
   return CUDA_SUCCESS;
 }
 
+// On its own, because programs have threads with little stack, and a node is large.
+[[gnu::noinline]] static CUresult submit_captured(Call& call, StreamId stream, Captured& recording, Work&& work,
+                                                  CUfunction function) {
+  CUgraphNode_st node = node_of(std::move(work), function);
+  node.device = call.machine().device_of(stream);
+  return add_captured(call, recording, std::move(node));
+}
+
 CUresult submit(Call& call, StreamId stream, Work work, CUfunction function, OperationId* operation) {
   if (operation != nullptr) *operation = 0;
-  if (Captured* const recording = captured(call.state(), stream)) {
-    CUgraphNode_st node = node_of(std::move(work), function);
-    node.device = call.machine().device_of(stream);
-    return add_captured(call, *recording, std::move(node));
-  }
+  if (Captured* const recording = captured(call.state(), stream))
+    return submit_captured(call, stream, *recording, std::move(work), function);
   if (call.machine().is_legacy(stream)) {
     if (const CUresult result = legacy_stream_is_free(call, stream); result != CUDA_SUCCESS) return result;
   }

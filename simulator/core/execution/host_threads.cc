@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/core/execution/host_threads.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "simulator/core/own_thread.h"
+
+namespace simulator {
+namespace {
+
+// Much longer than a function takes that sets a flag or copies a little, also on a machine that is busy.
+constexpr std::chrono::milliseconds kPatience{50};
+
+}  // namespace
+
+struct HostCall {
+  std::function<void()> function;
+  void (*around)(bool begins) = nullptr;
+  bool ended = false;  // guarded by `mutex`
+  std::mutex mutex;
+  std::condition_variable end;
+
+  void run() {
+    around(true);
+    function();
+    around(false);
+    const std::lock_guard guard(mutex);
+    ended = true;
+    end.notify_all();
+  }
+};
+
+// A thread that waits for one function after the other, until it is let go.
+struct HostThreads::Worker {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::shared_ptr<HostCall> next;
+  bool let_go = false;
+
+  void loop() {
+    std::unique_lock guard(mutex);
+    for (;;) {
+      changed.wait(guard, [this] { return next != nullptr || let_go; });
+      if (next == nullptr) return;
+      const std::shared_ptr<HostCall> call = std::exchange(next, nullptr);
+      guard.unlock();
+      call->run();
+      guard.lock();
+    }
+  }
+  void give(std::shared_ptr<HostCall> call) {
+    const std::lock_guard guard(mutex);
+    next = std::move(call);
+    changed.notify_one();
+  }
+  void end() {
+    const std::lock_guard guard(mutex);
+    let_go = true;
+    changed.notify_one();
+  }
+};
+
+HostThreads::~HostThreads() {
+  if (process_ != getpid()) forget_thread_of_parent();
+  if (idle_ != nullptr) idle_->end();
+}
+
+// Its locks may be held for good in a forked child, so that it can not even be destroyed.
+void HostThreads::forget_thread_of_parent() {
+  if (idle_ != nullptr) static_cast<void>(new std::shared_ptr<Worker>(std::move(idle_)));
+  idle_ = nullptr;
+}
+
+std::shared_ptr<HostCall> HostThreads::begin(std::function<void()> function, void (*around)(bool begins)) {
+  auto call = std::make_shared<HostCall>();
+  call->function = std::move(function);
+  call->around = around;
+  if (process_ != getpid()) forget_thread_of_parent();
+  if (idle_ == nullptr) {
+    auto worker = std::make_shared<Worker>();
+    try {
+      std::thread([worker] {
+        leave_signals_to_the_program();
+        worker->loop();
+      }).detach();
+    } catch (const std::system_error&) {
+      call->run();
+      return call;
+    }
+    idle_ = std::move(worker);
+    process_ = getpid();
+  }
+  idle_->give(call);
+  std::unique_lock guard(call->mutex);
+  if (call->end.wait_for(guard, kPatience, [&] { return call->ended; })) return call;
+  // It may take any time. Its thread ends with it.
+  guard.unlock();
+  idle_->end();
+  idle_.reset();
+  return call;
+}
+
+bool HostThreads::has_ended(const HostCall& call) {
+  auto& shared = const_cast<HostCall&>(call);
+  const std::lock_guard guard(shared.mutex);
+  return call.ended;
+}
+
+}  // namespace simulator
