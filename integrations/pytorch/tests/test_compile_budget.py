@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from fit_steps import loss_of, same  # first: without PyTorch it skips the test
 
 import torch
-from fit_models import MODELS
+from fit_models import MODELS, Made
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -125,6 +125,23 @@ class Budgets(Checked):
         self.assertEqual(saved, sorted(saved))
         self.assertGreater(len(set(saved)), 4)
         self.assertGreater(saved[-1], whole * 7 // 8)
+
+    def test_random_programs(self) -> None:
+        wide = lambda: torch.randn(512, 32)  # noqa: E731
+        for seed in range(5):
+            with self.subTest(seed=seed):
+                make = lambda: Made(seed)  # noqa: B023, E731
+                plain = Compiled(make, wide, steps=2)
+                with self.assertRaises(tt.DoesNotFitError) as raised:
+                    Compiled(make, wide, 1, steps=1)
+                least, saved = raised.exception.found_bytes, []
+                for part in (0, 0.1, 0.5):
+                    budget = int(least + (plain.saved[0] - least) * part)
+                    fitted = Compiled(make, wide, budget, steps=2)
+                    self.assertTrue(same(plain.left, fitted.left))
+                    self.assertLessEqual(fitted.saved[-1], budget)
+                    saved.append(fitted.saved[-1])
+                self.assertEqual(saved, sorted(saved))
 
     def test_the_least_budget_is_named_and_suffices(self) -> None:
         with self.assertRaises(tt.DoesNotFitError) as raised:
@@ -267,6 +284,18 @@ class Programs(Checked):
 
 
 class SeveralRegions(unittest.TestCase):
+    def test_regions_within_a_region(self) -> None:
+        class Marked(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.body = block()
+
+            @torch.compiler.nested_compile_region
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return x + self.body(x)
+
+        self.check(lambda: nn.Sequential(*[Marked() for _ in range(4)], nn.Tanh()), self.whole, 0.85)
+
     def check(self, make, compile_, budget, inputs=rows, steps=4) -> Compiled:
         plain = Compiled(make, inputs, compile_=compile_, steps=steps)
         if isinstance(budget, float):
@@ -357,6 +386,27 @@ class Loops(unittest.TestCase):
             loss.backward()
             left.append([p.grad for p in body.parameters()])
         self.assertTrue(same(*left))
+
+    def test_saves_that_somebody_else_has_are_not_asked_for(self) -> None:
+        torch._dynamo.reset()
+        model = torch.compile(Blocks(), backend=tt.compile_budget("50%", backend="aot_eager", verbose=False))
+        asked = []
+        for _ in range(3):
+            with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: (asked.append(t), t)[1]):
+                loss = loss_of(model(rows()))
+            self.assertEqual(asked, [])
+            loss.backward()
+            self.assertGreater(len(asked), 0)
+            asked.clear()
+
+    def test_copies_that_the_compiler_makes_count(self) -> None:
+        """Inductor gives weights of convolutions another layout, and saves those."""
+        layers = lambda: nn.Sequential(*[one for _ in range(4) for one in (nn.Conv2d(16, 16, 3, padding=1), nn.GELU())])  # noqa: E731
+        images = lambda: torch.randn(2, 16, 12, 12)  # noqa: E731
+        plain = Compiled(layers, images, backend="inductor", steps=1)
+        fitted = Compiled(layers, images, plain.saved[0] * 3 // 4, backend="inductor", steps=3, enter=True)
+        self.assertLessEqual(fitted.saved[-1], plain.saved[0] * 3 // 4)
+        self.assertTrue(all(unit.saved_bytes == fitted.saved[-1] and unit.extra_bytes > 0 for unit in fitted.budget.units))
 
     def test_fit_says_that_it_runs_compiled_modules_eagerly(self) -> None:
         from contextlib import redirect_stderr

@@ -13,6 +13,7 @@ import torch
 
 from ._budget import Budget, checked_budget
 from ._joint_graph import Region
+from ._operators import storages_in
 from ._partition import answered, check_partitioner
 from ._ranks import compare
 from ._saved_plan import Choice, Use, choices, choose
@@ -36,10 +37,15 @@ class _Unit:
 
     def measure(self, node: Any, arguments: tuple[Any, ...]) -> None:
         """What this pass has saved: storages, without those of parameters and of buffers of modules."""
+        if self.saved_bytes and not self.region.is_dynamic:
+            return  # as the pass before
+        if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+            self.saved_bytes = self.choice_bytes  # somebody else has what was saved: to look at it would bring it back
+            return
         is_static = lambda t: isinstance(t, torch.nn.Parameter) or hasattr(t, "_dynamo_static_input_type")  # noqa: E731
-        there = {t.untyped_storage()._cdata for t in arguments if isinstance(t, torch.Tensor) and _has_storage(t) and is_static(t)}
-        held = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in _saved_tensors(node) or () if _has_storage(t)}
-        self.saved_bytes = sum(count for key, count in held.items() if key not in there)
+        there = {storage._cdata for t in arguments if isinstance(t, torch.Tensor) and is_static(t) for storage in storages_in(t)}
+        held = storages_in([*node.saved_tensors, *getattr(node, "_tensors_no_vc_check", ())])
+        self.saved_bytes = sum(storage.nbytes() for storage in held if storage._cdata not in there)
         self.extra_bytes = 0 if self.region.is_dynamic else max(self.saved_bytes - self.choice_bytes, 0)
 
     def whole_bytes(self) -> int:
@@ -50,16 +56,15 @@ class _Unit:
         return whole + self.extra_bytes
 
 
-def _has_storage(tensor: Any) -> bool:
-    return isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not hasattr(tensor, "__tensor_flatten__")
-
-
-def _saved_tensors(node: Any) -> tuple[torch.Tensor, ...] | None:
-    """None: backward has run, and they are gone."""
+def _waits(node: Any) -> bool:
+    """Whether backward is still to come."""
+    if node is None:
+        return False
     try:
-        return node.saved_tensors
+        node._raw_saved_tensors  # noqa: B018  raises where they are gone
     except RuntimeError:
-        return None
+        return False
+    return True
 
 
 def _backward_node(outputs: Any) -> Any:
@@ -96,7 +101,7 @@ class CompileBudget:
         self._has_new = True
 
         def answer(region: Region) -> tuple[int, ...] | None:
-            unit.region = region
+            unit.region = region  # the last one, where regions are nested
             return self._answer(unit, region)
 
         try:
@@ -108,7 +113,7 @@ class CompileBudget:
             refusal = unit.refusal
 
             def refuse(*_arguments: Any) -> Any:  # at the call: torch.compile would wrap what is raised here in other words
-                raise refusal from None
+                raise refusal.with_traceback(None) from None
 
             return refuse
         if unit.region is None:
@@ -178,7 +183,7 @@ class CompileBudget:
 
     def _check(self, unit: _Unit) -> None:
         """Raises DoesNotFitError where one more pass would be too much."""
-        needed = self._saved_now() + max(unit.choice_bytes, unit.saved_bytes)
+        needed = self._saved_now() + (unit.saved_bytes or unit.choice_bytes)
         if self._budget.of_bytes or needed <= self._budget.count or (self._is_entered and self._has_new):
             return
         raise self._exceeded(needed)
@@ -196,7 +201,7 @@ class CompileBudget:
         return sum(unit.saved_bytes for _, unit in self._waiting)
 
     def _forget_done(self) -> None:
-        self._waiting = [(node, unit) for node, unit in self._waiting if node() is not None and _saved_tensors(node()) is not None]
+        self._waiting = [(node, unit) for node, unit in self._waiting if _waits(node())]
 
     def __enter__(self) -> CompileBudget:
         if torch.compiler.is_compiling():
