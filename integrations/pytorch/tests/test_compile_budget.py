@@ -4,6 +4,7 @@
 import contextlib
 import os
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -330,6 +331,35 @@ class SeveralRegions(unittest.TestCase):
 
         self.check(lambda: Blocks(broken), self.whole, 0.5)
         self.check(lambda: Blocks(broken), self.whole, "50%")
+
+    @unittest.skipUnless(torch.distributed.is_available() and torch.distributed.is_gloo_available(), "this PyTorch has no gloo")
+    def test_buckets_of_distributed_data_parallel(self) -> None:
+        class Wide(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.blocks = nn.ModuleList(
+                    nn.Sequential(*[nn.Linear(32, 32), nn.Tanh()] * 3, nn.Linear(32, 8192), nn.Linear(8192, 32))
+                    for _ in range(3)
+                )
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                for one in self.blocks:
+                    x = x + one(x)
+                return x
+
+        def wrapped(model, backend):
+            return torch.compile(nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1), backend=backend)
+
+        with tempfile.TemporaryDirectory() as folder:
+            torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+            try:
+                fitted = self.check(Wide, wrapped, 0.995)
+            finally:
+                torch.distributed.destroy_process_group()
+        self.assertGreater(len(fitted.budget.units), 2)
+        # What one region returns and the next one saves counts for both; passes that only try what is compiled do not count.
+        self.assertGreaterEqual(fitted.budget.peak_saved_bytes, max(fitted.saved))
+        self.assertLess(fitted.budget.peak_saved_bytes, 1.1 * max(fitted.saved))
 
     def test_without_the_context_the_error_says_to_enter_it(self) -> None:
         whole = Compiled(Blocks, rows, compile_=self.each, steps=1).saved[0]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from ._budget import Budget, checked_budget
 from ._joint_graph import Region
@@ -159,7 +160,8 @@ class CompileBudget:
         return DoesNotFitError(message, least + others, least + others)
 
     def _run(self, unit: _Unit, compiled: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        if not torch.is_grad_enabled():
+        # DistributedDataParallel's buckets are compiled one after the other, each tried with tensors that have no contents.
+        if not torch.is_grad_enabled() or any(isinstance(argument, FakeTensor) for argument in arguments):
             return compiled(*arguments)
         self._forget_done()
         self._check(unit)
