@@ -367,6 +367,33 @@ class SeveralRegions(unittest.TestCase):
             Compiled(Blocks, rows, whole // 2, compile_=self.each)
         self.assertIn("with budget:", str(raised.exception))
 
+    def test_a_first_step_that_fails_is_measured_again(self) -> None:
+        whole = Compiled(Blocks, rows, compile_=self.each, steps=1).saved[0]
+        torch._dynamo.reset()
+        model = Blocks()
+        budget = tt.compile_budget(whole // 2, backend="aot_eager", verbose=False)
+        self.each(model, budget)
+        with self.assertRaises(KeyError), budget:
+            model(rows())
+            raise KeyError("of the program")
+        for _ in range(2):
+            with budget:
+                loss = loss_of(model(rows()))
+                saved = saved_bytes(loss, model)
+                loss.backward()
+        self.assertLessEqual(saved, whole // 2)
+
+    def test_more_passes_than_planned_are_an_error(self) -> None:
+        whole = Compiled(Blocks, rows, compile_=self.each, steps=1).saved[0]
+        torch._dynamo.reset()
+        model = Blocks()
+        budget = tt.compile_budget(whole, backend="aot_eager", verbose=False)
+        self.each(model, budget)
+        with budget:
+            loss_of(model(rows())).backward()
+        with self.assertRaisesRegex(tt.DoesNotFitError, "More passes wait"), budget:
+            _held = model(rows()), model(rows()), model(rows())
+
     def test_a_budget_that_is_too_small_for_all_names_the_least(self) -> None:
         with self.assertRaises(tt.DoesNotFitError) as raised:
             Compiled(Blocks, rows, 1, compile_=self.each, enter=True)

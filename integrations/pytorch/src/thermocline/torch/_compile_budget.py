@@ -25,6 +25,8 @@ _MOST_PLANS = 3
 _NODE = "CompiledFunctionBackward"
 _ADVICE = "Where there are several regions, enter the budget around each step (`with budget:`): they are planned together then"
 
+_MORE = "More passes wait for their backward than in the step that was planned, or they are larger: give more, or save less between backwards"
+
 
 class _Unit:
     """A compiled region as it runs."""
@@ -91,7 +93,8 @@ class CompileBudget:
         self._at_most: Counter[_Unit] = Counter()  # the passes that waited when most was saved, in this step
         self._step_bytes = 0
         self._plans = 0
-        self._is_entered = self._has_new = False
+        self._is_entered = False
+        self._has_new = False  # something was compiled that no whole step has run since
         self.__name__ = "thermocline"  # for messages of torch.compile
         self.peak_saved_bytes = 0  # the most that regions have held for backward at once
         self.units: list[_Unit] = []
@@ -195,7 +198,7 @@ class CompileBudget:
         besides = f" ({extra} of them copies that the compiler makes of its own accord)" if extra else ""
         message = (
             f"thermocline.torch.compile_budget: compiled regions hold {needed} bytes for backward at once{besides}, and the budget is "
-            f"{self._limit()}. {_ADVICE}"
+            f"{self._limit()}. {_MORE if self._is_entered else _ADVICE}"
         )
         return DoesNotFitError(message, needed, None)
 
@@ -210,13 +213,14 @@ class CompileBudget:
             raise RuntimeError("thermocline.torch.compile_budget can not be entered in compiled code; enter it around the call")
         if self._is_entered:
             raise RuntimeError("thermocline.torch.compile_budget: a step is under way; steps can not be nested")
-        self._is_entered, self._has_new = True, False
+        self._is_entered = True
         self._step_bytes, self._at_most = 0, Counter()
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._is_entered = False
         if kind is None and self._has_new:
+            self._has_new = False
             self._plan_together()
 
     def _plan_together(self) -> None:
