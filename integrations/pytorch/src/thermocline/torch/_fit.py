@@ -14,9 +14,10 @@ from . import _step_plan
 from ._budget import check_plans, check_step, checked_budget
 from ._execution import Counts, Execution, make_table
 from ._places import Copies
+from ._ranks import compare
 from ._saved import Place
 from ._step_plan import DoesNotFitError, StepPlan
-from ._step_record import Recorder, StepRecord
+from ._step_record import GATHERED, Recorder, StepRecord
 from ._trial import trial
 
 # A step that begins with more than it was planned for is recorded again, so often at most.
@@ -101,8 +102,12 @@ class Fit:
         if not record.operators:
             raise RuntimeError("thermocline.torch.fit: the step ran no operator that PyTorch dispatched on this thread")
         answer = _step_plan.ask(record, self._budget, device=self._device, plans=self._plans, min_bytes=self._min_bytes)
+        gathered = sum(operator.refusal == GATHERED for operator in record.operators)
+        if gathered and GATHERED not in self._named:
+            self._named.add(GATHERED)
+            self._say(f"{gathered} operators read what collectives filled, such as parameters that FSDP gathers; what they make is kept")
         for name, reason in record.refusals().items():
-            if name not in self._named:
+            if name not in self._named and reason != GATHERED:
                 self._named.add(name)
                 self._say(f"the results of {name} are kept or offloaded, not recomputed: {reason}")
         if not answer["fits"]:
@@ -110,6 +115,14 @@ class Fit:
         self.plan = _step_plan.plan_of(record, answer)
         self._table = make_table(self.plan)
         self._say(self.expectation())
+        what = {
+            "operators": [operator.name for operator in record.operators],
+            "budget": answer["budget_bytes"],
+            "expected peak": answer["peak_bytes"],
+            "values dropped": answer["drops"],
+            "values offloaded": answer["offloads"],
+        }
+        compare("fit", what, self._say)
 
     def expectation(self) -> str:
         """What the plan promises, in a line."""
@@ -180,6 +193,8 @@ def fit(
         measure=measure,
         verbose=verbose,
     )
+    if isinstance(step_or_model, torch._dynamo.eval_frame.OptimizedModule):
+        fitted._say("a compiled module runs in eager mode inside; a budget for compiled code: thermocline.torch.compile_budget")
     if not inputs:
         return fitted
     if isinstance(step_or_model, torch.nn.Module):

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from ._kept import Kept, modified_in
-from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, storages_in, tensors_in, written_arguments
+from ._operators import DETACH, Facts, facts_of, fresh_storages, is_plain, overwritten, storage_of, storages_in, tensors_in, written_arguments
 from ._regions import may_overlap, region_of
 
 # Of state that a step changes in place, such as a running mean, the execution keeps copies up to this size.
@@ -29,6 +29,15 @@ ASIDE_BYTES = 64 << 10
 _CPU_FLOPS, _CPU_BYTES, _CPU_MICROSECONDS = 20_000, 10_000, 2
 
 MODIFIED = modified_in("fit")
+
+# FSDP gathers parameters into storages that it empties and fills again behind PyTorch's operators: what reads them must not run at another time.
+_GATHERS = ("fsdp", "c10d", "_c10d_functional")
+GATHERED = "it reads what a collective filled, such as parameters that FSDP gathers and gives up again"
+
+
+def cpu_microseconds(flops: int, moved_bytes: int) -> float:
+    return _CPU_MICROSECONDS + flops / _CPU_FLOPS + moved_bytes / _CPU_BYTES
+
 
 Version = tuple[int, int]  # a storage's number, and how many operators of the step have written it
 
@@ -165,6 +174,7 @@ class Recorder(TorchDispatchMode):
         # Storages that backward took and a retained graph keeps: a node of backward may hold them beyond the last operator that reads
         # them. -> place of the last operator that ran meanwhile.
         self._taken: dict[int, int] = {}
+        self._gathered: set[int] = set()  # storages that collectives filled
         self._quiet = False
         self._ended = False
         self._unpacked: list[int] = []  # storages that backward took since the last operator
@@ -213,12 +223,12 @@ class Recorder(TorchDispatchMode):
         for number, storage in changed:
             self._carry(number, [t for t in arguments if storage_of(t) is storage])
         flops = self._flops(function, args, kwargs, out)
-        plain = all(map(is_plain, tensors_in((args, kwargs, out))))
+        refusal = self._refusal_of(facts, read, [*changed, *fresh], tensors_in((args, kwargs, out)))
         reads = [number for number, _ in read] + self._unpacked
         self._unpacked = []
         moved_bytes = sum(record.sizes[n] for n in dict.fromkeys([*reads, *written]))
         if not self._measure and all(storage.device.type == "cpu" for _, storage in (*changed, *fresh)):
-            microseconds = _CPU_MICROSECONDS + flops / _CPU_FLOPS + moved_bytes / _CPU_BYTES
+            microseconds = cpu_microseconds(flops, moved_bytes)
         record.events.append(("op", len(record.operators)))
         record.operators.append(
             Operator(
@@ -228,11 +238,21 @@ class Recorder(TorchDispatchMode):
                 writes=list(dict.fromkeys(written)),
                 flops=flops,
                 moved_bytes=moved_bytes,
-                refusal=facts.refusal or ("" if plain else "an operand is not a plain tensor"),
+                refusal=refusal,
                 microseconds=microseconds,
             )
         )
         return out
+
+    def _refusal_of(self, facts: Facts, read: list[Any], written: list[Any], operands: list[torch.Tensor]) -> str:
+        """Why it must not run again; "": it may. read, written: numbers and storages."""
+        if facts.name.split("::")[0] in _GATHERS:
+            self._gathered.update(number for number, _ in written)
+        if facts.refusal:
+            return facts.refusal
+        if not all(map(is_plain, operands)):
+            return "an operand is not a plain tensor"
+        return GATHERED if any(number in self._gathered for number, _ in read) else ""
 
     @staticmethod
     def _flops(function: Any, args: tuple, kwargs: dict[str, Any], out: Any) -> int:
