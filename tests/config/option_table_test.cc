@@ -48,6 +48,7 @@ TEST(OptionTable, EveryRowStoresIntoAFieldOfItsOwn) {
                         : option.type == OptionType::kChoice    ? option.choices.front().name
                         : option.type == OptionType::kOperators ? "my_kernel=copy"
                         : option.type == OptionType::kDuration  ? "7min"
+                        : option.type == OptionType::kFolder    ? "/scratch"
                                                                 : "7MiB";
     Value value;
     ParseError error;
