@@ -41,9 +41,6 @@ std::unique_ptr<EvictionPolicy> make_policy(const PolicyParts& parts) {
   return entry.evicts() ? entry.make(parts) : std::make_unique<EvictionPolicy>();
 }
 
-// Registering host memory costs a system-wide operation; large steps make it rare.
-constexpr Bytes kHostStepBytes = 64 * kMiB;
-
 constexpr Bytes kSlabsInBudget = 256;
 // Buffers of less than this part of a page share pages, so that none takes more than twice its size.
 constexpr Bytes kSharedBelow = 2;

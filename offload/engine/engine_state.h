@@ -32,6 +32,9 @@
 
 namespace thermocline {
 
+// Registering host memory costs a system-wide operation; large steps make it rare.
+inline constexpr Bytes kHostStepBytes = 64 * kMiB;
+
 // The allocator's parts; they stay where they are, since each holds references to those above it.
 struct Foundation {
   explicit Foundation(const Driver& driver_in) : driver(driver_in), clock(driver) {}

@@ -110,8 +110,11 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   facts.largest_addresses = heap.largest_free_addresses();
   facts.has_net = net.on();
   facts.spills = migration.files() != nullptr;
-  facts.largest_unit =
-      std::max(largest_unit, largest_unit_of(facts.wanted_pages / heap.page_bytes(), heap.page_bytes()));
+  facts.largest_unit = largest_unit;
+  if (!one_operation) {
+    const std::uint64_t pages = facts.wanted_pages / heap.page_bytes();
+    facts.largest_unit = std::max(largest_unit, largest_unit_of(pages, heap.page_bytes()));
+  }
   facts.host_refused = migration.host_refused();
   facts.largest_hole = heap.largest_hole();
   facts.largest = largest_of(heap);

@@ -152,11 +152,17 @@ std::optional<FileCopies::Ending> FileCopies::next_ended() {
   return one;
 }
 
-std::shared_ptr<SpillTransfer> FileCopies::oldest_write() const {
+bool FileCopies::has_ended() const {
+  return std::ranges::any_of(ending_, [](const Ending& one) { return !one.transfer->is_pending(); });
+}
+
+std::shared_ptr<SpillTransfer> FileCopies::next_to_end() const {
   if (!ending_.empty()) return ending_.front().transfer;
-  const auto oldest =
+  if (moving_.empty()) return nullptr;
+  const auto write =
       std::ranges::find_if(moving_, [](const EvictionUnit* part) { return part->file->transfer->writes; });
-  return oldest == moving_.end() ? nullptr : (*oldest)->file->transfer;
+  // Another thread's operation may have what is being read; when that has ended it can be read again.
+  return (write != moving_.end() ? *write : moving_.front())->file->transfer;
 }
 
 void FileCopies::drain() {

@@ -64,9 +64,10 @@ class FileCopies {
   void end_later(Ending ending) { ending_.push_back(std::move(ending)); }
   // Of what has ended meanwhile: host memory, with the uses after which it is free. Nothing: there is no more.
   std::optional<Ending> next_ended();
+  bool has_ended() const;
 
-  // What ends first, of what gives host memory back when it ends; null: nothing does.
-  std::shared_ptr<SpillTransfer> oldest_write() const;
+  // A transfer under way, after which host memory can be free, above all one that writes; null: there is none.
+  std::shared_ptr<SpillTransfer> next_to_end() const;
   void wait(const SpillTransfer& transfer) { queue_.wait(transfer); }
   // Waits for everything.
   void drain();

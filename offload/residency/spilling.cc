@@ -137,17 +137,17 @@ bool Residency::make_host_room(Bytes bytes) {
     if (waits_for_file_ && drop_copies_of_resident(false)) return true;
     const bool begun = begin_spilling(bytes, kMostWriting);
     if (files.on_both_bytes() > 0 && free_host_of_written(bytes) > 0) return true;
-    const std::shared_ptr<SpillTransfer> write = files.oldest_write();
-    if (write == nullptr) {
+    const std::shared_ptr<SpillTransfer> transfer = files.next_to_end();
+    if (transfer == nullptr) {
       // Carried out at once, and failed: the next one.
       if (begun || (waits_for_file_ && await_what_may_spill())) continue;
       // A disk that was full may have room again.
       if (!std::exchange(tries_again, false) || !forget_failed_writes()) return false;
       continue;
     }
-    if (!waits_for_file_ || !migration_.wait_for(write).ok()) return false;
-    // What nobody has any more has ended: that is free.
-    if (!write->is_pending() && files.oldest_write() == write) return true;
+    if (!waits_for_file_ || !migration_.wait_for(transfer).ok()) return false;
+    // What nobody has any more has ended: its memory is free.
+    if (files.has_ended()) return true;
   }
 }
 

@@ -248,6 +248,7 @@ class EngineRunner final : public Runner, private Relauncher {
     validate();
     expect_nothing_held("at the end");
     engine_.reset();
+    file_.reset();
     if (!faulty_->held().empty()) fail("the engine leaks " + faulty_->held());
     faulty_.reset();
   }
