@@ -292,6 +292,7 @@ class Residency {
   bool may_spill(const EvictionUnit& part) const;
   bool await_what_may_spill();
   bool forget_failed_writes();
+  bool bring_one_back();
   bool make_host_room(Bytes bytes);
   // The same after an allocation in vain; false where that was not for lack of host memory alone.
   bool make_host_room_again(Bytes bytes);

@@ -68,6 +68,7 @@ bool Residency::drop_copies_of_resident(bool in_file) {
     const bool is_wanted = in_file ? part.file != nullptr : part.file == nullptr;
     if (!is_wanted || leaves || part.hollow || part.copy != HostCopy::kCurrent || is_needed_on_host(part)) continue;
     drop_host_copy(part);
+    part.leaves_for.reset();
     place(part, Place::kDirty);
     return true;
   }
@@ -116,6 +117,17 @@ bool Residency::forget_failed_writes() {
   return any;
 }
 
+// Host and file are full, and the device is not: what is on the host goes there, so that its copy need not stay.
+bool Residency::bring_one_back() {
+  for (EvictionUnit& part : away_) {
+    if (part.host == nullptr || part.file != nullptr || part.whole->dropped || is_needed_on_host(part)) continue;
+    if (part.copy != HostCopy::kCurrent || !is_free_to_come(part) || !fetch(part)) continue;
+    set_prefetched(part, false);
+    return true;
+  }
+  return false;
+}
+
 // Waits for what is on its way to the host and may be written then. False: nothing is, or it is waited for elsewhere.
 bool Residency::await_what_may_spill() {
   for (PartList* const list : {&away_, &clean_}) {
@@ -142,7 +154,8 @@ bool Residency::make_host_room(Bytes bytes) {
       // Carried out at once, and failed: the next one.
       if (begun || (waits_for_file_ && await_what_may_spill())) continue;
       // A disk that was full may have room again.
-      if (!std::exchange(tries_again, false) || !forget_failed_writes()) return false;
+      if (std::exchange(tries_again, false) && forget_failed_writes()) continue;
+      if (!waits_for_file_ || !bring_one_back()) return false;
       continue;
     }
     if (!waits_for_file_ || !migration_.wait_for(transfer).ok()) return false;

@@ -302,6 +302,42 @@ TEST_F(SpillEngineTest, ASleepingProgramGoesToTheFileAndComesBack) {
   }
 }
 
+// What is in the file needs host memory to pass through: what is on the host goes back to the device for it.
+TEST_F(SpillEngineTest, WithHostAndFileFullAndRoomOnTheDeviceAllComesBack) {
+  for (const bool waits_without_lock : {false, true}) {
+    EngineOptions options = with_file(std::make_shared<MemoryFile>(kDisk), waits_without_lock);
+    options.policy = kLruPolicy;
+    options.budget_bytes = 12 * kBuffer;
+    options.spill_limit_bytes = 2 * kBuffer;
+    open(options);
+    const auto all = allocate_all(10);
+    for (const DeviceAddress one : all) ASSERT_TRUE(operate({{one, kBuffer}}, Access::kWrite).ok());
+    SleepReport report;
+    ASSERT_TRUE(engine_->sleep({.waits = true}, &report).ok());
+    EXPECT_EQ(engine_->statistics().spilled_bytes, 2 * kBuffer);
+    EXPECT_EQ(report.no_host_bytes, 4 * kBuffer) << "four are on the host and two in the file";
+    for (const DeviceAddress one : all) EXPECT_TRUE(operate({{one, kBuffer}}, Access::kRead).ok());
+  }
+}
+
+// What is dropped from the host for others may be what was chosen to leave.
+TEST_F(SpillEngineTest, WhatIsChosenToLeaveAndAccessedGivesUpItsCopy) {
+  EngineOptions options = with_file(std::make_shared<MemoryFile>(kDisk));
+  options.host_limit_bytes = 3 * kBuffer;
+  options.budget_bytes = 4 * kBuffer;
+  options.spill_limit_bytes = kBuffer;
+  open(options);
+  const auto all = allocate_all(4);
+  for (int round = 0; round < 4; ++round) {
+    for (const DeviceAddress one : all) {
+      ASSERT_TRUE(operate({{one, kBuffer}}).ok());
+      static_cast<void>(engine_->evict(one));
+      engine_->validate();
+    }
+    ASSERT_TRUE(operate({{all[0], kBuffer}, {all[1], kBuffer}, {all[2], kBuffer}}, Access::kRead).ok());
+  }
+}
+
 TEST_F(SpillEngineTest, TheAdviceOfAReportWorks) {
   open({.budget_bytes = kBudget, .host_limit_bytes = kHost});
   DeviceAddress address;
