@@ -293,9 +293,10 @@ class Residency {
   bool await_what_may_spill();
   bool forget_failed_writes();
   bool bring_one_back();
-  bool make_host_room(Bytes bytes);
+  // `reads`: for contents of the file; else for what is to leave the device, to which nothing comes back meanwhile.
+  bool make_host_room(Bytes bytes, bool reads);
   // The same after an allocation in vain; false where that was not for lack of host memory alone.
-  bool make_host_room_again(Bytes bytes);
+  bool make_host_room_again(Bytes bytes, bool reads);
   bool begin_to_read(EvictionUnit& part, bool makes_room);
   void begin_to_read_wanted(BlockState& state);
   // The operation being prepared needs its contents: on the host, if they were in the file. not_ready: the read is

@@ -140,7 +140,7 @@ bool Residency::await_what_may_spill() {
 }
 
 // True: some host memory is free, or will be when copies that use it have passed.
-bool Residency::make_host_room(Bytes bytes) {
+bool Residency::make_host_room(Bytes bytes, bool reads) {
   FileCopies& files = *migration_.files();
   for (bool tries_again = waits_for_file_;;) {
     files.settle();
@@ -155,7 +155,7 @@ bool Residency::make_host_room(Bytes bytes) {
       if (begun || (waits_for_file_ && await_what_may_spill())) continue;
       // A disk that was full may have room again.
       if (std::exchange(tries_again, false) && forget_failed_writes()) continue;
-      if (!waits_for_file_ || !bring_one_back()) return false;
+      if (!waits_for_file_ || !reads || !bring_one_back()) return false;
       continue;
     }
     if (!waits_for_file_ || !migration_.wait_for(transfer).ok()) return false;
@@ -164,8 +164,9 @@ bool Residency::make_host_room(Bytes bytes) {
   }
 }
 
-bool Residency::make_host_room_again(Bytes bytes) {
-  return migration_.files() != nullptr && !migration_.wants_trim() && !clock_.has_deferred() && make_host_room(bytes);
+bool Residency::make_host_room_again(Bytes bytes, bool reads) {
+  return migration_.files() != nullptr && !migration_.wants_trim() && !clock_.has_deferred() &&
+         make_host_room(bytes, reads);
 }
 
 void Residency::spill_behind() {
@@ -189,7 +190,7 @@ bool Residency::begin_to_read(EvictionUnit& part, bool makes_room) {
   if (!part.in_file_only() || part.file->state == FileCopyState::kReading) return true;
   if (part.file->state == FileCopyState::kUnreadable) return false;
   void* memory = migration_.allocate_for(part);
-  while (memory == nullptr && makes_room && make_host_room_again(part.host_bytes))
+  while (memory == nullptr && makes_room && make_host_room_again(part.host_bytes, true))
     memory = migration_.allocate_for(part);
   if (memory == nullptr) return false;
   if (options_.observer != nullptr) options_.observer->reading_spilled(moved_unit(part, part.host_bytes));
