@@ -327,7 +327,7 @@ bool parse_operators(std::string_view text, Value* out, ParseError* error) {
 // A program may change its folder before it uses the device.
 bool parse_folder(std::string_view text, Value* out, ParseError* error) {
   if (!text.empty() && text.front() != '/') {
-    *error = {"'" + std::string(text) + "' is no absolute path", "'/" + std::string(text) + "'"};
+    *error = {"'" + std::string(text) + "' is no absolute path", "/" + std::string(text)};
     return false;
   }
   out->folder = text;

@@ -170,6 +170,8 @@ Residency::Step Residency::wake_more() {
   for (EvictionUnit* const part : next_to_wake()) {
     step.goes_on = true;
     if (migration_.returning() >= kMostReturning) break;
+    // Brought back to make room on the host for one of the others.
+    if (part->mapped()) continue;
     if (Status status = bring_to_host(*part); !status.ok()) {
       step.goes_on = migration_.awaits() || clock_.has_deferred();
       step.no_room = !migration_.awaits();

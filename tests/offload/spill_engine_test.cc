@@ -304,7 +304,8 @@ TEST_F(SpillEngineTest, ASleepingProgramGoesToTheFileAndComesBack) {
 
 // What is in the file needs host memory to pass through: what is on the host goes back to the device for it.
 TEST_F(SpillEngineTest, WithHostAndFileFullAndRoomOnTheDeviceAllComesBack) {
-  for (const bool waits_without_lock : {false, true}) {
+  for (const auto& [waits_without_lock, wakes] :
+       {std::pair{false, false}, std::pair{false, true}, std::pair{true, false}, std::pair{true, true}}) {
     EngineOptions options = with_file(std::make_shared<MemoryFile>(kDisk), waits_without_lock);
     options.policy = kLruPolicy;
     options.budget_bytes = 12 * kBuffer;
@@ -316,6 +317,11 @@ TEST_F(SpillEngineTest, WithHostAndFileFullAndRoomOnTheDeviceAllComesBack) {
     ASSERT_TRUE(engine_->sleep({.waits = true}, &report).ok());
     EXPECT_EQ(engine_->statistics().spilled_bytes, 2 * kBuffer);
     EXPECT_EQ(report.no_host_bytes, 4 * kBuffer) << "four are on the host and two in the file";
+    if (wakes) {
+      ASSERT_TRUE(engine_->wake({}, &report).ok());
+      EXPECT_EQ(report.asleep_bytes, 0u);
+      engine_->validate();
+    }
     for (const DeviceAddress one : all) EXPECT_TRUE(operate({{one, kBuffer}}, Access::kRead).ok());
   }
 }
