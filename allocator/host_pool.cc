@@ -154,6 +154,8 @@ void* HostPool::allocate(Bytes bytes) {
   return at;
 }
 
+void* HostPool::allocate_whole(Bytes bytes) { return state_->allocate_extent(bytes); }
+
 void HostPool::try_mappable_on(StreamHandle stream, void (*failed)()) {
   if (state_->mappable != nullptr) state_->mappable->try_on(stream, failed);
 }

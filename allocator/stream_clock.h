@@ -122,6 +122,7 @@ class StreamClock {
     StreamClock& clock_;
     const bool before_;
   };
+  bool defers() const { return defers_; }
   // Whether a wait has been deferred since the newest Deferring began.
   bool has_deferred() const { return deferred_.has_value(); }
   // The event of the deferred wait. It is not recorded again until it is returned.

@@ -25,6 +25,8 @@ void store(Settings& settings, const Value& value) {
     field = value.flag;
   } else if constexpr (std::is_same_v<Field, std::vector<OperatorRule>>) {
     field = value.operators;
+  } else if constexpr (std::is_same_v<Field, std::string>) {
+    field = value.folder;
   } else if constexpr (std::is_same_v<Field, Duration>) {
     field = value.duration;
   } else if constexpr (std::is_same_v<Field, const PolicyEntry*>) {
@@ -44,6 +46,8 @@ Value load(const Settings& settings) {
     return {.flag = field};
   } else if constexpr (std::is_same_v<Field, std::vector<OperatorRule>>) {
     return {.operators = field};
+  } else if constexpr (std::is_same_v<Field, std::string>) {
+    return {.folder = field};
   } else if constexpr (std::is_same_v<Field, Duration>) {
     return {.duration = field};
   } else if constexpr (std::is_same_v<Field, const PolicyEntry*>) {
@@ -194,6 +198,13 @@ constexpr std::array kOptions = {
         "host_limit_shared", "THERMOCLINE_HOST_LIMIT_SHARED", OptionType::kSizeOrPercent, "",
         "Most pinned host memory that this user's processes on the machine take together; a percentage is of the "
         "machine's memory. Unset: each for itself (docs/processes.md)."),
+    option<&Settings::host_spill>(
+        "host_spill", "THERMOCLINE_HOST_SPILL", OptionType::kFolder, "",
+        "A folder of a fast local disk: copies of evicted buffers that exceed host_limit go to a file there, which is "
+        "gone when the program ends. Without host_fallback. Unset: off (docs/host_spill.md)."),
+    option<&Settings::host_spill_limit>(
+        "host_spill_limit", "THERMOCLINE_HOST_SPILL_LIMIT", OptionType::kSize, "",
+        "Most of the disk that host_spill uses. Unset: what is free there when the program begins, but for a tenth."),
     option<&Settings::page_bytes>(
         "page_bytes", "THERMOCLINE_PAGE_BYTES", OptionType::kSize, "",
         "Of what size physical memory is taken from the driver and mapped: rounded down to a power of two, from what "
@@ -313,6 +324,16 @@ bool parse_operators(std::string_view text, Value* out, ParseError* error) {
   return false;
 }
 
+// A program may change its folder before it uses the device.
+bool parse_folder(std::string_view text, Value* out, ParseError* error) {
+  if (!text.empty() && text.front() != '/') {
+    *error = {"'" + std::string(text) + "' is no absolute path", "/" + std::string(text)};
+    return false;
+  }
+  out->folder = text;
+  return true;
+}
+
 SizeRules size_rules(OptionType type) {
   return {.allow_bytes = type != OptionType::kPercent,
           .allow_percent = type != OptionType::kSize,
@@ -341,6 +362,7 @@ bool parse_value(const Option& option, std::string_view text, Value* out, ParseE
   if (option.type == OptionType::kBool) return parse_bool(text, out, error);
   if (option.type == OptionType::kChoice) return parse_choice(option, text, out, error);
   if (option.type == OptionType::kOperators) return parse_operators(text, out, error);
+  if (option.type == OptionType::kFolder) return parse_folder(text, out, error);
   if (option.type == OptionType::kDuration) {
     const std::optional<Duration> duration = parse_duration(text, error);
     if (duration) out->duration = *duration;
@@ -356,6 +378,7 @@ std::string value_text(const Option& option, const Settings& settings) {
   if (option.type == OptionType::kBool) return value.flag ? "true" : "false";
   if (option.type == OptionType::kOperators) return text_of(value.operators);
   if (option.type == OptionType::kDuration) return duration_text(value.duration);
+  if (option.type == OptionType::kFolder) return value.folder;
   if (option.type != OptionType::kChoice) return value.size.text();
   for (const Choice& c : option.choices) {
     if (c.value == value.choice) return c.name;
@@ -377,6 +400,8 @@ std::string expected_text(const Option& option) {
       return "a list of PATTERN=CLASS (my_gemm*=matrix_multiply, my_pack=copy)";
     case OptionType::kDuration:
       return "a duration (1s, 250ms, off)";
+    case OptionType::kFolder:
+      return "the absolute path of a folder (/scratch)";
     case OptionType::kChoice:
       break;
   }

@@ -15,7 +15,7 @@
 
 namespace thermocline {
 
-enum class OptionType { kSize, kSizeOrPercent, kPercent, kChoice, kBool, kOperators, kDuration };
+enum class OptionType { kSize, kSizeOrPercent, kPercent, kChoice, kBool, kOperators, kDuration, kFolder };
 
 struct Choice {
   const char* name;
@@ -29,6 +29,7 @@ struct Value {
   int choice = 0;
   std::vector<OperatorRule> operators = {};
   Duration duration{};
+  std::string folder = {};
 };
 
 struct Option {

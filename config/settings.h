@@ -3,6 +3,7 @@
 // (config/option_table.cc); config/load.h decides where values come from.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "config/duration.h"
@@ -30,6 +31,8 @@ struct Settings {
   DigestUse digests{};
   SizeSetting host_limit;         // percent: of the machine's memory
   SizeSetting host_limit_shared;  // percent: of the machine's memory; unset: no limit
+  std::string host_spill;         // a folder; empty: off
+  SizeSetting host_spill_limit;   // unset: the free space there, but for a part
   SizeSetting page_bytes;         // unset: chosen by the engine
   SizeSetting min_offload_bytes;
   SizeSetting low_water;      // percent

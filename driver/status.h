@@ -12,6 +12,7 @@ class [[nodiscard]] Status {
 
   static constexpr Status invalid_value() { return Status(1); }
   static constexpr Status out_of_memory() { return Status(2); }
+  static constexpr Status operating_system() { return Status(304); }
   static constexpr Status not_found() { return Status(500); }
   static constexpr Status not_ready() { return Status(600); }
   static constexpr Status not_supported() { return Status(801); }

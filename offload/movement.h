@@ -87,6 +87,9 @@ class MovementObserver {
   virtual void copying_out(const MovedUnit& unit, EvictReason reason) = 0;
   virtual void evicted(const MovedUnit& unit, EvictReason reason) = 0;
   virtual void fetching(const MovedUnit& unit, FetchReason reason) = 0;
+  // Of a copy on the host: it is written to the spill file, or read from there.
+  virtual void spilling(const MovedUnit&) {}
+  virtual void reading_spilled(const MovedUnit&) {}
 };
 
 }  // namespace thermocline

@@ -7,6 +7,7 @@
 
 #include "driver/units.h"
 #include "offload/policies.h"
+#include "offload/spill_problem.h"
 
 namespace thermocline {
 
@@ -59,6 +60,12 @@ struct EngineOptions {
   Bytes host_limit_bytes = 0;
   // For a limit that this process shares with others; must outlive the engine. Null: none.
   HostLedger* host_ledger = nullptr;
+  // Most of the spill file to use (Engine::create).
+  Bytes spill_limit_bytes = 0;
+  // Told of writes and reads that fail. Null: nobody is.
+  SpillProblemHandler spill_problem = nullptr;
+  // The caller's thread writes and reads, so that the same calls give the same decisions.
+  bool spills_in_place = false;
   // Of physical memory, a power of two; what the driver's granularity is at least. 0: chosen (page_bytes.h).
   Bytes page_bytes = 0;
   // Smaller buffers stay on the device unless a whole slab of them is idle.

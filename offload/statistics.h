@@ -94,6 +94,10 @@ struct EngineStatistics {
   Bytes host_limit_bytes = 0;                        // 0: none
   Bytes host_live_bytes = 0;                         // of the host memory taken: what is in use
   Bytes host_taken_bytes = 0, host_given_bytes = 0;  // in total; their difference is host_bytes
+  // The spill file (limit 0: none): what is in it, and what was written and read in total.
+  Bytes spill_limit_bytes = 0, spilled_bytes = 0, spill_written_bytes = 0, spill_read_bytes = 0;
+  // Copies that stayed on the host because the file or its disk was full, or the write failed; and failed reads.
+  std::uint64_t spill_full = 0, failed_spill_writes = 0, failed_spill_reads = 0;
   // Of a limit that processes share (0: none): the limit, what all of them hold or have reserved of it, and this
   // process's share.
   Bytes host_shared_limit_bytes = 0, host_shared_bytes = 0, host_claimed_bytes = 0;

@@ -111,6 +111,10 @@ ordered_json schema_of(const Option& option) {
     case OptionType::kOperators:
       out["type"] = "string";
       break;
+    case OptionType::kFolder:
+      out["type"] = "string";
+      out["pattern"] = "^(/.*)?$";
+      break;
     case OptionType::kChoice:
       out["enum"] = ordered_json::array();
       for (const Choice& choice : option.choices) {

@@ -14,6 +14,7 @@
 #include "config/load.h"
 #include "driver/library.h"
 #include "driver/probes.h"
+#include "offload/spill/disk_file.h"
 #include "tool/commands.h"
 #include "tool/elf_needs.h"
 #include "tool/exit_status.h"
@@ -34,6 +35,7 @@ class Examination {
   void driver();
   void machine();
   void partitions();
+  void spill();
   void installation();
   void frameworks();
   void program(const std::string& path);
@@ -159,6 +161,29 @@ void Examination::machine() {
   add("ld_preload", "LD_PRELOAD", text, text.empty() ? "empty" : text);
 }
 
+// The folder of host_spill, by a file that is created there and gone at once.
+void Examination::spill() {
+  const Settings settings = load_settings(Surroundings::of_process()).settings;
+  const std::string& folder = settings.host_spill;
+  if (folder.empty()) return add("host_spill", "host_spill", nullptr, "off");
+  std::string why;
+  const std::unique_ptr<DiskFile> file = DiskFile::create(folder, {}, &why);
+  if (file == nullptr) return add("host_spill", "host_spill", {{"folder", folder}, {"error", why}}, "unusable: " + why);
+  const Bytes wanted = settings.host_spill_limit.resolve(0), free = file->free_bytes();
+  const Bytes limit = wanted != 0 ? wanted : spill_limit_for(free);
+  std::string text =
+      file->description() + ", " + human_bytes(free) + " free, of which up to " + human_bytes(limit) + " are used";
+  if (limit > free) text += ": host_spill_limit is more than there is";
+  add("host_spill", "host_spill",
+      {{"folder", folder},
+       {"file_system", file->file_system()},
+       {"direct", file->is_direct()},
+       {"io_uring", file->has_rings()},
+       {"free_bytes", free},
+       {"limit_bytes", limit}},
+      text);
+}
+
 ordered_json environment(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? ordered_json(nullptr) : ordered_json(value);
@@ -261,6 +286,7 @@ int doctor(const std::vector<std::string>& program, bool json, bool gpu) {
   const bool is_defective = !devices.empty() && !devices.back().contains("device");
   if (!is_defective) examination.driver();
   examination.machine();
+  examination.spill();
   examination.partitions();
   examination.installation();
   examination.frameworks();

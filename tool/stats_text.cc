@@ -139,6 +139,11 @@ void append_memory(std::string* text, const ProcessView& process) {
   const std::uint64_t limit = value(process.now, "host_limit_bytes");
   append(text, "  on the host   %12s  of %s, peak %s\n", bytes_of(process, "host_bytes").c_str(),
          limit == 0 ? "any" : short_bytes(limit).c_str(), bytes_of(process, "peak_host_bytes").c_str());
+  if (const std::uint64_t file = value(process.now, "spill_limit_bytes"); file != 0) {
+    append(text, "  in the file   %12s  of %s; written %s, read %s\n", bytes_of(process, "spilled_bytes").c_str(),
+           short_bytes(file).c_str(), bytes_of(process, "spill_written_bytes").c_str(),
+           bytes_of(process, "spill_read_bytes").c_str());
+  }
   if (const std::uint64_t shared = value(process.now, "host_shared_limit_bytes"); shared != 0) {
     append(text, "  with others   %12s  of %s; claimed by this one %s\n",
            bytes_of(process, "host_shared_bytes").c_str(), short_bytes(shared).c_str(),

@@ -71,6 +71,11 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
       {"table_reads", statistics.table_reads},
       {"pointer_probes", statistics.pointer_probes},
       {"pointer_writing_kernels", statistics.pointer_writing_kernels},
+      {"spill_written_bytes", statistics.spill_written_bytes},
+      {"spill_read_bytes", statistics.spill_read_bytes},
+      {"spill_full", statistics.spill_full},
+      {"failed_spill_writes", statistics.failed_spill_writes},
+      {"failed_spill_reads", statistics.failed_spill_reads},
       {"oom_reports", statistics.out_of_memory},
       {"unknown_launches", counted(Counter::kUnknownLaunches)},
       {"captured_operations", counted(Counter::kCapturedOperations)},
@@ -137,6 +142,15 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
             s.uncopied_bytes == 0 ? "" : (", and " + human_bytes(s.uncopied_bytes) + " unchanged, not copied").c_str());
     add_row(&text, "fetched        %s in %s, %llu ahead of need", human_bytes(s.restored_bytes).c_str(),
             times(s.restores, "copy", "copies").c_str(), static_cast<unsigned long long>(s.prefetches));
+    if (s.spill_written_bytes > 0) {
+      add_row(&text, "on the disk    %s written, %s read", human_bytes(s.spill_written_bytes).c_str(),
+              human_bytes(s.spill_read_bytes).c_str());
+    }
+    if (s.spill_full + s.failed_spill_writes + s.failed_spill_reads > 0) {
+      add_row(&text, "disk failed    %llu times full, %llu writes, %llu reads",
+              static_cast<unsigned long long>(s.spill_full), static_cast<unsigned long long>(s.failed_spill_writes),
+              static_cast<unsigned long long>(s.failed_spill_reads));
+    }
     add_row(&text, "host waited    %s", times(s.host_waits, "time", "times").c_str());
   }
   if (s.pinned_buffers > 0) {

@@ -18,6 +18,7 @@
 #include "hooks/submit/proxy_streams.h"
 #include "hooks/submit/stream_queues.h"
 #include "hooks/submit/unwaited.h"
+#include "offload/spill/own_descriptors.h"
 
 namespace thermocline {
 namespace {
@@ -41,7 +42,11 @@ constexpr EngineObserver kRecorder{
     .engine_began = [](const ActiveEngine& one,
                        const Settings&) { Recorder::begin(Driver(*real_table()), one.engine); },
     .engine_ends = [](const ActiveEngine& one, bool without_driver) { Recorder::end_of(one.engine, without_driver); },
-    .forked = [] { Recorder::abandon(); },
+    .forked =
+        [] {
+          Recorder::abandon();
+          close_own_descriptors();
+        },
 };
 
 constexpr EngineObserver kLiveStatistics{

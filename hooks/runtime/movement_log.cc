@@ -12,6 +12,8 @@ class MovementLog : public MovementObserver {
   void copying_out(const MovedUnit& unit, EvictReason reason) override { say("copying out", unit, name_of(reason)); }
   void evicted(const MovedUnit& unit, EvictReason reason) override { say("evicted", unit, name_of(reason)); }
   void fetching(const MovedUnit& unit, FetchReason reason) override { say("fetching", unit, name_of(reason)); }
+  void spilling(const MovedUnit& unit) override { say("writing to the spill file", unit, "the host fills up"); }
+  void reading_spilled(const MovedUnit& unit) override { say("reading from the spill file", unit, "wanted"); }
 
  private:
   static void say(const char* what, const MovedUnit& unit, const char* reason) {

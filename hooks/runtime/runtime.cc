@@ -36,6 +36,7 @@
 #include "hooks/runtime/mechanisms.h"
 #include "hooks/runtime/movement_log.h"
 #include "hooks/runtime/refusals.h"
+#include "hooks/runtime/spill.h"
 #include "hooks/runtime/statistics.h"
 #include "hooks/runtime/stream_context.h"
 
@@ -285,6 +286,12 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
     return nullptr;
   }
   if (!share_host_limit(&options)) return nullptr;
+  std::string lacks_file;
+  std::shared_ptr<SpillFile> spill_file = open_spill_file(settings, &options, &lacks_file);
+  if (!lacks_file.empty()) {
+    stand_aside(lacks_file.c_str());
+    return nullptr;
+  }
   options.waits_without_lock = true;
   options.movements = movement_log();
   options.without_host_memory = [] { do_without(Mechanism::kHostMemory); };
@@ -295,7 +302,8 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
         "host_fallback = \"full\" is not available on this device: accesses that the library does not see may "
         "fail");
   }
-  if (Status status = Engine::create(Driver(*table, steps_for(findings, facts->page_bytes)), options, &engine);
+  if (Status status = Engine::create(Driver(*table, steps_for(findings, facts->page_bytes)), options, &engine,
+                                     std::move(spill_file));
       !status.ok()) {
     stand_aside("the driver refused what the library needs to begin", facts->device);
     return nullptr;

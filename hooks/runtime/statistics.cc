@@ -43,6 +43,11 @@ constexpr Number kCounts[] = {&S::allocated_bytes,
                               &S::unmaps,
                               &S::host_waits,
                               &S::out_of_memory,
+                              &S::spill_written_bytes,
+                              &S::spill_read_bytes,
+                              &S::spill_full,
+                              &S::failed_spill_writes,
+                              &S::failed_spill_reads,
                               &S::followed,
                               &S::unfetched_targets,
                               &S::over_budget_operations,
@@ -51,10 +56,11 @@ constexpr Number kCounts[] = {&S::allocated_bytes,
                               &S::pointer_probes,
                               &S::pointer_writing_kernels};
 // Current values, which are 0 once the engine has ended.
-constexpr Number kHeld[] = {&S::live_bytes,      &S::live_buffers,      &S::device_bytes,      &S::external_bytes,
-                            &S::block_bytes,     &S::nonresident_bytes, &S::free_mapped_bytes, &S::slab_bytes,
-                            &S::slab_live_bytes, &S::pinned_bytes,      &S::pinned_buffers,    &S::host_bytes,
-                            &S::host_live_bytes, &S::references,        &S::asleep_bytes};
+constexpr Number kHeld[] = {&S::live_bytes,       &S::live_buffers,      &S::device_bytes,      &S::external_bytes,
+                            &S::block_bytes,      &S::nonresident_bytes, &S::free_mapped_bytes, &S::slab_bytes,
+                            &S::slab_live_bytes,  &S::pinned_bytes,      &S::pinned_buffers,    &S::host_bytes,
+                            &S::host_live_bytes,  &S::references,        &S::asleep_bytes,      &S::spilled_bytes,
+                            &S::spill_limit_bytes};
 // The same, and not added up over engines.
 constexpr Number kHeldByOne[] = {&S::available_bytes, &S::host_shared_bytes, &S::host_claimed_bytes,
                                  &S::predicted_step_ns};

@@ -63,6 +63,15 @@ void Engine::State::collect_host(EngineStatistics* all) const {
   all->host_live_bytes = host.live_bytes();
   all->host_taken_bytes = host.taken_bytes();
   all->host_given_bytes = all->host_taken_bytes - all->host_bytes;
+  if (const FileCopies* const files = migration.files(); files != nullptr) {
+    all->spill_limit_bytes = files->limit();
+    all->spilled_bytes = files->taken_bytes();
+    all->spill_written_bytes = files->statistics().written_bytes;
+    all->spill_read_bytes = files->statistics().read_bytes;
+    all->spill_full = files->statistics().full;
+    all->failed_spill_writes = files->statistics().failed_writes;
+    all->failed_spill_reads = files->statistics().failed_reads;
+  }
   if (const HostLedger* ledger = options.host_ledger) {
     all->host_shared_limit_bytes = ledger->limit();
     all->host_shared_bytes = ledger->held_by_all();

@@ -37,9 +37,11 @@ void Operation::commit(bool completed) {
 
 Engine::Engine(int device) : mutex_("engine", lock_level::kEngine + device) {}
 
-Status Engine::create(const Driver& driver, const EngineOptions& options, std::unique_ptr<Engine>* out) {
+Status Engine::create(const Driver& driver, const EngineOptions& options, std::unique_ptr<Engine>* out,
+                      std::shared_ptr<SpillFile> spill_file) {
   std::unique_ptr<Engine> engine(new Engine(options.device));
-  if (Status status = State::create(driver, options, &engine->state_); !status.ok()) return status;
+  Status status = State::create(driver, options, std::move(spill_file), &engine->state_);
+  if (!status.ok()) return status;
   engine->range_begin_ = engine->state_->heap.range_begin().value;
   engine->range_bytes_ = engine->state_->heap.range_bytes();
   *out = std::move(engine);
@@ -64,11 +66,16 @@ Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
     {
       const StreamClock::Deferring waits(clock, true);
       host.forget_refusals();
+      static_cast<void>(state_->migration.take_awaited());
       status = ask();
     }
     if (status != Status::not_ready()) [[likely]]
       return status;
     if (!clock.has_deferred()) {
+      if (const auto transfer = state_->migration.take_awaited(); transfer != nullptr) {
+        wait_for_file(lock, transfer);
+        continue;
+      }
       // The driver may wait for all of the device before it frees pinned memory: for ever where the program goes on later.
       if (!host.wants_trim() || clock.any_blocked()) return status;
       lock.unlock();

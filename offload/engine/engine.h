@@ -48,6 +48,8 @@
 namespace thermocline {
 
 class Engine;
+class SpillFile;
+struct SpillTransfer;
 
 // The scope of one operation; see the head of this file. Moving it moves the lock. Not thread-safe: it belongs to its
 // thread.
@@ -85,7 +87,10 @@ struct GraphKernel {
 class Engine {
  public:
   // Reserves addresses and creates the copy streams in the current context. `driver`'s table must outlive the engine.
-  static Status create(const Driver& driver, const EngineOptions& options, std::unique_ptr<Engine>* out);
+  // `spill_file`: where host copies go for which there is no host memory (docs/host_spill.md); null: nowhere. With a
+  // file there is no host fallback: an address leads to host memory that stays, or to nothing.
+  static Status create(const Driver& driver, const EngineOptions& options, std::unique_ptr<Engine>* out,
+                       std::shared_ptr<SpillFile> spill_file = nullptr);
   // Gives everything back to the driver; the context must still be current and nothing may be running.
   ~Engine();
 
@@ -273,6 +278,7 @@ class Engine {
   Status ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask);
 
   Status wait_for_deferred(std::unique_lock<Mutex>& lock);
+  void wait_for_file(std::unique_lock<Mutex>& lock, const std::shared_ptr<SpillTransfer>& transfer);
   bool wait_for_pages(std::unique_lock<Mutex>& lock);
   bool wait_for_uses(std::unique_lock<Mutex>& lock, const UseSet& uses);
 

@@ -14,13 +14,15 @@ namespace thermocline {
 namespace {
 
 // What the options come to on this device.
-EngineOptions effective(EngineOptions options, const DeviceFacts& facts) {
+EngineOptions effective(EngineOptions options, const DeviceFacts& facts, bool spills) {
   const bool can = facts.can_map_host && options.policy->evicts() && options.safety == Safety::kStrict;
   if (!options.may_alias) {
     options.safety = Safety::kStrict;
     options.recompute = Recompute::kOff;
   }
   if (!can || !options.may_alias) options.host_fallback = HostFallback::kOff;
+  // An address can not lead to a file.
+  if (spills && options.host_fallback == HostFallback::kAuto) options.host_fallback = HostFallback::kOff;
   if (options.host_fallback == HostFallback::kFull) {
     options.policy = kLruPolicy;
   }
@@ -38,9 +40,6 @@ std::unique_ptr<EvictionPolicy> make_policy(const PolicyParts& parts) {
   const PolicyEntry& entry = *parts.options.policy;
   return entry.evicts() ? entry.make(parts) : std::make_unique<EvictionPolicy>();
 }
-
-// Registering host memory costs a system-wide operation; large steps make it rare.
-constexpr Bytes kHostStepBytes = 64 * kMiB;
 
 constexpr Bytes kSlabsInBudget = 256;
 // Buffers of less than this part of a page share pages, so that none takes more than twice its size.
@@ -86,15 +85,16 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       references(heap),
       looks(foundation->driver, clock, heap, references, options.annotate),
       idle(options.idle_after_ns) {
-  residency.evict_in(policy->victim_order());
+  residency.evict_in(policy->victim_order(), policy->spill_order());
   net.set_hurried([this] { return policy->is_hurried(); });
 }
 
-Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, std::unique_ptr<State>* out) {
+Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, std::shared_ptr<SpillFile> spill_file,
+                             std::unique_ptr<State>* out) {
   DeviceFacts facts;
   if (Status status = driver.facts(&facts); !status.ok()) return status;
   if (!facts.has_virtual_memory) return Status::not_supported();
-  const EngineOptions options = effective(wanted, facts);
+  const EngineOptions options = effective(wanted, facts, spill_file != nullptr);
   const Bytes budget =
       options.budget_bytes == 0 ? facts.total_memory : std::min(options.budget_bytes, facts.total_memory);
   // What shares pages leaves together; an audit holds for every later budget.
@@ -121,6 +121,12 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
     return status;
   }
   std::unique_ptr<State> state(new State(std::move(foundation), options, budget, facts.total_memory));
+  // No access is lost under a full host fallback: that is more than a file can promise.
+  if (spill_file != nullptr && options.policy->evicts() && !state->net.full()) {
+    const bool in_place = options.spills_in_place || !options.waits_without_lock;
+    state->migration.spill_to(std::make_unique<FileCopies>(std::move(spill_file), options.spill_limit_bytes, in_place,
+                                                           state->host, options.spill_problem));
+  }
   state->may_recompute();
   if (options.audit) state->audit = std::make_unique<Audit>(state->foundation->driver, options.device);
   if (options.annotate) {
@@ -229,6 +235,7 @@ void Engine::State::commit(bool completed) {
   if (net.has_unseen()) keep_unseen();
   if (net.has_late()) net.catch_up();
   policy->submitted(stream);
+  if (migration.files() != nullptr) residency.spill_behind();
 }
 
 // Up to half of the budget: the rest has to have room, too.
@@ -265,25 +272,6 @@ bool Engine::State::reclaim(Reclaim what) {
 // Whoever has its space next comes behind what the stream was given so far.
 void Engine::State::freed_on(Buffer& buffer, StreamIndex on) { buffer.block().uses.add(Use{on, clock.submitted(on)}); }
 
-// Whether all that is live may be granted. What other processes could take in the meantime is claimed, in whole steps
-// where it can be.
-bool Engine::State::host_holds(Bytes live, Bytes limit) {
-  if (live <= limit) return true;
-  if (options.host_limit_bytes != 0 && live > granted_under(options.host_limit_bytes, net.on())) return false;
-  if (options.host_ledger == nullptr || live <= host_claim) return true;
-  for (const Bytes claim : {round_up(live, kHostStepBytes), live}) {
-    if (!host.claim(claim)) continue;
-    host_claim = claim;
-    return true;
-  }
-  return false;
-}
-
-void Engine::State::lower_host_claim() {
-  const Bytes needed = held_block_bytes > budget_bytes - external_bytes ? held_block_bytes : 0;
-  if (needed < host_claim && host.claim(needed)) host_claim = needed;
-}
-
 // Addresses that are kept for somebody, or lead to what others have by now, are given up before any are refused.
 Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out) {
   Block* const reserved = policy->wants().addresses ? policy->reserved_block(bytes) : nullptr;
@@ -312,7 +300,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   // Once more is live than the device holds, the host must be able to hold all of it: what leaves and what returns are
   // both there while they change places. Pages that happen to be free, because others are away, do not change that.
   const auto can_be_held = [&](const Block& found) {
-    return found.live_buffers() != 1 || !evicts || host_holds(held_block_bytes + found.bytes(), limit);
+    return found.live_buffers() != 1 || !evicts || host_holds(held_block_bytes + found.bytes(), limit, found);
   };
   Status status = find_addresses(bytes, hint, out);
   bool is_held = status.ok() && can_be_held((*out)->block());

@@ -32,6 +32,9 @@
 
 namespace thermocline {
 
+// Registering host memory costs a system-wide operation; large steps make it rare.
+inline constexpr Bytes kHostStepBytes = 64 * kMiB;
+
 // The allocator's parts; they stay where they are, since each holds references to those above it.
 struct Foundation {
   explicit Foundation(const Driver& driver_in) : driver(driver_in), clock(driver) {}
@@ -44,7 +47,8 @@ struct Foundation {
 
 class Engine::State {
  public:
-  static Status create(const Driver& driver, const EngineOptions& options, std::unique_ptr<State>* out);
+  static Status create(const Driver& driver, const EngineOptions& options, std::shared_ptr<SpillFile> spill_file,
+                       std::unique_ptr<State>* out);
   ~State();
 
   // Collects the distinct blocks that the accesses name into `operands`, with what may be written.
@@ -194,6 +198,7 @@ class Engine::State {
   bool recomputing = false;      // a recipe is being run
   Bytes held_block_bytes = 0;    // whole blocks with live or parked buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;  // of pinned blocks, and of pinned parts of others
+  Bytes largest_unit = 0;        // that was ever allocated
   Bytes host_claim = 0;          // of a limit that processes share: what this one may come to need, from host_holds on
   struct Pin {
     const char* reason;
@@ -270,7 +275,9 @@ class Engine::State {
   void leave_out_what_is_mapped();
   bool any_nonresident() const;
   Status admit(StreamHandle handle);
-  bool host_holds(Bytes live, Bytes limit);
+  bool host_holds(Bytes live, Bytes limit, const Block& block);
+  // The same with the spill file, where the host alone does not.
+  bool file_holds(Bytes live);
   void count_raise();
   Status return_to_budget();
   Status find_addresses(Bytes bytes, StreamIndex hint, Buffer** out);

@@ -36,6 +36,7 @@ Status Engine::State::hold_on_device(std::span<const AddressRange> ranges, const
   looks.abandoned();
   info = {};
   host_read = nullptr;
+  migration.keep(nullptr);
   if (Status status = recompute_all(); !status.ok()) return status;
   std::vector<MemoryAccess> all;
   for (const AddressRange& range : ranges) all.push_back({range.at, range.bytes, Access::kUnknown});

@@ -67,6 +67,8 @@ Status Engine::State::leave_source_on_host(std::span<const MemoryAccess> list) {
   // What is refused for lack of host memory is refused as if it had not been tried.
   if (Status status = residency.make_host_copy(*part); !status.ok())
     return status.is_out_of_memory() ? Status() : status;
+  // In the spill file alone it is of no use here.
+  if (part->host == nullptr) return {};
   begin_operands({&target, 1});
   const bool is_target_too = part->whole->listed == resolution && part->whole->wants(*part);
   if (is_target_too || source.address + source.bytes > part->begin() + part->host_bytes) {
@@ -74,6 +76,7 @@ Status Engine::State::leave_source_on_host(std::span<const MemoryAccess> list) {
     return {};
   }
   host_read = part;
+  migration.keep(part);
   host_read_at = source.address;
   return {};
 }

@@ -78,6 +78,7 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
   References::Followed followed = collect_operands(list, what.follows);
   const bool to_host = what.reads_host_copy && list.size() == 1 && list[0].access == Access::kRead;
   host_read = to_host ? evicted_at({list[0].address, list[0].bytes}) : nullptr;
+  migration.keep(host_read);
   if (host_read != nullptr) {
     host_read_at = list[0].address;
     return {};
@@ -297,6 +298,7 @@ void Engine::State::resolve_all() {
   looks.abandoned();
   info = {};
   host_read = nullptr;
+  migration.keep(nullptr);
   if (!detained.empty()) release_detained();
   reclaim();
   ++resolution;

@@ -254,6 +254,7 @@ Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, Strea
   }
   info = {};
   host_read = nullptr;
+  migration.keep(nullptr);
   begin_operands(list);
   if (Status status = make_operands_resident(); !status.ok()) return status;
   const StreamIndex on = clock.index_of(handle);

@@ -8,6 +8,7 @@
 #include "driver/page_size.h"
 #include "offload/engine/engine_state.h"
 #include "offload/engine/report.h"
+#include "offload/residency/part_size.h"
 
 namespace thermocline {
 namespace {
@@ -108,6 +109,12 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   facts.address_bytes = heap.address_bytes();
   facts.largest_addresses = heap.largest_free_addresses();
   facts.has_net = net.on();
+  facts.spills = migration.files() != nullptr;
+  facts.largest_unit = largest_unit;
+  if (!one_operation) {
+    const std::uint64_t pages = facts.wanted_pages / heap.page_bytes();
+    facts.largest_unit = std::max(largest_unit, largest_unit_of(pages, heap.page_bytes()));
+  }
   facts.host_refused = migration.host_refused();
   facts.largest_hole = heap.largest_hole();
   facts.largest = largest_of(heap);

@@ -13,6 +13,7 @@
 #include "driver/page_size.h"
 #include "offload/page_bytes.h"
 #include "offload/residency/host_grant.h"
+#include "offload/spill/disk_file.h"
 
 namespace thermocline {
 namespace {
@@ -124,11 +125,51 @@ void advise_page_bytes(std::string* text, const RefusalFacts& facts) {
   const Bytes others = std::min(facts.now.budget_bytes, facts.now.external_bytes + facts.stays);
   advise_page_bytes_for(text, facts, facts.in_smallest_pages, facts.now.budget_bytes - others);
 }
+// How much may be live beside what the budget holds; with a spill file, in it as well.
+Bytes granted_elsewhere(const RefusalFacts& facts) {
+  const Bytes on_host = granted_under(facts.now.host_limit_bytes, facts.has_net);
+  if (!facts.spills) return on_host;
+  return std::max(on_host,
+                  granted_with_file(facts.now.host_limit_bytes, facts.now.spill_limit_bytes, facts.largest_unit));
+}
 // Of all that is live, and what is wanted.
 void advise_page_bytes_for_all(std::string* text, const RefusalFacts& facts) {
   const Bytes wanted = facts.one_operation ? 0 : facts.in_smallest_pages;
-  const Bytes host = facts.evicts ? granted_under(facts.now.host_limit_bytes, facts.has_net) : 0;
+  const Bytes host = facts.evicts ? granted_elsewhere(facts) : 0;
   advise_page_bytes_for(text, facts, facts.live_in_smallest_pages + wanted, std::max(limit_of(facts), host));
+}
+// The limit of a file that would hold what the host does not.
+Bytes needed_file(const RefusalFacts& facts) {
+  const Bytes in_file =
+      needed_in_file(facts.now.block_bytes + facts.wanted_pages, facts.now.host_limit_bytes, facts.largest_unit);
+  return file_limit_that_grants(in_file, facts.largest_unit);
+}
+void advise_spill(std::string* text, const RefusalFacts& facts) {
+  // As the setting's default leaves a part of the disk to others.
+  const Bytes free = (needed_file(facts) * kKeptFreeOnDisk + kKeptFreeOnDisk - 2) / (kKeptFreeOnDisk - 1);
+  if (facts.spills || facts.now.host_limit_bytes < least_host_for_spill(facts.largest_unit)) return;
+  advise(text,
+         "host_spill = \"FOLDER\" (THERMOCLINE_HOST_SPILL), for what the host does not hold: a folder of a local disk "
+         "with " +
+             setting(free) + " free; slower than host memory");
+}
+void advise_spill_limit(std::string* text, const RefusalFacts& facts) {
+  const Bytes least = least_host_for_spill(facts.largest_unit);
+  if (facts.now.host_limit_bytes < least) {
+    advise(text, "host_limit = \"" + setting(least) +
+                     "\" (THERMOCLINE_HOST_LIMIT), through which copies pass on their way to the "
+                     "spill file; it is " +
+                     amount(facts.now.host_limit_bytes));
+  }
+  const Bytes needed = needed_file(facts);
+  if (needed > facts.now.spill_limit_bytes) {
+    advise(text, "host_spill_limit = \"" + setting(needed) +
+                     "\" (THERMOCLINE_HOST_SPILL_LIMIT), or a folder of a larger disk; it is " +
+                     amount(facts.now.spill_limit_bytes));
+  } else if (facts.now.host_limit_bytes >= least) {
+    advise(text, "make room on the disk of host_spill: " + setting(needed) +
+                     " in all are needed there, and it says that it is full");
+  }
 }
 void advise_host_limit(std::string* text, const RefusalFacts& facts) {
   const Bytes needed = limit_that_grants(facts.now.block_bytes + facts.wanted_pages, facts.has_net);
@@ -210,6 +251,9 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
     case Cause::kHostLimit:
       why = "what would have to leave the device has no room on the host";
       break;
+    case Cause::kSpillFile:
+      why = "what would have to leave the device has no room on the host, and none in the spill file";
+      break;
     case Cause::kSharedHostLimit:
       why = "what would have to leave the device has no room on the host beside other processes";
       break;
@@ -268,6 +312,11 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
     case Cause::kSharedHostLimit:
       advise_page_bytes_for_all(text, facts);
       (cause == Cause::kHostLimit ? advise_host_limit : advise_shared_limit)(text, facts);
+      if (cause == Cause::kHostLimit) advise_spill(text, facts);
+      advise_budget_for_all(text, facts);
+      break;
+    case Cause::kSpillFile:
+      advise_spill_limit(text, facts);
       advise_budget_for_all(text, facts);
       break;
     case Cause::kHostRefused:
@@ -304,6 +353,10 @@ void append_state(std::string* text, const RefusalFacts& facts) {
   append(text, "  host       %12s of pinned memory, holding %s; limit %s\n", amount(now.host_bytes).c_str(),
          amount(now.host_live_bytes).c_str(),
          now.host_limit_bytes == 0 ? "none" : amount(now.host_limit_bytes).c_str());
+  if (facts.spills) {
+    append(text, "  file       %12s in the spill file; limit %s; found full %" PRIu64 " times\n",
+           amount(now.spilled_bytes).c_str(), amount(now.spill_limit_bytes).c_str(), now.spill_full);
+  }
   append(text, "  shared     %12s of pages, small buffers use %s, the largest hole is %s\n",
          amount(now.slab_bytes).c_str(), amount(now.slab_live_bytes).c_str(), amount(facts.largest_hole).c_str());
 }
@@ -325,10 +378,10 @@ Cause cause_of(const RefusalFacts& facts) {
     return facts.has_stopped ? Cause::kStopped : Cause::kPolicyNone;
   }
   const Bytes host_limit = facts.now.host_limit_bytes;
-  const bool over_limit =
-      host_limit != 0 && (facts.now.block_bytes + wanted > std::max(limit, granted_under(host_limit, facts.has_net)) ||
-                          facts.now.host_live_bytes + facts.host_refused > host_limit);
-  if (over_limit) return Cause::kHostLimit;
+  const Bytes granted = granted_under(host_limit, facts.has_net);
+  const bool over_limit = host_limit != 0 && (facts.now.block_bytes + wanted > std::max(limit, granted) ||
+                                              facts.now.host_live_bytes + facts.host_refused > host_limit);
+  if (over_limit) return facts.spills ? Cause::kSpillFile : Cause::kHostLimit;
   const Bytes shared = facts.now.host_shared_limit_bytes, live = facts.now.block_bytes + wanted;
   if (shared != 0 &&
       others_share(facts.now) + (live > limit ? live : facts.now.host_bytes + facts.host_refused) > shared)
@@ -343,7 +396,7 @@ Bytes would_have_fitted(const RefusalFacts& facts) {
   const Bytes device = std::min(limit - std::min(limit, facts.stays), most_addresses(facts));
   const Bytes shared = facts.now.host_shared_limit_bytes;
   const bool is_limited = facts.now.host_limit_bytes != 0;
-  Bytes host_limit = granted_under(facts.now.host_limit_bytes, facts.has_net);
+  Bytes host_limit = granted_elsewhere(facts);
   if (shared != 0) {
     const Bytes left = shared - std::min(shared, others_share(facts.now));
     host_limit = is_limited ? std::min(host_limit, left) : left;

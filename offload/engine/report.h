@@ -26,6 +26,7 @@ enum class Cause : std::uint8_t {
   kPolicyNone,        // nothing may leave
   kStopped,           // ... any more
   kHostLimit,         // what would have to leave has no room under the host limit
+  kSpillFile,         // ... nor in the spill file
   kSharedHostLimit,   // ... or under the one that processes share
   kHostRefused,       // the driver refused pinned host memory under the limit
   kOther,
@@ -59,6 +60,8 @@ struct RefusalFacts {
   std::uint64_t staying_blocks = 0;  // of both
   Bytes free_pages = 0;              // under the budget, and behind no live block
   bool has_net = false;              // copies on the host take whole pages (host_grant.h)
+  bool spills = false;               // there is a spill file
+  Bytes largest_unit = 0;            // that leaves and returns as one, with what is wanted (host_grant.h)
   Bytes host_refused = 0;            // the last piece of pinned host memory that could not be had; 0: it could
   Bytes largest_hole = 0;            // in pages that small buffers share
   Bytes address_bytes = 0, largest_addresses = 0;  // all addresses of the pool, and the largest free piece

@@ -71,6 +71,13 @@ Status Engine::wait_for_deferred(std::unique_lock<Mutex>& lock) {
   return status;
 }
 
+void Engine::wait_for_file(std::unique_lock<Mutex>& lock, const std::shared_ptr<SpillTransfer>& transfer) {
+  FileCopies& files = *state_->migration.files();
+  lock.unlock();
+  files.wait(*transfer);
+  lock.lock();
+}
+
 // False: it can not be waited for, because a stream is blocked.
 bool Engine::wait_for_uses(std::unique_lock<Mutex>& lock, const UseSet& uses) {
   StreamClock& clock = state_->clock;
@@ -132,6 +139,8 @@ Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
       lock.unlock();
       in_vain = state.host.make_way() ? 0 : in_vain + 1;
       lock.lock();
+    } else if (const auto write = state.migration.take_awaited(); write != nullptr) {
+      wait_for_file(lock, write);
     } else if (step.goes_on) {
       if (step.in_flight.has_value() && !wait_for_uses(lock, of(*step.in_flight))) break;
     } else if (!request.waits ||
@@ -165,7 +174,9 @@ Status Engine::wake(const SleepRequest& request, SleepReport* report) {
       step = state.residency.wake_more();
       step.goes_on |= step.no_room && state.options.waits_without_lock && clock.has_deferred();
     }
-    if (step.no_room && step.goes_on) {
+    if (const auto read = state.migration.take_awaited(); read != nullptr) {
+      wait_for_file(lock, read);
+    } else if (step.no_room && step.goes_on) {
       if (!wait_for_deferred(lock).ok()) break;
     } else if (step.in_flight.has_value()) {
       const Use use = step.goes_on ? *step.in_flight : step.newest.value_or(*step.in_flight);

@@ -9,16 +9,13 @@
 #include <thread>
 #include <utility>
 
+#include "driver/background_thread.h"
 #include "driver/check.h"
 
 namespace thermocline {
 
-// Runs `work` on a new thread, on which none of the program's signal handlers runs. If no thread can be created, runs
-// it in this one.
+// Runs `work` as try_in_background does; if no thread can be created, in this one.
 std::thread start_in_background(const std::function<void()>& work);
-
-// The same, but if no thread can be created, nothing is run and the result is no thread.
-std::thread try_in_background(std::function<void()> work);
 
 template <class Result>
 class Background {

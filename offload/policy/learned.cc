@@ -319,6 +319,28 @@ void LearnedPolicy::act_at(std::size_t index) {
   poll_returns();
 }
 
+// What the plan does not bring back is not used in this iteration, as far as it knows.
+void LearnedPolicy::sort_by_next_use(std::span<EvictionUnit*> units) const {
+  const Known& known = known_[current_];
+  if (!following_ || known.plan.gaps.empty()) return;
+  const std::size_t position = period_detector_.position();
+  const std::size_t index = rewriting() == nullptr ? position : rewriting()->place_of[position];
+  const std::uint64_t places = known.plan.leaves.size();
+  std::unordered_map<const BlockState*, std::uint64_t> distances;
+  for (const PlannedGap& gap : known.plan.gaps) {
+    const Actor* const actor = actor_of(gap);
+    if (!gap.returns || actor == nullptr || !actor->alive()) continue;
+    const std::uint64_t distance = (gap.arrive + places - index - 1) % places + 1;
+    const auto [known_gap, is_new] = distances.try_emplace(actor->state, distance);
+    if (!is_new) known_gap->second = std::min(known_gap->second, distance);
+  }
+  const auto distance_of = [&](const EvictionUnit* unit) {
+    const auto found = distances.find(unit->whole);
+    return found == distances.end() ? places + 1 : found->second;
+  };
+  std::ranges::stable_sort(units, std::greater<>(), distance_of);
+}
+
 // Null: scratch memory of an operation that runs again.
 const LearnedPolicy::Actor* LearnedPolicy::actor_of(const PlannedGap& gap) const {
   const Known& known = known_[current_];

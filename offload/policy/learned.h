@@ -63,6 +63,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
 
   void freed(const Block& block) override;
 
+  VictimOrder* spill_order() override { return &spill_order_; }
   bool is_hurried() override { return following_ && !is_far_ahead(); }
 
   Block* reserved_block(Bytes bytes) override {
@@ -94,6 +95,17 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   }
 
  private:
+  // Of host copies that go to the spill file: while a plan is followed those first whose next use is farthest.
+  class SpillOrder final : public VictimOrder {
+   public:
+    explicit SpillOrder(const LearnedPolicy& policy) : policy_(policy) {}
+    void sort(std::span<EvictionUnit*> candidates) override { policy_.sort_by_next_use(candidates); }
+
+   private:
+    const LearnedPolicy& policy_;
+  };
+  void sort_by_next_use(std::span<EvictionUnit*> units) const;
+
   // The block that a buffer of the profile is in now.
   struct Actor {
     BlockState* state = nullptr;
@@ -127,6 +139,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   // What the device still has before it, by what operations take.
   std::uint64_t lead_ns();
 
+  SpillOrder spill_order_{*this};
   ReactivePolicy reactive_;  // decides while there is no plan to follow
   DurationMeter durations_;
   Heap& heap_;

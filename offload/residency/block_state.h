@@ -12,13 +12,14 @@
 // Invariants (Residency::validate recomputes them):
 //   1. A part without pages whose contents are defined has a current host copy (trusting: or one that is leaving, on
 //   pages that whoever has them next uses only behind it): contents are never only in memory that is gone.
-//   2. copy == kNone exactly when host == nullptr. A stale copy is no copy: only a part with its pages has one.
+//   2. copy == kNone exactly when it is neither on the host nor in the spill file. A stale copy is no copy: only a part
+//   with its pages has one. What is in the file, or on its way there or back, is kCurrent (file_copy.h).
 //   3. A part is in one list: kDirty or kClean while it has its pages and contents, else kEvicted; `place` says which.
 //   4. kClean holds the parts whose copy is kLeaving or kCurrent; an access that may write moves them to kDirty and
 //   drops the copy, or lets it be stale where its digest may show later that nothing was written (clean_drop.cc).
 //   5. pins > 0 implies all parts have pages; those of one part, that it has: what is pinned has been brought before.
 //   6. The parts of a block cover its pages in order, each once.
-//   7. A hollow part has a host copy.
+//   7. A hollow part has a copy, on the host or in the file.
 //   8. No part of a dropped block has defined contents or a host copy, and no operation accesses it before it has been
 //      recomputed.
 #pragma once
@@ -34,6 +35,7 @@
 #include "allocator/stream_clock.h"
 #include "offload/digest/digests.h"
 #include "offload/movement.h"
+#include "offload/residency/file_copy.h"
 
 namespace thermocline {
 
@@ -58,16 +60,18 @@ struct Evidence {
 struct EvictionUnit : boost::intrusive::list_base_hook<> {
   BlockState* whole = nullptr;
   PageRange range;
-  void* host = nullptr;  // pinned, host_bytes long
+  void* host = nullptr;  // pinned, host_bytes long; null also where the copy is in the spill file alone
   Bytes host_bytes = 0;
+  std::unique_ptr<FileCopy> file;  // null: none
   HostCopy copy = HostCopy::kNone;
   Place place = Place::kUnmapped;
-  bool covered = false;     // its addresses lead to `host` while it is away (host_fallback.h)
-  bool used_there = false;  // meanwhile by an operation that is known to (Net::used_where_it_is)
-  bool defined = false;     // accessed since its block was handed out: its contents must survive
-  bool hollow = false;      // whatever its pages hold, its contents are its host copy
-  bool prefetched = false;  // brought back for a use to come, and not accessed since
-  bool asleep = false;      // away since its program was put to sleep (sleep.cc)
+  bool covered = false;        // its addresses lead to `host` while it is away (host_fallback.h)
+  bool used_there = false;     // meanwhile by an operation that is known to (Net::used_where_it_is)
+  bool defined = false;        // accessed since its block was handed out: its contents must survive
+  bool hollow = false;         // whatever its pages hold, its contents are its host copy
+  bool prefetched = false;     // brought back for a use to come, and not accessed since
+  bool stays_on_host = false;  // its host copy could not be written to the file since it was made
+  bool asleep = false;         // away since its program was put to sleep (sleep.cc)
   // Why it was chosen to leave, until it has left, is fetched or accessed.
   std::optional<EvictReason> leaves_for;
   std::uint64_t digest = 0;  // of `host` when that began
@@ -87,6 +91,8 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   bool mapped() const { return place == Place::kDirty || place == Place::kClean; }
   // Its contents are on the host, or on their way there.
   bool has_copy() const { return copy == HostCopy::kLeaving || copy == HostCopy::kCurrent; }
+  // They are in the spill file, or on their way from there, and not on the host.
+  bool in_file_only() const { return file != nullptr && host == nullptr; }
   // Or is about to be: what an access changes beside its place among the others.
   bool has_been_moved() const { return copy != HostCopy::kNone || hollow || prefetched || leaves_for.has_value(); }
 };

@@ -50,7 +50,9 @@ void Residency::take_digest_of_copy(EvictionUnit& part) {
 
 void Residency::may_have_changed(EvictionUnit& part) {
   if (!part.has_copy()) return;
-  if (part.evidence.copied.is_known_or_coming() && takes_digests(part)) {
+  const bool is_read = part.file != nullptr && part.file->transfer != nullptr;
+  if (part.evidence.copied.is_known_or_coming() && takes_digests(part) && part.host != nullptr && !is_read) {
+    migration_.drop_file_copy(part);
     part.copy = HostCopy::kStale;
   } else {
     drop_host_copy(part);

@@ -20,4 +20,31 @@ inline Bytes limit_that_grants(Bytes live, bool has_net) {
   return has_net ? std::max(live + kPartBytes, (live * 8 + 6) / 7) : live;
 }
 
+// With a spill file, host memory is also what copies pass through on their way to the device and back: one unit that
+// comes, one that leaves, and the gaps between them. With less than that nothing is granted.
+inline constexpr Bytes kUnitsInPassing = 3;
+
+inline Bytes least_host_for_spill(Bytes largest_unit) { return kUnitsInPassing * largest_unit; }
+
+// What of the live bytes may come to be in the file. An eighth of the rest of the host limit is not counted on.
+inline Bytes needed_in_file(Bytes live, Bytes host_limit, Bytes largest_unit) {
+  const Bytes rest = host_limit - std::min(host_limit, least_host_for_spill(largest_unit));
+  return live - std::min(live, rest - rest / 8);
+}
+
+// How much may be in the file: ranges of several sizes leave gaps, an eighth and no less than a unit.
+inline Bytes granted_in_file(Bytes file_limit, Bytes largest_unit) {
+  return file_limit - std::min(file_limit, std::max(file_limit / 8, largest_unit));
+}
+inline Bytes file_limit_that_grants(Bytes in_file, Bytes largest_unit) {
+  return in_file == 0 ? 0 : std::max(in_file + largest_unit, (in_file * 8 + 6) / 7);
+}
+
+// How much may be live under both limits.
+inline Bytes granted_with_file(Bytes host_limit, Bytes file_limit, Bytes largest_unit) {
+  if (host_limit < least_host_for_spill(largest_unit)) return 0;
+  const Bytes rest = host_limit - least_host_for_spill(largest_unit);
+  return rest - rest / 8 + granted_in_file(file_limit, largest_unit);
+}
+
 }  // namespace thermocline

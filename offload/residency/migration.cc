@@ -62,6 +62,7 @@ Status Migration::copy_out(EvictionUnit& part) {
   }
   part.host = host;
   part.host_bytes = bytes;
+  part.stays_on_host = false;
   const Use use{out_index_, clock_.advance(out_index_)};
   static_cast<void>(clock_.fence(out_index_));
   part.uses.add(use);
@@ -108,16 +109,49 @@ Status Migration::copy_in(EvictionUnit& part) {
   return {};
 }
 
-void Migration::drop_host_copy(EvictionUnit& part) {
-  if (part.host == nullptr) return;
-  // Every copy of ours that reads or writes the host memory is among the part's uses.
+// Every copy of ours that reads or writes the host memory is among the part's uses.
+UseSet Migration::uses_of_host(EvictionUnit& part) {
   UseSet uses = part.uses;
   uses.join(part.host_reads);
   part.host_reads.clear();
-  if (!net_.abandon(part)) retired_.push_back(Retired{part.host, uses});
+  return uses;
+}
+
+void Migration::free_host_of(EvictionUnit& part) {
+  retired_.push_back(Retired{files_->take_host(part), uses_of_host(part)});
+}
+
+void Migration::drop_file_copy(EvictionUnit& part) {
+  if (part.file == nullptr) return;
+  std::optional<FileCopies::Ending> none;
+  files_->release(part, &none);
+  THERMOCLINE_CHECK(!none.has_value(), "what is being written is not given up by itself");
+}
+
+void Migration::drop_host_copy(EvictionUnit& part) {
+  if (part.copy == HostCopy::kNone) return;
+  const UseSet uses = uses_of_host(part);
+  std::optional<FileCopies::Ending> ending;
+  if (part.file != nullptr) files_->release(part, &ending);
+  if (ending.has_value()) {
+    ending->uses = uses;
+    files_->end_later(std::move(*ending));
+  } else if (part.host != nullptr && !net_.abandon(part)) {
+    retired_.push_back(Retired{part.host, uses});
+  }
   part.host = nullptr;
   part.host_bytes = 0;
   part.copy = HostCopy::kNone;
+}
+
+Status Migration::wait_for(const std::shared_ptr<SpillTransfer>& transfer) {
+  if (!transfer->is_pending()) return {};
+  if (clock_.defers()) {
+    awaited_ = transfer;
+    return Status::not_ready();
+  }
+  files_->wait(*transfer);
+  return {};
 }
 
 bool Migration::has_left(EvictionUnit& part) {
@@ -153,17 +187,24 @@ void Migration::drain() {
   clock_.synchronized(in_index_);
   leaving_.clear();
   returning_.clear();
+  if (files_ != nullptr) {
+    files_->drain();
+    collect_ended();
+  }
   for (const Retired& retired : retired_) host_.free(retired.host);
   retired_.clear();
 }
 
 void* Migration::allocate_host(Bytes bytes, Bytes page_bytes) {
   collect_retired();
+  const auto allocate = [&] {
+    return files_ == nullptr ? host_.allocate(bytes) : host_.allocate_whole(spill_bytes_of(bytes));
+  };
   for (bool collected = !net_.on();;) {
     if (net_.on()) {
       if (void* host = host_.allocate_pages(page_bytes); host != nullptr || host_.wants_trim()) return host;
     }
-    if (void* host = host_.allocate(bytes); host != nullptr || host_.wants_trim()) return host;
+    if (void* host = allocate(); host != nullptr || host_.wants_trim()) return host;
     const auto waits_for = first_that_goes_on();
     if (waits_for == retired_.end()) {
       if (std::exchange(collected, true)) return nullptr;
@@ -184,7 +225,13 @@ std::deque<Migration::Retired>::iterator Migration::first_that_goes_on() {
   return std::ranges::find_if(retired_, [this](const Retired& retired) { return !clock_.is_blocked(retired.uses); });
 }
 
+void Migration::collect_ended() {
+  for (auto ended = files_->next_ended(); ended.has_value(); ended = files_->next_ended())
+    retired_.push_back(Retired{ended->host, ended->uses});
+}
+
 void Migration::collect_retired() {
+  if (files_ != nullptr) collect_ended();
   if (net_.on()) free_abandoned(Wait::kNo);
   for (auto oldest = first_that_goes_on(); oldest != retired_.end() && clock_.passed(oldest->uses);
        oldest = first_that_goes_on()) {

@@ -9,12 +9,15 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "allocator/host_pool.h"
 #include "allocator/stream_clock.h"
 #include "driver/driver.h"
 #include "offload/residency/block_state.h"
+#include "offload/residency/file_copies.h"
 #include "offload/residency/host_fallback.h"
 #include "offload/residency/link_meter.h"
 
@@ -28,6 +31,8 @@ class Migration {
  public:
   Migration(const Driver& driver, StreamClock& clock, HostPool& host, Net& net)
       : driver_(driver), clock_(clock), host_(host), net_(net) {}
+  // From now on host copies may go to a file (spilling.cc).
+  void spill_to(std::unique_ptr<FileCopies> files) { files_ = std::move(files); }
   ~Migration();
 
   Status open(void (*without_host_memory)() = nullptr);
@@ -46,6 +51,25 @@ class Migration {
   Bytes contents_of(const EvictionUnit& part) const;
   // The host copy is stale or not needed any more.
   void drop_host_copy(EvictionUnit& part);
+
+  // The spill file; null: there is none.
+  FileCopies* files() { return files_.get(); }
+  const FileCopies* files() const { return files_.get(); }
+  // The part's contents are in the file, too: its host memory is free once no copy uses it.
+  void free_host_of(EvictionUnit& part);
+  // The part's contents are on the host, and what is in the file is not needed.
+  void drop_file_copy(EvictionUnit& part);
+  Bytes host_limit() const { return host_.limit(); }
+  Bytes host_live_bytes() const { return host_.live_bytes(); }
+  // Host memory into which the part's contents can be read from the file; null: there is none.
+  void* allocate_for(const EvictionUnit& part) { return allocate_host(part.host_bytes, part.bytes()); }
+  // Until the next operation: the part's host memory is read by it, and stays.
+  void keep(const EvictionUnit* part) { kept_ = part; }
+  bool is_kept(const EvictionUnit& part) const { return kept_ == &part; }
+  // Ok: it has ended. not_ready: somebody has to wait for it without the engine's lock (take_awaited).
+  Status wait_for(const std::shared_ptr<SpillTransfer>& transfer);
+  std::shared_ptr<SpillTransfer> take_awaited() { return std::exchange(awaited_, nullptr); }
+  bool awaits() const { return awaited_ != nullptr; }
 
   // True once the copy out has passed; never blocks. The part is then kCurrent.
   bool has_left(EvictionUnit& part);
@@ -86,6 +110,8 @@ class Migration {
   // there is none without.
   void* allocate_host(Bytes bytes, Bytes page_bytes);
   void free_abandoned(Wait wait);
+  static UseSet uses_of_host(EvictionUnit& part);
+  void collect_ended();
   // Of what is retired: copies to the program's memory may stand behind what it does later.
   std::deque<Retired>::iterator first_that_goes_on();
 
@@ -93,6 +119,9 @@ class Migration {
   StreamClock& clock_;
   HostPool& host_;
   Net& net_;
+  std::unique_ptr<FileCopies> files_;
+  const EvictionUnit* kept_ = nullptr;
+  std::shared_ptr<SpillTransfer> awaited_;
   StreamHandle out_{}, in_{};
   StreamIndex out_index_{}, in_index_{};
   bool open_ = false;

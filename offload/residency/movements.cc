@@ -9,6 +9,8 @@ Status Residency::copy_out(EvictionUnit& part, EvictReason reason) {
   Status status = migration_.copy_out(part);
   while (status.is_out_of_memory() && !migration_.wants_trim() && drop_a_stale_copy())
     status = migration_.copy_out(part);
+  while (status.is_out_of_memory() && make_host_room_again(migration_.contents_of(part), false))
+    status = migration_.copy_out(part);
   if (!status.ok()) return status;
   // What the device can reach while it is away is another copy by the time that it returns.
   if (!net_.on() || reason == EvictReason::kWriteBehind) take_digest_of_copy(part);

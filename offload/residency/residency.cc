@@ -149,6 +149,7 @@ Status Residency::make_resident(std::span<BlockState* const> blocks, FetchReason
   if (!absent) return {};
   // Nothing is evicted for an operation that can never fit.
   if (wanted > heap_.limit()) return Status::out_of_memory();
+  const WaitsForFile waits_for_file(*this);
   const InOneGo in_one_go(net_, clock_);
   if (net_.full()) {
     if (Status status = come_to_rest(); !status.ok()) return status;
@@ -161,12 +162,17 @@ Status Residency::make_resident(std::span<BlockState* const> blocks, FetchReason
 }
 
 Status Residency::bring(std::span<BlockState* const> blocks) {
+  if (migration_.files() != nullptr) {
+    for (BlockState* state : blocks) begin_to_read_wanted(*state);
+  }
   for (BlockState* state : blocks) {
     if (state->has_wanted() || map_whole(*state)) continue;
     for (EvictionUnit& part : state->parts()) {
-      if (!state->wants(part)) continue;
+      if (!state->wants(part) || (part.mapped() && (!part.hollow || state->overwrites(part)))) continue;
+      if (!state->overwrites(part)) {
+        if (Status status = bring_to_host(part); !status.ok()) return status;
+      }
       if (part.mapped()) {
-        if (!part.hollow || state->overwrites(part)) continue;
         if (Status status = copy_in(part); !status.ok()) return status;
         continue;
       }
@@ -188,7 +194,7 @@ Status Residency::make_whole_resident(BlockState& state, FetchReason reason) {
 bool Residency::map_whole(BlockState& state) {
   if (state.nonresident_units != state.count) return false;
   for (const EvictionUnit& part : state.parts()) {
-    if (part.defined || part.host != nullptr || !state.wants(part)) return false;
+    if (part.defined || part.copy != HostCopy::kNone || !state.wants(part)) return false;
   }
   Block& block = *state.block;
   const bool mapped = heap_.map(block, Wait::kBehindNewest).ok();
@@ -212,7 +218,7 @@ Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) 
   // Whoever was not seen may have written to the copy.
   if (part.covered) release_digest(part);
   net_.uncovered(part);
-  if (part.host != nullptr && (!untouched || part.hollow)) {
+  if (part.copy != HostCopy::kNone && (!untouched || part.hollow)) {
     if (overwritten) {
       set_hollow(part, true);
     } else if (Status status = copy_in(part); !status.ok()) {
@@ -277,9 +283,10 @@ bool Residency::is_free_to_come(const EvictionUnit& part) {
 }
 
 bool Residency::fetch(EvictionUnit& part) {
+  if (!is_on_host(part)) return false;
   bool untouched = false;
   if (!heap_.map(*part.whole->block, part.range, Wait::kBehind, &part.uses, &untouched).ok()) return false;
-  const bool returns = part.host != nullptr;
+  const bool returns = part.copy != HostCopy::kNone;
   if (!restore(part, untouched, false).ok()) return false;
   set_prefetched(part, returns);
   return true;
@@ -337,6 +344,7 @@ bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
 Status Residency::make_room_for_limit(Bytes new_limit) {
   ++preparation_;
   makes_room_for_ = EvictReason::kLimitLowered;
+  const WaitsForFile waits_for_file(*this);
   const InOneGo in_one_go(net_, clock_);
   const bool blocked = clock_.any_blocked();
   if (!net_.full()) return not_ready_if_put_off(shrink_to(new_limit), blocked);
@@ -375,11 +383,10 @@ bool Residency::may_leave(const EvictionUnit& part) const {
 }
 
 // A stream that was blocked may have gone on by now: then there is more room than was seen. So there is when what had to be waited for
-// has passed, and on the host when what is unused there has been returned.
+// has passed, and on the host when what is unused there has been returned, or written to a file.
 Status Residency::not_ready_if_put_off(Status status, bool blocked) {
-  return (blocked || clock_.has_deferred() || migration_.wants_trim()) && status.is_out_of_memory()
-             ? Status::not_ready()
-             : status;
+  const bool put_off = blocked || clock_.has_deferred() || migration_.wants_trim() || migration_.awaits();
+  return put_off && status.is_out_of_memory() ? Status::not_ready() : status;
 }
 
 // Moves the part to the end of a list, and keeps the sums that depend on lists.
@@ -424,7 +431,7 @@ void Residency::log_change(const EvictionUnit& part, Place where) {
   const bool comes = where == Place::kDirty || where == Place::kClean;
   if (part.mapped() == comes) return;
   using Kind = LiveRangeChange::Kind;
-  const bool copied = part.host != nullptr;
+  const bool copied = part.copy != HostCopy::kNone;
   const Kind leaves = where == Place::kEvicted && copied ? Kind::kLeaves : Kind::kFrees;
   log_->changed(comes ? (copied ? Kind::kReturns : Kind::kTakes) : leaves, *part.whole->block, part.range);
 }

@@ -98,8 +98,14 @@ class Residency {
   // Brings a part back into free pages only; false when there are none to be had without waiting or evicting.
   bool prefetch(EvictionUnit& part);
 
-  // Victims are chosen in that order; null: what has been accessed longest ago goes first.
-  void evict_in(VictimOrder* order) { victim_order_ = order; }
+  // Victims are chosen in that order; null: what has been accessed longest ago goes first. `spill`: the same of host
+  // copies that go to the spill file.
+  void evict_in(VictimOrder* order, VictimOrder* spill = nullptr) {
+    victim_order_ = order;
+    spill_order_ = spill;
+  }
+  // Where there is a spill file: host copies are written there while the host fills up. Waits for nobody.
+  void spill_behind();
 
   // Submits the copy out of the oldest idle dirty part; false when there is none worth it.
   bool write_behind();
@@ -214,6 +220,20 @@ class Residency {
   Status copy_in(EvictionUnit& part);
   void count_eviction(EvictionUnit& part);
   MovedUnit moved_unit(const EvictionUnit& part, Bytes bytes) const;
+  // While one lives, host memory may be waited for that a write to the spill file frees.
+  struct WaitsForFile {
+    explicit WaitsForFile(Residency& residency) : of(residency) {
+      of.waits_for_file_ = true;
+      of.needed_on_host_ = nullptr;
+    }
+    ~WaitsForFile() {
+      of.waits_for_file_ = false;
+      of.needed_on_host_ = nullptr;
+    }
+    WaitsForFile(const WaitsForFile&) = delete;
+    WaitsForFile& operator=(const WaitsForFile&) = delete;
+    Residency& of;
+  };
   // What is begun under a full host fallback ends where it is: come_to_rest() gives up the copies out, so that an
   // operation that began again behind a wait for one of them would find it gone, and begin the same copy for ever.
   struct InOneGo {
@@ -260,6 +280,29 @@ class Residency {
   void drop_host_copy(EvictionUnit& part);
   // The oldest stale copy, for its host memory; false: there is none.
   bool drop_a_stale_copy();
+  // Spill (spilling.cc).
+  void sort_for_spill(std::vector<EvictionUnit*>* parts) const;
+  bool is_needed_on_host(const EvictionUnit& part) const;
+  Bytes free_host_of_written(Bytes bytes);
+  // Of one part that need not leave: its copy, with that in the file or without one there.
+  bool drop_copies_of_resident(bool in_file);
+  // Writes, farthest next use first, until `bytes` are being written, or `most` copies.
+  bool begin_spilling(Bytes bytes, std::size_t most);
+  bool begin_spilling_of(PartList& list, Bytes bytes, std::size_t most);
+  bool may_spill(const EvictionUnit& part) const;
+  bool await_what_may_spill();
+  bool forget_failed_writes();
+  bool bring_one_back();
+  // `reads`: for contents of the file; else for what is to leave the device, to which nothing comes back meanwhile.
+  bool make_host_room(Bytes bytes, bool reads);
+  // The same after an allocation in vain; false where that was not for lack of host memory alone.
+  bool make_host_room_again(Bytes bytes, bool reads);
+  bool begin_to_read(EvictionUnit& part, bool makes_room);
+  void begin_to_read_wanted(BlockState& state);
+  // The operation being prepared needs its contents: on the host, if they were in the file. not_ready: the read is
+  // waited for without the lock. operating_system: it has failed.
+  Status bring_to_host(EvictionUnit& part);
+  bool is_on_host(EvictionUnit& part);
   // The same as prefetch, where the host may have to wait until the part's addresses are free (trusting).
   bool fetch(EvictionUnit& part);
   // Nobody has its pages, and nobody uses its addresses.
@@ -291,6 +334,11 @@ class Residency {
   Bytes asleep_bytes_ = 0;
   std::uint64_t preparation_ = 0;  // blocks with held == preparation_ belong to the operation being prepared
   VictimOrder* victim_order_ = nullptr;
+  VictimOrder* spill_order_ = nullptr;
+  // The part that is being fetched: its host copy stays.
+  const EvictionUnit* needed_on_host_ = nullptr;
+  bool waits_for_file_ = false;                            // whoever asks for room may wait for the disk
+  std::uint64_t nothing_to_spill_at_ = ~std::uint64_t{0};  // so many evictions
   LiveRangeLog* log_ = nullptr;
   bool gives_up_at_once_ = false;
   // Of what is going on: why room is made, and why something is fetched. Whoever begins either says so first.

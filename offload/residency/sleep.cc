@@ -44,6 +44,7 @@ Residency::Step Residency::sleep_more(std::uint64_t since, bool waits) {
   }
   ++preparation_;
   makes_room_for_ = EvictReason::kSleep;
+  const WaitsForFile waits_for_file(*this);
   drop_for_sleep(since, &step);
   copy_for_sleep(since, &step);
   if (!step.goes_on) unmap_partial();
@@ -89,6 +90,12 @@ void Residency::copy_for_sleep(std::uint64_t since, Step* step) {
     } else {
       const Status status = begin_to_leave(part, EvictReason::kSleep);
       step->no_host = status.is_out_of_memory();
+      // Its room is being made: the rest of it waits for that.
+      if (step->no_host && migration_.awaits()) {
+        step->no_host = false;
+        step->goes_on = true;
+        return;
+      }
       if (status.ok()) {
         step->goes_on = true;
       } else if (!step->no_host) {
@@ -159,9 +166,17 @@ std::vector<EvictionUnit*> Residency::next_to_wake() {
 Residency::Step Residency::wake_more() {
   Step step;
   fetches_for_ = FetchReason::kWake;
+  const WaitsForFile waits_for_file(*this);
   for (EvictionUnit* const part : next_to_wake()) {
     step.goes_on = true;
     if (migration_.returning() >= kMostReturning) break;
+    // Brought back to make room on the host for one of the others.
+    if (part->mapped()) continue;
+    if (Status status = bring_to_host(*part); !status.ok()) {
+      step.goes_on = migration_.awaits() || clock_.has_deferred();
+      step.no_room = !migration_.awaits();
+      break;
+    }
     bool came = false;
     if (!net_.full()) {
       came = fetch(*part);

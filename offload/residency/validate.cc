@@ -23,6 +23,7 @@ void check_reasons(const ResidencyStatistics& counted, const MigrationStatistics
 void Residency::validate() const {
   Bytes resident = 0, clean = 0, prefetched = 0, asleep = 0;
   std::size_t placed = 0;
+  std::vector<const EvictionUnit*> in_file;
   for (const BlockState& state : states_) {
     if (state.block == nullptr) {
       THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have parts");
@@ -40,12 +41,14 @@ void Residency::validate() const {
       THERMOCLINE_CHECK(mapped || !part.mapped(), "what is not on the list away has all its pages");
       THERMOCLINE_CHECK(!part.covered || (part.place == Place::kEvicted && part.host != nullptr),
                         "what leads to its host copy is away and has one");
-      THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
+      THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr && part.file == nullptr),
+                        "a host copy has host memory, or is in the file");
+      if (part.file != nullptr) in_file.push_back(&part);
       THERMOCLINE_CHECK(part.copy != HostCopy::kStale || part.mapped(), "a stale copy is of what is on the device");
       const bool saved = part.copy == HostCopy::kCurrent || (trusting_ && part.copy == HostCopy::kLeaving);
-      THERMOCLINE_CHECK(!state.dropped || (!part.defined && part.host == nullptr && !part.mapped()),
+      THERMOCLINE_CHECK(!state.dropped || (!part.defined && part.copy == HostCopy::kNone && !part.mapped()),
                         "a dropped block has no contents anywhere");
-      THERMOCLINE_CHECK(!part.hollow || part.host != nullptr, "a hollow part has its contents on the host");
+      THERMOCLINE_CHECK(!part.hollow || part.copy != HostCopy::kNone, "a hollow part has its contents elsewhere");
       hollow += part.hollow ? 1 : 0;
       THERMOCLINE_CHECK(part.mapped() || !part.defined || saved, "defined contents are somewhere");
       THERMOCLINE_CHECK(part.mapped() || (state.pins == 0 && part.pins == 0), "what is pinned is on the device");
@@ -74,6 +77,8 @@ void Residency::validate() const {
   THERMOCLINE_CHECK(asleep == asleep_bytes_, "what is asleep is counted");
   THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind parts with a host copy");
   check_reasons(statistics_, migration_.statistics());
+  THERMOCLINE_CHECK(migration_.files() != nullptr || in_file.empty(), "without a spill file nothing is in one");
+  if (migration_.files() != nullptr) migration_.files()->validate(in_file);
 }
 
 }  // namespace thermocline

@@ -48,6 +48,7 @@ TEST(OptionTable, EveryRowStoresIntoAFieldOfItsOwn) {
                         : option.type == OptionType::kChoice    ? option.choices.front().name
                         : option.type == OptionType::kOperators ? "my_kernel=copy"
                         : option.type == OptionType::kDuration  ? "7min"
+                        : option.type == OptionType::kFolder    ? "/scratch"
                                                                 : "7MiB";
     Value value;
     ParseError error;
@@ -104,6 +105,18 @@ TEST(EngineOptions, DefaultsOfTheTableAreThoseOfTheEngine) {
 }
 
 TEST(HostMemory, OfThisMachineIsKnown) { EXPECT_GT(host_memory_bytes(), Bytes{1} << 24); }
+
+TEST(OptionTableTest, AFolderIsNamedByAnAbsolutePath) {
+  const Option* const option = find_option("host_spill");
+  ASSERT_NE(option, nullptr);
+  Value value;
+  ParseError error;
+  EXPECT_TRUE(parse_value(*option, "/scratch", &value, &error));
+  EXPECT_EQ(value.folder, "/scratch");
+  EXPECT_TRUE(parse_value(*option, "", &value, &error)) << "off";
+  EXPECT_FALSE(parse_value(*option, "scratch", &value, &error));
+  EXPECT_NE(error.message.find("'scratch' is no absolute path"), std::string::npos) << error.message;
+}
 
 }  // namespace
 }  // namespace thermocline

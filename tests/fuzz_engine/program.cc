@@ -81,6 +81,12 @@ class Maker {
     setup.soft_limit = Random(seed ^ 0x736f6674).one_in(6);
     setup.recompute = setup.policy == kLearnedPolicy && setup.host_fallback != HostFallback::kFull &&
                       Random(seed ^ 0x616761696e).one_in(2);
+    Random spills(seed ^ 0x7370696c6c);
+    if (setup.policy != kNoPolicy && setup.host_fallback != HostFallback::kFull && spills.one_in(4)) {
+      setup.host_limit = spills.between(16, 200) * kMiB;
+      setup.spill_limit = spills.between(64, 1024) * kMiB;
+      setup.spill_fault_one_in = spills.one_in(2) ? spills.between(2, 20) : 0;
+    }
     if (faults) setup.fault_one_in = std::array<std::uint64_t, 4>{20, 200, 1000, 5000}[random_.below(4)];
   }
 
@@ -307,14 +313,16 @@ Program make_program(std::uint64_t seed, std::size_t steps, bool faults) { retur
 
 std::string describe(const Setup& setup) {
   return "seed " + std::to_string(setup.seed) + ", budget " + std::to_string(setup.budget) + ", memory " +
-         std::to_string(setup.memory) + ", host limit " + std::to_string(setup.host_limit) + ", pages " +
-         std::to_string(setup.page_bytes) + ", policy " + setup.policy->name +
-         (setup.safety == Safety::kTrusting ? ", trusting" : "") +
+         std::to_string(setup.memory) + ", host limit " + std::to_string(setup.host_limit) + ", spill limit " +
+         std::to_string(setup.spill_limit) + ", pages " + std::to_string(setup.page_bytes) + ", policy " +
+         setup.policy->name + (setup.safety == Safety::kTrusting ? ", trusting" : "") +
          (setup.host_fallback == HostFallback::kOff    ? ""
           : setup.host_fallback == HostFallback::kAuto ? ", net"
                                                        : ", full net") +
          (setup.soft_limit ? ", soft limit" : "") + ", order " +
          (setup.order ? std::to_string(*setup.order) : "of time") + (setup.recompute ? ", recompute" : "") +
+         (setup.spill_fault_one_in != 0 ? ", one write in " + std::to_string(setup.spill_fault_one_in) + " fails"
+                                        : "") +
          (setup.fault_one_in != 0 ? ", one call in " + std::to_string(setup.fault_one_in) + " fails" : "");
 }
 

@@ -81,6 +81,8 @@ struct Setup {
   Bytes memory = 0;      // of the device
   Bytes page_bytes = 0;  // of the engine
   Bytes host_limit = 0;
+  Bytes spill_limit = 0;                 // 0: no spill file
+  std::uint64_t spill_fault_one_in = 0;  // writes that fail
   const PolicyEntry* policy = kReactivePolicy;
   Safety safety = Safety::kStrict;
   HostFallback host_fallback = HostFallback::kOff;

@@ -9,6 +9,7 @@
 #include "driver/check.h"
 #include "offload/relauncher.h"
 #include "tests/fuzz_engine/steps.h"
+#include "tests/fuzz_engine/tag_file.h"
 
 namespace thermocline::fuzz_engine {
 namespace {
@@ -44,19 +45,22 @@ class EngineRunner final : public Runner, private Relauncher {
     faulty_->resume();
   }
   Status create() {
-    const EngineOptions options{.budget_bytes = setup_.budget,
-                                .policy = setup_.policy,
-                                .safety = setup_.safety,
-                                .host_fallback = setup_.host_fallback,
-                                .host_is_readable = false,
-                                .host_limit_bytes = setup_.host_limit,
-                                .page_bytes = setup_.page_bytes,
-                                .soft_limit = setup_.soft_limit,
-                                // Nothing is recomputed while the lock is released.
-                                .waits_without_lock = !setup_.recompute,
-                                .recompute = setup_.recompute ? Recompute::kAuto : Recompute::kOff,
-                                .relauncher = setup_.recompute ? this : nullptr};
-    const Status status = Engine::create(faulty_->driver(), options, &engine_);
+    EngineOptions options{.budget_bytes = setup_.budget,
+                          .policy = setup_.policy,
+                          .safety = setup_.safety,
+                          .host_fallback = setup_.host_fallback,
+                          .host_is_readable = false,
+                          .host_limit_bytes = setup_.host_limit,
+                          .page_bytes = setup_.page_bytes,
+                          .soft_limit = setup_.soft_limit,
+                          // Nothing is recomputed while the lock is released.
+                          .waits_without_lock = !setup_.recompute,
+                          .recompute = setup_.recompute ? Recompute::kAuto : Recompute::kOff,
+                          .relauncher = setup_.recompute ? this : nullptr};
+    options.spill_limit_bytes = setup_.spill_limit;
+    options.spills_in_place = true;
+    if (setup_.spill_limit != 0) file_ = std::make_shared<TagFile>(setup_.spill_limit, setup_.spill_fault_one_in);
+    const Status status = Engine::create(faulty_->driver(), options, &engine_, file_);
     if (status.ok()) engine_->set_report_handler(&ignore_report);
     return status;
   }
@@ -219,6 +223,7 @@ class EngineRunner final : public Runner, private Relauncher {
     outcome_.faults = faulty_->failed();
     outcome_.failed_call = faulty_->last_failed();
     faulty_->stop();
+    if (file_ != nullptr) file_->stop_failing();
     stopped_ = true;
     while (give_back()) {
     }
@@ -243,6 +248,7 @@ class EngineRunner final : public Runner, private Relauncher {
     validate();
     expect_nothing_held("at the end");
     engine_.reset();
+    file_.reset();
     if (!faulty_->held().empty()) fail("the engine leaks " + faulty_->held());
     faulty_.reset();
   }
@@ -253,6 +259,7 @@ class EngineRunner final : public Runner, private Relauncher {
     if (s.live_bytes != 0) fail(when + " " + std::to_string(s.live_bytes) + " bytes are live");
     if (s.device_bytes != 0) fail(when + " " + std::to_string(s.device_bytes) + " device bytes are held");
     if (s.host_bytes != 0) fail(when + " " + std::to_string(s.host_bytes) + " host bytes are held");
+    if (s.spilled_bytes != 0) fail(when + " " + std::to_string(s.spilled_bytes) + " bytes are in the spill file");
     if (s.pinned_buffers != 0) fail(when + " " + std::to_string(s.pinned_buffers) + " buffers are pinned");
   }
 
@@ -273,6 +280,7 @@ class EngineRunner final : public Runner, private Relauncher {
   const FaultPlan plan_;
   const bool may_fail_;
   std::unique_ptr<FaultyDriver> faulty_;
+  std::shared_ptr<TagFile> file_;
   std::unique_ptr<Engine> engine_;
   std::vector<Taken> taken_;
   std::vector<OperandUse> uses_;

@@ -40,8 +40,9 @@ struct Inside {
 };
 
 constexpr std::array kInside = {
-    Inside{"offload",
-           {"page_assignment", "digest", "residency", "pointers", "planning", "recompute", "policy", "engine"}},
+    Inside{
+        "offload",
+        {"page_assignment", "digest", "spill", "residency", "pointers", "planning", "recompute", "policy", "engine"}},
     Inside{"hooks",
            {"interpose", "operands", "runtime", "capture", "diagnostics", "pointers", "submit", "graphs", "entry",
             "nccl", "api"}},

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs whose live bytes exceed budget and host limit together, with a spill file (docs/host_spill.md).
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/preload/running.h"
+
+namespace thermocline::test {
+namespace {
+
+class Spill : public testing::Test {
+ protected:
+  Spill() {
+    std::string name = testing::TempDir() + "spill.XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~Spill() override { std::filesystem::remove_all(folder_); }
+
+  // 48 MiB in each thread of the workload, in buffers of 4 MiB.
+  Running running(const std::string& folder, std::uint64_t order = 0) const {
+    Running made{.preload = {LIBRARY_FILE}, .budget = "20MiB", .order = order, .environment = {}};
+    made.environment = {"THERMOCLINE_HOST_LIMIT=16MiB"};
+    if (!folder.empty()) made.environment.push_back("THERMOCLINE_HOST_SPILL=" + folder);
+    return made;
+  }
+  std::string folder_;
+};
+
+TEST_F(Spill, WhatExceedsDeviceAndHostTogetherRunsAndPrintsTheSame) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"workload"},
+                                                    {"workload", "--memory", "in-order", "--streams"},
+                                                    {"workload", "--threads", "3", "--streams"}}) {
+    const ProcessResult plain = run_plain(arguments);
+    for (const std::uint64_t order : orders()) {
+      const ProcessResult spilled = run_program(arguments, running(folder_, order));
+      expect_same(plain, spilled);
+      EXPECT_GT(statistic(spilled, "spill_written_bytes"), 0u);
+      EXPECT_GT(statistic(spilled, "spill_read_bytes"), 0u);
+      EXPECT_LE(statistic(spilled, "peak_host_bytes"), 16 * kMiB);
+      EXPECT_TRUE(std::filesystem::is_empty(folder_)) << "nothing is left";
+    }
+  }
+}
+
+TEST_F(Spill, WithoutAFolderItIsRefusedAndToldOfOne) {
+  const ProcessResult refused = run_program({"workload"}, running(""));
+  EXPECT_NE(refused.status, 0);
+  EXPECT_NE(refused.err.find("host_spill = \"FOLDER\" (THERMOCLINE_HOST_SPILL)"), std::string::npos) << refused.err;
+}
+
+TEST_F(Spill, AFolderThatIsNotThereIsSaidAndTheProgramGoesOn) {
+  const ProcessResult refused = run_program({"workload"}, running(folder_ + "/none"));
+  EXPECT_NE(refused.err.find("host_spill can not be used: " + folder_ + "/none: No such file or directory"),
+            std::string::npos)
+      << refused.err;
+}
+
+TEST_F(Spill, AChildGoesOnWithoutTheParentsFile) {
+  const std::vector<std::string> arguments = {"workload", "--then", "fork"};
+  expect_same(run_plain(arguments), run_program(arguments, running(folder_)));
+}
+
+}  // namespace
+}  // namespace thermocline::test
