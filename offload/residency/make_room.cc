@@ -6,7 +6,6 @@
 #include "offload/residency/residency.h"
 
 namespace thermocline {
-namespace {}  // namespace
 
 template <class Visit>
 void Residency::for_each_victim(PartList& list, Visit visit) {
