@@ -173,4 +173,51 @@ TEST_F(StreamTest, AHostFunctionMayWaitForTheThreadThatGoesOn) {
   EXPECT_EQ(read<unsigned>(data, 1)[0], 2u);
 }
 
+// It tells the host that what came before it has ended, and what comes behind it is ordered after what the host knew then.
+TEST_F(StreamTest, AHostFunctionThatWaitsOrdersWhatItTellsAndWhatItIsTold) {
+  struct Gate {
+    std::atomic<bool> has_begun = false, open = false;
+  };
+  // With or without its return being waited for.
+  for (const bool begins_first : {true, false}) {
+    for (const char* seed : {"", "1", "2", "3"}) {
+      SCOPED_TRACE(seed);
+      control().reset();
+      ASSERT_EQ(control().configure("check", "1"), nullptr);
+      ASSERT_EQ(control().configure("progress", "off"), nullptr);
+      if (*seed != 0) {
+        ASSERT_EQ(control().configure("seed", seed), nullptr);
+      }
+      ASSERT_OK(cuInit(0));
+      ASSERT_OK(cuDevicePrimaryCtxRetain(&context_, 0));
+      ASSERT_OK(cuCtxSetCurrent(context_));
+      Gate gate;
+      const CUstream waiting = make_stream(), other = make_stream();
+      const CUdeviceptr before = allocate(64), behind = allocate(64), unordered = allocate(64);
+      ASSERT_OK(cuMemsetD32Async(before, 1, 1, waiting));
+      const auto wait = [](void* user) {
+        auto& mine = *static_cast<Gate*>(user);
+        mine.has_begun = true;
+        while (!mine.open) std::this_thread::yield();
+      };
+      ASSERT_OK(cuLaunchHostFunc(waiting, wait, &gate));
+      ASSERT_OK(cuMemsetD32Async(behind, 2, 1, waiting));
+      ASSERT_OK(cuMemsetD32Async(unordered, 2, 1, waiting));
+      if (begins_first) {
+        while (!gate.has_begun) EXPECT_EQ(cuStreamQuery(waiting), CUDA_ERROR_NOT_READY);
+        ASSERT_OK(cuMemsetD32Async(before, 2, 1, other));
+      }
+      ASSERT_OK(cuMemsetD32Async(behind, 1, 1, other));
+      ASSERT_OK(cuStreamSynchronize(other));
+      ASSERT_OK(cuMemsetD32Async(unordered, 1, 1, other));
+      gate.open = true;
+      ASSERT_OK(cuStreamSynchronize(waiting));
+      EXPECT_EQ(read<unsigned>(before, 1)[0], begins_first ? 2u : 1u);
+      EXPECT_EQ(read<unsigned>(behind, 1)[0], 2u);
+      ASSERT_OK(cuCtxSynchronize());
+      EXPECT_EQ(statistics().races, 1u) << "of the one that is not ordered";
+    }
+  }
+}
+
 }  // namespace
