@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams: order, queries, default streams, host functions.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <chrono>
+#include <numeric>
 #include <thread>
 
 #include "tests/simulated_cuda/device_fixture.h"
@@ -218,6 +223,55 @@ TEST_F(StreamTest, AHostFunctionThatWaitsOrdersWhatItTellsAndWhatItIsTold) {
       EXPECT_EQ(statistics().races, 1u) << "of the one that is not ordered";
     }
   }
+}
+
+// Some return at once and some long after the thread that made them run has gone on; meanwhile the process forks.
+TEST_F(StreamTest, HostFunctionsOfSeveralThreadsRunInTheOrderOfTheirStreams) {
+  control().reset();
+  ASSERT_EQ(control().configure("progress", "on"), nullptr);
+  ASSERT_OK(cuInit(0));
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&context_, 0));
+  constexpr int kFunctions = 12;
+  struct Call {
+    std::vector<int>* order;
+    int number;
+    bool takes_time;
+  };
+  const auto run = [](void* user) {
+    const Call& call = *static_cast<Call*>(user);
+    if (call.takes_time) std::this_thread::sleep_for(std::chrono::milliseconds(70));
+    call.order->push_back(call.number);
+  };
+  std::vector<int> orders[3];
+  std::vector<std::thread> threads;
+  for (std::vector<int>& order : orders) {
+    threads.emplace_back([&, this] {
+      EXPECT_OK(cuCtxSetCurrent(context_));
+      const CUstream stream = make_stream();
+      std::vector<Call> calls;
+      calls.reserve(kFunctions);
+      for (int i = 0; i < kFunctions; ++i) {
+        calls.push_back({&order, i, i % 5 == 2});
+        EXPECT_OK(cuLaunchHostFunc(stream, run, &calls.back()));
+        if (i % 4 == 3) {
+          EXPECT_OK(cuStreamSynchronize(stream));
+        }
+      }
+      EXPECT_OK(cuStreamDestroy(stream));
+    });
+  }
+  for (int i = 0; i < 5; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_OK(cuCtxSetCurrent(context_));
+  std::vector<int> expected(kFunctions);
+  std::iota(expected.begin(), expected.end(), 0);
+  for (const std::vector<int>& order : orders) EXPECT_EQ(order, expected);
 }
 
 }  // namespace
