@@ -175,6 +175,12 @@ void Order::acquired(OperationId id, Address word, bool may_be_hosts) {
   if (may_be_hosts && entry.clock.join(host_)) entry.late = true;
 }
 
+void Order::follows_host(OperationId id) {
+  any_acquired_ = true;
+  Entry& entry = at(id);
+  if (entry.clock.join(host_)) entry.late = true;
+}
+
 void Order::executed(OperationId id) {
   Entry& entry = at(id);
   entry.executed = true;

@@ -6,9 +6,10 @@
 // All host threads count as one, because their order among each other is not visible here: every call counts as after
 // every earlier one. That can hide a race between threads but never invents one.
 //
-// A wait for a value is the only rule that is decided late. When the wait ends, it is ordered after the stream
-// operation that wrote the word, and after everything that this one was ordered after; and so is everything that was
-// submitted after the wait long before. What is learned so late is passed on when operations are executed.
+// Two rules are decided late. When a wait for a value ends, it is ordered after the stream operation that wrote the word,
+// and after everything that this one was ordered after; a host function that returns is ordered after what the host
+// knows then, because it may have waited for the host. So is everything that was submitted after them long before. What
+// is learned so late is passed on when operations are executed.
 //
 // Invariants: an operation's clock includes the operation itself. Clocks can be looked up for operations that may still
 // be named: those that have not been executed, are an event's newest record, are kept, or are among the newest kRecent.
@@ -53,6 +54,8 @@ class Order {
   // the word. `may_be_hosts`: the host may have written it.
   void released(OperationId id, Address word);
   void acquired(OperationId id, Address word, bool may_be_hosts);
+  // The host has had a part in when it ended, as after every earlier call: a host function has returned.
+  void follows_host(OperationId id);
   // The words in this range belong to another owner from now on.
   void forget_words(Address begin, Address end) { words_.erase(words_.lower_bound(begin), words_.lower_bound(end)); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For threads that the simulated device makes: the program's signals are for its own threads.
+// Threads that the simulated device makes.
 #pragma once
 
 #include <pthread.h>
@@ -8,12 +8,24 @@
 
 namespace simulator {
 
-// Blocks signals in this thread, except for synchronous faults.
-inline void leave_signals_to_the_program() {
-  sigset_t all;
-  sigfillset(&all);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+// Calls `make`, which makes a thread, and returns what it returns. The program's signals are for its own threads: they are
+// blocked in the new one, which inherits that, from its beginning. Synchronous faults are not.
+template <typename Make>
+auto with_signals_left_to_the_program(Make make) {
+  struct Blocked {
+    sigset_t before{};
+    Blocked() {
+      sigset_t all;
+      sigfillset(&all);
+      for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&all, fault);
+      pthread_sigmask(SIG_BLOCK, &all, &before);
+    }
+    ~Blocked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+    Blocked(const Blocked&) = delete;
+    Blocked& operator=(const Blocked&) = delete;
+  };
+  const Blocked blocked;
+  return make();
 }
 
 }  // namespace simulator

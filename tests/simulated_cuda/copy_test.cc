@@ -150,6 +150,24 @@ TEST_F(CopyTest, ABatchCopiesEachRange) {
   EXPECT_EQ(cuMemcpyBatchAsync(to, from, sizes, 2, &attributes, first, 1, nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 
+// Its buffer in between is the device's own concern: no function of the program's ends with it.
+TEST_F(CopyTest, ACopyThatReadsAheadOfItsStreamRunsNoHostFunction) {
+  const CUstream stream = make_stream();
+  const CUdeviceptr from = allocate(64), to = allocate(64);
+  write<unsigned>(from, {1, 2, 3, 4});
+  for (const auto order : {CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL, CU_MEMCPY_SRC_ACCESS_ORDER_ANY}) {
+    CUdeviceptr targets[] = {to}, sources[] = {from};
+    std::size_t sizes[] = {16}, first[] = {0};
+    CUmemcpyAttributes attributes{};
+    attributes.srcAccessOrder = order;
+    ASSERT_OK(cuMemsetD32(to, 0, 4));
+    ASSERT_OK(cuMemcpyBatchAsync(targets, sources, sizes, 1, &attributes, first, 1, stream));
+    ASSERT_OK(cuStreamSynchronize(stream));
+    EXPECT_EQ(read<unsigned>(to, 4), (std::vector<unsigned>{1, 2, 3, 4}));
+  }
+  EXPECT_EQ(statistics().host_functions, 0u);
+}
+
 TEST_F(CopyTest, NothingIsCopiedWhereThereIsNothingToCopy) {
   EXPECT_OK(cuMemcpyHtoD(0, nullptr, 0));
   EXPECT_EQ(statistics().h2d_copies, 0u);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams: order, queries, default streams, host functions.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <chrono>
+#include <numeric>
 #include <thread>
 
 #include "tests/simulated_cuda/device_fixture.h"
@@ -171,6 +176,102 @@ TEST_F(StreamTest, AHostFunctionMayWaitForTheThreadThatGoesOn) {
   EXPECT_TRUE(gate.passed);
   EXPECT_NE(gate.runs_on, std::this_thread::get_id());
   EXPECT_EQ(read<unsigned>(data, 1)[0], 2u);
+}
+
+// It tells the host that what came before it has ended, and what comes behind it is ordered after what the host knew then.
+TEST_F(StreamTest, AHostFunctionThatWaitsOrdersWhatItTellsAndWhatItIsTold) {
+  struct Gate {
+    std::atomic<bool> has_begun = false, open = false;
+  };
+  // With or without its return being waited for.
+  for (const bool begins_first : {true, false}) {
+    for (const char* seed : {"", "1", "2", "3"}) {
+      SCOPED_TRACE(seed);
+      control().reset();
+      ASSERT_EQ(control().configure("check", "1"), nullptr);
+      ASSERT_EQ(control().configure("progress", "off"), nullptr);
+      if (*seed != 0) {
+        ASSERT_EQ(control().configure("seed", seed), nullptr);
+      }
+      ASSERT_OK(cuInit(0));
+      ASSERT_OK(cuDevicePrimaryCtxRetain(&context_, 0));
+      ASSERT_OK(cuCtxSetCurrent(context_));
+      Gate gate;
+      const CUstream waiting = make_stream(), other = make_stream();
+      const CUdeviceptr before = allocate(64), behind = allocate(64), unordered = allocate(64);
+      ASSERT_OK(cuMemsetD32Async(before, 1, 1, waiting));
+      const auto wait = [](void* user) {
+        auto& mine = *static_cast<Gate*>(user);
+        mine.has_begun = true;
+        while (!mine.open) std::this_thread::yield();
+      };
+      ASSERT_OK(cuLaunchHostFunc(waiting, wait, &gate));
+      ASSERT_OK(cuMemsetD32Async(behind, 2, 1, waiting));
+      ASSERT_OK(cuMemsetD32Async(unordered, 2, 1, waiting));
+      if (begins_first) {
+        while (!gate.has_begun) EXPECT_EQ(cuStreamQuery(waiting), CUDA_ERROR_NOT_READY);
+        ASSERT_OK(cuMemsetD32Async(before, 2, 1, other));
+      }
+      ASSERT_OK(cuMemsetD32Async(behind, 1, 1, other));
+      ASSERT_OK(cuStreamSynchronize(other));
+      ASSERT_OK(cuMemsetD32Async(unordered, 1, 1, other));
+      gate.open = true;
+      ASSERT_OK(cuStreamSynchronize(waiting));
+      EXPECT_EQ(read<unsigned>(before, 1)[0], begins_first ? 2u : 1u);
+      EXPECT_EQ(read<unsigned>(behind, 1)[0], 2u);
+      ASSERT_OK(cuCtxSynchronize());
+      EXPECT_EQ(statistics().races, 1u) << "of the one that is not ordered";
+    }
+  }
+}
+
+// Some return at once and some long after the thread that made them run has gone on; meanwhile the process forks.
+TEST_F(StreamTest, HostFunctionsOfSeveralThreadsRunInTheOrderOfTheirStreams) {
+  control().reset();
+  ASSERT_EQ(control().configure("progress", "on"), nullptr);
+  ASSERT_OK(cuInit(0));
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&context_, 0));
+  constexpr int kFunctions = 12;
+  struct Call {
+    std::vector<int>* order;
+    int number;
+    bool takes_time;
+  };
+  const auto run = [](void* user) {
+    const Call& call = *static_cast<Call*>(user);
+    if (call.takes_time) std::this_thread::sleep_for(std::chrono::milliseconds(70));
+    call.order->push_back(call.number);
+  };
+  std::vector<int> orders[3];
+  std::vector<std::thread> threads;
+  for (std::vector<int>& order : orders) {
+    threads.emplace_back([&, this] {
+      EXPECT_OK(cuCtxSetCurrent(context_));
+      const CUstream stream = make_stream();
+      std::vector<Call> calls;
+      calls.reserve(kFunctions);
+      for (int i = 0; i < kFunctions; ++i) {
+        calls.push_back({&order, i, i % 5 == 2});
+        EXPECT_OK(cuLaunchHostFunc(stream, run, &calls.back()));
+        if (i % 4 == 3) {
+          EXPECT_OK(cuStreamSynchronize(stream));
+        }
+      }
+      EXPECT_OK(cuStreamDestroy(stream));
+    });
+  }
+  for (int i = 0; i < 5; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_OK(cuCtxSetCurrent(context_));
+  std::vector<int> expected(kFunctions);
+  std::iota(expected.begin(), expected.end(), 0);
+  for (const std::vector<int>& order : orders) EXPECT_EQ(order, expected);
 }
 
 }  // namespace

@@ -105,6 +105,38 @@ TEST_F(StreamValueTest, AnotherThreadLetsTheWaitingHostGoOn) {
   other.join();
 }
 
+// As long as a host function runs, somebody may write the value; and so may whoever it has told that it has ended.
+TEST_F(StreamValueTest, AHostFunctionTakesItsTimeWhileTheHostWaitsForAValue) {
+  control().reset();
+  ASSERT_EQ(control().configure("patience", "0.3"), nullptr);
+  ASSERT_OK(cuInit(0));
+  ASSERT_OK(cuDevicePrimaryCtxRetain(&context_, 0));
+  ASSERT_OK(cuCtxSetCurrent(context_));
+  void* pinned = nullptr;
+  ASSERT_OK(cuMemHostAlloc(&pinned, 64, CU_MEMHOSTALLOC_DEVICEMAP));
+  std::atomic_ref<unsigned> word(*static_cast<unsigned*>(pinned));
+  word = 0;
+  CUdeviceptr mapped = 0;
+  ASSERT_OK(cuMemHostGetDevicePointer(&mapped, pinned, 0));
+  const CUstream waiting = make_stream(), busy = make_stream();
+  std::atomic<bool> has_ended{false};
+  const auto take_time = [](void* ended) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    *static_cast<std::atomic<bool>*>(ended) = true;
+  };
+  ASSERT_OK(cuLaunchHostFunc(busy, take_time, &has_ended));
+  ASSERT_OK(cuStreamWaitValue32(waiting, mapped, 1, CU_STREAM_WAIT_VALUE_EQ));
+  std::thread other([&] {
+    while (!has_ended) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    word = 1;
+  });
+  EXPECT_OK(cuCtxSynchronize());
+  EXPECT_EQ(word, 1u);
+  other.join();
+  EXPECT_OK(cuMemFreeHost(pinned));
+}
+
 TEST_F(StreamValueTest, BatchesWriteAndWaitInOrder) {
   const CUstream stream = make_stream();
   const CUdeviceptr word = allocate(64);

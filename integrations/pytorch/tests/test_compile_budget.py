@@ -284,6 +284,17 @@ class Programs(Checked):
         self.check(inputs=sizes, by_step=True, steps=4, budget="50%", compile_=dynamic)
 
 
+    def test_passes_of_several_sizes_count_as_what_each_saved(self) -> None:
+        for sizes in ((128, 8), (8, 128)):
+            torch._dynamo.reset()
+            model = Blocks()
+            budget = tt.compile_budget(EVERYTHING, backend="aot_eager", verbose=False)
+            call = torch.compile(model, backend=budget, dynamic=True)
+            losses = [loss_of(call(torch.randn(size, 32))) for size in sizes]
+            self.assertEqual(budget.peak_saved_bytes, sum(saved_bytes(loss, model) for loss in losses))
+            self.assertEqual(len(budget.units), 1)
+
+
 class SeveralRegions(unittest.TestCase):
     def test_regions_within_a_region(self) -> None:
         class Marked(nn.Module):

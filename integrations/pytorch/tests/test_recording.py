@@ -112,6 +112,41 @@ class Recording(unittest.TestCase):
         first, second = 2 * 32 * 64 * 128, 2 * 32 * 128 * 8
         self.assertEqual(flops, 2 * first + 3 * second)
 
+    def test_a_recorded_step_computes_what_it_computes_otherwise(self) -> None:
+        """Operators of lists of tensors return nothing, as do some of the programs' own, and none may run twice."""
+
+        def trained(**options: bool) -> torch.Tensor:
+            torch.manual_seed(0)
+            layer = torch.nn.Linear(4, 4)
+            optimizer = torch.optim.SGD(layer.parameters(), 0.1, momentum=0.9, **options)
+            for _ in range(3):
+                optimizer.zero_grad()
+                layer(torch.randn(3, 4)).sum().backward()
+                optimizer.step()
+            return layer.weight.detach()
+
+        for options in ({"foreach": False}, {"foreach": True}, {"fused": True}):
+            with self.subTest(options):
+                expected = trained(**options)
+                with tt.recording(self.path):
+                    got = trained(**options)
+                self.assertTrue(torch.equal(got, expected))
+
+    def test_a_programs_own_operator_runs_once(self) -> None:
+        calls: list[str] = []
+        with torch.library._scoped_library("thermocline_test", "FRAGMENT") as library:
+            library.define("tell(Tensor x) -> ()")
+            library.define("tell_and_make(Tensor x) -> Tensor")
+            for device in ("CPU", "Meta"):
+                library.impl("tell", lambda _x: calls.append("tell"), device)
+                library.impl("tell_and_make", lambda x: (calls.append("make"), torch.empty_like(x))[1], device)
+            for device in ("cpu", "meta"):
+                calls.clear()
+                with self.subTest(device), tt.recording(self.path):
+                    torch.ops.thermocline_test.tell(torch.arange(4, device=device))
+                    torch.ops.thermocline_test.tell_and_make(torch.arange(4, device=device))
+                self.assertEqual(calls, ["tell", "make"])
+
     def test_what_fails_leaves_no_file(self) -> None:
         with self.assertRaises(ZeroDivisionError), tt.recording(self.path):
             torch.ones(8)

@@ -77,6 +77,11 @@ class Asks(torch.nn.Module):
         return x.tanh() if rises.all() else x.sigmoid()
 
 
+def in_a_list(positions: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+    torch._foreach_add_([positions], [change])
+    return positions
+
+
 def through_a_view(positions: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
     positions.view(4, 4).add_(change.view(4, 4))
     return positions
@@ -204,6 +209,7 @@ class Training(unittest.TestCase):
             lambda tokens: torch.arange(16, device=tokens.device).add_(tokens[0]),
             lambda tokens: torch.arange(32, device=tokens.device)[:16].copy_(tokens[0]),
             lambda tokens: through_a_view(torch.arange(16, device=tokens.device), tokens[0]),
+            lambda tokens: in_a_list(torch.arange(16, device=tokens.device), tokens[0]),
             lambda tokens: torch.randint(0, 9, (16,), device=tokens.device),
             lambda tokens: torch.empty(16, dtype=torch.long, device=tokens.device).zero_(),
         ]

@@ -342,15 +342,16 @@ void Executor::execute(Operation& operation) {
 }
 
 bool Executor::may_go_on(Operation& operation) {
-  if (auto* const function = std::get_if<HostFunction>(&operation.work)) return may_go_on(*function);
+  if (auto* const function = std::get_if<HostFunction>(&operation.work)) return may_go_on(operation, *function);
   const auto* const wait = std::get_if<WaitValue>(&operation.work);
   return wait == nullptr || may_go_on(operation, *wait);
 }
 
 // A function that has begun goes on after a fault, too.
-bool Executor::may_go_on(HostFunction& work) {
+bool Executor::may_go_on(const Operation& operation, HostFunction& work) {
   if (work.call == nullptr) {
     if (error_ != CUDA_SUCCESS) return true;
+    if (checker_ != nullptr) checker_->begins(operation);
     work.call = host_threads_.begin(work.function, [](bool begins) { inside_host_function = begins; });
   }
   return HostThreads::has_ended(*work.call);

@@ -54,7 +54,7 @@ class Executor final : public Effects {
  private:
   struct Run;  // the effects of one operation
 
-  bool may_go_on(HostFunction& work);
+  bool may_go_on(const Operation& operation, HostFunction& work);
   bool may_go_on(const Operation& operation, const WaitValue& wait);
 
   void clear_fresh(const Operation& operation);

@@ -24,7 +24,7 @@ struct HostCall {
   std::function<void()> function;
   void (*around)(bool begins) = nullptr;
   bool ended = false;  // guarded by `mutex`
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::condition_variable end;
 
   void run() {
@@ -86,10 +86,7 @@ std::shared_ptr<HostCall> HostThreads::begin(std::function<void()> function, voi
   if (idle_ == nullptr) {
     auto worker = std::make_shared<Worker>();
     try {
-      std::thread([worker] {
-        leave_signals_to_the_program();
-        worker->loop();
-      }).detach();
+      with_signals_left_to_the_program([&] { return std::thread([worker] { worker->loop(); }); }).detach();
     } catch (const std::system_error&) {
       call->run();
       return call;
@@ -108,8 +105,7 @@ std::shared_ptr<HostCall> HostThreads::begin(std::function<void()> function, voi
 }
 
 bool HostThreads::has_ended(const HostCall& call) {
-  auto& shared = const_cast<HostCall&>(call);
-  const std::lock_guard guard(shared.mutex);
+  const std::lock_guard guard(call.mutex);
   return call.ended;
 }
 

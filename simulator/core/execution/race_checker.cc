@@ -204,9 +204,16 @@ struct RaceChecker::Accessor {
   }
 };
 
+// It may tell the host, long before it returns, that it has begun, and so that everything before it has ended.
+void RaceChecker::begins(const Operation& function) {
+  order_.executes(function.id);
+  order_.host_knows(function.id);
+}
+
 void RaceChecker::executes(const Operation& operation) {
   label_ = labels_.label(name_of(operation.work));
   order_.executes(operation.id);
+  if (std::holds_alternative<HostFunction>(operation.work)) order_.follows_host(operation.id);
   if (const auto* wait = std::get_if<WaitValue>(&operation.work)) {
     order_.acquired(operation.id, wait->at, host_.find(wait->at).has_value());
     const Mark mark = mark_of(operation, Accessed::kRead);
@@ -235,11 +242,7 @@ void RaceChecker::kernel_accessed(const Operation& operation, std::span<const Ke
   }
 }
 
-// A host function may tell the host that it has run, and so that everything before it has.
-void RaceChecker::executed(const Operation& operation) {
-  if (std::holds_alternative<HostFunction>(operation.work)) order_.host_knows(operation.id);
-  order_.executed(operation.id);
-}
+void RaceChecker::executed(const Operation& operation) { order_.executed(operation.id); }
 
 void RaceChecker::inaccessible(const Operation& operation, Address at) {
   Mark mark = mark_of(operation, Accessed::kName);

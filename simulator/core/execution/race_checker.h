@@ -35,6 +35,8 @@ class RaceChecker {
   Order& order() { return order_; }
   const Findings& findings() const { return findings_; }
 
+  // The host function is about to run.
+  void begins(const Operation& function);
   // Called before the operation's effects, while its ranges still have their former contents.
   void executes(const Operation& operation);
   // The kernel's buffers that can be watched while its host implementation runs.

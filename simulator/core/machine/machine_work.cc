@@ -228,7 +228,7 @@ OperationId Machine::submit(StreamId stream, Work work, const Order& order) {
 OperationId Machine::tail(StreamId stream) const { return device().streams.tail(stream); }
 
 // The operation may be ordered after a value that another thread writes, or makes a stream write: so the lock is
-// released meanwhile. If no thread makes a call for this long, none is going to.
+// released meanwhile. If no thread makes a call, and no host function runs, for this long, none is going to.
 void Machine::wait_until(const std::function<std::optional<Time>()>& ended) {
   std::optional<Time> end = ended();
   std::uint64_t heard = state_->progress.signs();
@@ -236,12 +236,12 @@ void Machine::wait_until(const std::function<std::optional<Time>()>& ended) {
     mutex_.unlock();
     std::this_thread::sleep_for(kBetweenLooks);
     mutex_.lock();
-    if (heard != state_->progress.signs()) {
+    if (heard != state_->progress.signs() || device().timeline.standing() == nullptr) {
       heard = state_->progress.signs();
       since = std::chrono::steady_clock::now();
     }
     const std::chrono::duration<double> silence = std::chrono::steady_clock::now() - since;
-    if (silence.count() > device().settings.patience && device().timeline.standing() != nullptr) blocked_for_good();
+    if (silence.count() > device().settings.patience) blocked_for_good();
   }
   device().clock.wait_until(*end);
 }

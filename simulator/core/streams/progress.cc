@@ -19,7 +19,7 @@ Progress::Progress(std::mutex& lock, std::function<bool()> pending, std::functio
 void Progress::work_added() {
   if (stopping_) return;
   if (thread_ == nullptr) {
-    thread_ = new std::thread([this] { loop(); });
+    thread_ = with_signals_left_to_the_program([this] { return new std::thread([this] { loop(); }); });
   } else if (waiting_) {
     wake_.notify_one();
   }
@@ -49,7 +49,6 @@ void Progress::stop() {
 }
 
 void Progress::loop() {
-  leave_signals_to_the_program();
   std::unique_lock guard(lock_);
   while (!stopping_) {
     waiting_ = true;

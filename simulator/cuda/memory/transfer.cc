@@ -68,7 +68,7 @@ CUresult may_copy_at_once(Call& call, StreamId stream) {
     if (const CUresult result = machine.wait(read); result != CUDA_SUCCESS) return result;
   }
   machine.submit(stream, std::move(writes), {.after = {&read, 1}});
-  machine.submit(stream, HostFunction{[between] { static_cast<void>(between); }}, {.after = {}, .uncharged = true});
+  machine.submit(stream, Internal{[between] { static_cast<void>(between); }}, {.after = {}, .uncharged = true});
   return CUDA_SUCCESS;
 }
 

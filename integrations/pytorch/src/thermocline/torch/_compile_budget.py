@@ -7,6 +7,7 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -59,6 +60,17 @@ class _Unit:
         return whole + self.extra_bytes
 
 
+@dataclass(frozen=True)
+class _Pass:
+    """A forward pass of a region. Passes of one region differ in what they save where its sizes do."""
+
+    node: weakref.ref[Any]  # of its backward
+    unit: _Unit
+    saved_bytes: int
+    whole_bytes: int  # what it would have saved without a budget
+    extra_bytes: int
+
+
 def _waits(node: Any) -> bool:
     """Whether backward is still to come."""
     if node is None:
@@ -88,7 +100,7 @@ class CompileBudget:
 
     def __init__(self, budget: Budget, compiler: Callable[..., Any], device: str, *, verbose: bool) -> None:
         self._budget, self._compiler, self._device, self._verbose = budget, compiler, device, verbose
-        self._waiting: list[tuple[weakref.ref[Any], _Unit]] = []  # forward passes whose backward has not run
+        self._waiting: list[_Pass] = []  # whose backward has not run
         self._assigned: dict[str, tuple[int, ...]] = {}  # by key of a region: what a common plan says
         self._at_most: Counter[_Unit] = Counter()  # the passes that waited when most was saved, in this step
         self._step_bytes = 0
@@ -172,19 +184,18 @@ class CompileBudget:
         node = _backward_node(out)
         if node is not None:
             unit.measure(node, arguments)
-            self._waiting.append((weakref.ref(node), unit))
+            self._waiting.append(_Pass(weakref.ref(node), unit, unit.saved_bytes, unit.whole_bytes(), unit.extra_bytes))
             now = self._saved_now()
             self.peak_saved_bytes = max(self.peak_saved_bytes, now)
             if now > self._step_bytes:
-                self._step_bytes, self._at_most = now, Counter(unit for _, unit in self._waiting)
+                self._step_bytes, self._at_most = now, Counter(one.unit for one in self._waiting)
             if now > self._limit() and not (self._is_entered and self._has_new):
                 raise self._exceeded(now)
         return out
 
     def _limit(self) -> int:
         """Bytes for all passes that wait. A percentage is of what they would save without a budget."""
-        waiting = Counter(unit for _, unit in self._waiting)
-        return self._budget.bytes_of(sum(unit.whole_bytes() * count for unit, count in waiting.items()))
+        return self._budget.bytes_of(sum(one.whole_bytes for one in self._waiting))
 
     def _check(self, unit: _Unit) -> None:
         """Raises DoesNotFitError where one more pass would be too much."""
@@ -194,7 +205,7 @@ class CompileBudget:
         raise self._exceeded(needed)
 
     def _exceeded(self, needed: int) -> DoesNotFitError:
-        extra = sum(unit.extra_bytes for _, unit in self._waiting)
+        extra = sum(one.extra_bytes for one in self._waiting)
         besides = f" ({extra} of them copies that the compiler makes of its own accord)" if extra else ""
         message = (
             f"thermocline.torch.compile_budget: compiled regions hold {needed} bytes for backward at once{besides}, and the budget is "
@@ -203,10 +214,10 @@ class CompileBudget:
         return DoesNotFitError(message, needed, None)
 
     def _saved_now(self) -> int:
-        return sum(unit.saved_bytes for _, unit in self._waiting)
+        return sum(one.saved_bytes for one in self._waiting)
 
     def _forget_done(self) -> None:
-        self._waiting = [(node, unit) for node, unit in self._waiting if _waits(node())]
+        self._waiting = [one for one in self._waiting if _waits(one.node())]
 
     def __enter__(self) -> CompileBudget:
         if torch.compiler.is_compiling():

@@ -19,6 +19,11 @@ def _tensors(values: object) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
+def _is_plain(function: torch._ops.OpOverload) -> bool:
+    """It computes contents and does nothing else, as far as is known: operators from elsewhere may, and collectives do."""
+    return function.namespace in ("aten", "prims") and not function._schema.name.startswith(("aten::empty", "aten::new_empty"))
+
+
 class KnownValues:
     """Computes beside the meta device, on the CPU, what follows from shapes: positions by torch.arange, masks made of them.
 
@@ -52,9 +57,11 @@ class KnownValues:
     ) -> None:
         """The operator has run on the meta device and has made `out`, or changed some of its arguments."""
         results = _tensors(out)
-        if not all(tensor.device.type == "meta" for tensor in results):
-            return
-        contents = self._computed(function, args, keywords) if self._may_be_known(function, args, keywords, results) else None
+        made = [*results, *changed]
+        # Else it would run twice on the program's own tensors, or send something twice.
+        is_on_meta = bool(made) and all(tensor.device.type == "meta" for tensor in made)
+        is_known = is_on_meta and self._may_be_known(function, args, keywords, made)
+        contents = self._computed(function, args, keywords) if is_known else None
         if contents is None:
             for tensor in changed:
                 self._known.pop(id(tensor.untyped_storage()), None)
@@ -69,11 +76,11 @@ class KnownValues:
         return None if of_storage is None else of_storage.get(tensor)
 
     def _may_be_known(
-        self, function: torch._ops.OpOverload, args: tuple, keywords: dict[str, Any], results: list[torch.Tensor]
+        self, function: torch._ops.OpOverload, args: tuple, keywords: dict[str, Any], made: list[torch.Tensor]
     ) -> bool:
-        if torch.Tag.nondeterministic_seeded in function.tags or function._schema.name.startswith(("aten::empty", "aten::new_empty")):
+        if torch.Tag.nondeterministic_seeded in function.tags or not _is_plain(function):
             return False
-        if any(tensor.numel() > _MOST_ELEMENTS for tensor in results):
+        if any(tensor.numel() > _MOST_ELEMENTS for tensor in made):
             return False
         return all(self._contents(tensor) is not None for tensor in _tensors((args, keywords)))
 
