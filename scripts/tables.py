@@ -114,6 +114,17 @@ def recompute() -> str:
     return table(["workload", "budget", "compute", "swap bound", "joint bound", *policies], body)
 
 
+def other_models() -> str:
+    """Of each model the step by copies alone and by copies and recomputation, over the time of its operators."""
+    rows = results("other_models")["rows"]
+    times = {(r["workload"], r["budget_percent"]): f"{fixed(r['swap_over_compute'], 2)} / **{fixed(r['joint_over_compute'], 2)}**" for r in rows}
+    names = list(dict.fromkeys(row["workload"] for row in rows))
+    return table(
+        ["model", *(f"{percent} %" for percent in percents(rows))],
+        [[name, *(times.get((name, percent), "-") for percent in percents(rows))] for name in names],
+    )
+
+
 def tune() -> str:
     rows = results("tune")["rows"]
     devices = list(dict.fromkeys(row["device"] for row in rows))
@@ -150,6 +161,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "holdout-over-bound": holdout_over_bound,
     "trusting-maps": trusting_maps,
     "recompute": recompute,
+    "other-models": other_models,
     "sleep": sleep,
     "tune": tune,
 }

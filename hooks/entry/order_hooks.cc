@@ -8,7 +8,6 @@
 #include "hooks/graphs/graph_memory.h"
 #include "hooks/operands/values.h"
 #include "hooks/runtime/guarded.h"
-#include "hooks/runtime/mapping_waits.h"
 #include "hooks/submit/late_frees.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/retired_streams.h"
@@ -111,12 +110,11 @@ CUresult destroy(CUstream stream, Call call) {
   });
 }
 
-// The stream may be blocked behind the call. An engine needs to know that only where mapping would wait for it.
+// The stream may be blocked behind the call, and this thread may be the one that lets it go on: then an engine must not
+// wait for what comes behind it.
 CUresult call_that_blocks(StreamHandle stream, Call call) {
   streams_may_block();
-  if (mapping_may_wait()) return submit(stream, Host::kGoesOn, {}, {.may_block = true}, call);
-  const RoomInQueue room(stream);
-  return call();
+  return submit(stream, Host::kGoesOn, {}, {.may_block = true}, call);
 }
 
 CUresult began(StreamHandle stream, CUstreamCaptureMode mode, Call call, CUgraph into = nullptr) {

@@ -15,7 +15,6 @@
 #include "hooks/operands/values.h"
 #include "hooks/pointers/uploads.h"
 #include "hooks/runtime/guarded.h"
-#include "hooks/runtime/mapping_waits.h"
 #include "hooks/runtime/stream_context.h"
 #include "hooks/submit/driver_room.h"
 #include "hooks/submit/holding.h"
@@ -237,8 +236,10 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
       search_moves(*engines, access.moves, access.beyond, access.may_write_host);
     }
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
-    const CUresult result = submit(stream, Host::kGoesOn, std::move(access.accesses),
-                                   {.follows = true, .may_block = any_waits_for_values() || mapping_may_wait()}, call);
+    // Host functions of its nodes, and waits for what others do.
+    const bool may_block = any_waits_for_values() || access.may_write_host;
+    const CUresult result =
+        submit(stream, Host::kGoesOn, std::move(access.accesses), {.follows = true, .may_block = may_block}, call);
     if (result != CUDA_SUCCESS) return result;
     if (const HeldEngines engines; !engines.none()) moved_outside(*engines, access.first);
     note_tables(access);

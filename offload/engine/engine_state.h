@@ -90,6 +90,7 @@ class Engine::State {
   Status drop(DeviceAddress address);
   Status prefetch(DeviceAddress address);
   void add_small_buffers(RefusalFacts* facts) const;
+  void add_operands(RefusalFacts* facts) const;
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);
   RefusalFacts facts_of(const char* what, Bytes wanted, bool one_operation) const;
 

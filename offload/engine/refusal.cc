@@ -91,6 +91,25 @@ void Engine::State::add_small_buffers(RefusalFacts* facts) const {
   facts->shared_blocks = blocks.size();
 }
 
+// Of an operation that does not fit by itself.
+void Engine::State::add_operands(RefusalFacts* facts) const {
+  if (!given_everything) add_small_buffers(facts);
+  facts->in_smallest_pages = 0;
+  facts->wanted_blocks = operands.size();
+  for (std::size_t i = named_operands; i < operands.size() && !given_everything; ++i) {
+    ++facts->followed_blocks;
+    facts->followed += operands[i]->wanted_bytes();
+  }
+  for (const BlockState* operand : operands) facts->in_smallest_pages += in_smallest_pages(*operand->block);
+  // What it uses itself may stay.
+  for (const BlockState* operand : operands) {
+    const bool stays = operand->pins > 0 || operand->block->bytes() < options.min_offload_bytes;
+    for (const EvictionUnit& part : operand->parts()) {
+      if (operand->wants(part) && (stays || part.pins > 0)) facts->stays -= part.bytes();
+    }
+  }
+}
+
 RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_operation) const {
   RefusalFacts facts;
   facts.what = what;
@@ -134,23 +153,7 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
     });
   });
   facts.stays = pinned_block_bytes + facts.small_stay;
-  if (one_operation) {
-    if (!given_everything) add_small_buffers(&facts);
-    facts.in_smallest_pages = 0;
-    facts.wanted_blocks = operands.size();
-    for (std::size_t i = named_operands; i < operands.size() && !given_everything; ++i) {
-      ++facts.followed_blocks;
-      facts.followed += operands[i]->wanted_bytes();
-    }
-    for (const BlockState* operand : operands) facts.in_smallest_pages += in_smallest_pages(*operand->block);
-    // What it uses itself may stay.
-    for (const BlockState* operand : operands) {
-      const bool stays = operand->pins > 0 || operand->block->bytes() < options.min_offload_bytes;
-      for (const EvictionUnit& part : operand->parts()) {
-        if (operand->wants(part) && (stays || part.pins > 0)) facts.stays -= part.bytes();
-      }
-    }
-  }
+  if (one_operation) add_operands(&facts);
   facts.streams = sorted(std::move(streams), [this](StreamIndex index) { return name_of(clock, index); });
   Sums<std::string> reasons;
   for (const auto& [buffer, pin] : pinned) add(&reasons, std::string(pin.reason), buffer->requested());

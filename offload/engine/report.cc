@@ -268,6 +268,17 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
   *text += "  why    " + why + "\n";
 }
 
+void advise_more_host_memory(std::string* text, const RefusalFacts& facts, Cause cause) {
+  advise_page_bytes_for_all(text, facts);
+  if (cause == Cause::kHostLimit) {
+    advise_host_limit(text, facts);
+    advise_spill(text, facts);
+  } else {
+    advise_shared_limit(text, facts);
+  }
+  advise_budget_for_all(text, facts);
+}
+
 void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
   switch (cause) {
     case Cause::kLargerThanDevice:
@@ -310,10 +321,7 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       break;
     case Cause::kHostLimit:
     case Cause::kSharedHostLimit:
-      advise_page_bytes_for_all(text, facts);
-      (cause == Cause::kHostLimit ? advise_host_limit : advise_shared_limit)(text, facts);
-      if (cause == Cause::kHostLimit) advise_spill(text, facts);
-      advise_budget_for_all(text, facts);
+      advise_more_host_memory(text, facts, cause);
       break;
     case Cause::kSpillFile:
       advise_spill_limit(text, facts);

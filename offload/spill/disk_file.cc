@@ -132,6 +132,7 @@ int DiskFile::try_access(Access access) {
     int error = 0;
     std::unique_ptr<Ring> ring = Ring::create(&error);
     has_rings_ = ring != nullptr;
+    const MutexLock lock(mutex_);
     if (ring != nullptr) rings_.push_back(std::move(ring));
   }
   if (const int error = write(0, block.get(), kSpillAlignment); error != 0) return error;
