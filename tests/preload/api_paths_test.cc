@@ -67,6 +67,7 @@ const std::vector<std::string> kPrograms = {
     "launches/cooperative",
     "launches/extra",
     "launches/host_functions",
+    "launches/host_function_waits_for_this_thread",
     "launches/kernel_handles",
     "launches/loaded_lazily",
     "launches/modules_come_and_go",
