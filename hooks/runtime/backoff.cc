@@ -19,11 +19,12 @@ bool Backoff::wait() {
   const auto now = std::chrono::steady_clock::now();
   if (end_ == std::chrono::steady_clock::time_point{}) end_ = now + longest_;
   if (now >= end_) {
-    THERMOCLINE_LOG_ONCE(LogLevel::kError,
-                         "out of memory: %s wait for values, and nobody has written these for %d seconds",
-                         mapping_was_found_to_wait() ? "the driver can not map or unmap while streams"
-                                                     : "what could leave the device is used by streams that",
-                         static_cast<int>(longest_.count()));
+    THERMOCLINE_LOG_ONCE(
+        LogLevel::kError,
+        "out of memory: %s wait for values or host functions, and none of these has come for %d seconds",
+        mapping_was_found_to_wait() ? "the driver can not map or unmap while streams"
+                                    : "what could leave the device is used by streams that",
+        static_cast<int>(longest_.count()));
     return false;
   }
   std::this_thread::sleep_for(pause_);

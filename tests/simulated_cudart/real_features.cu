@@ -371,6 +371,30 @@ int run_wrong_free() {
   return 0;
 }
 
+__global__ void adds_one(int* at) { *at += 1; }
+
+int* counted = nullptr;
+
+// Its thread's objects are gone by then; what they leave is overwritten in between.
+void launch_at_exit() {
+  std::vector<std::vector<int>> kept;
+  for (int i = 0; i < 20; ++i) {
+    kept.emplace_back(4 + i % 7);
+    adds_one<<<1, 1>>>(counted);
+  }
+  int found = 0, wrong = 0;
+  require(cudaMemcpy(&found, counted, sizeof found, cudaMemcpyDeviceToHost));
+  for (const std::vector<int>& one : kept) wrong += one == std::vector<int>(one.size()) ? 0 : 1;
+  std::printf("at exit: %d added, %d wrong\n", found, wrong);
+}
+
+int run_at_exit() {
+  counted = on_device(std::vector<int>(1));
+  adds_one<<<1, 1>>>(counted);
+  std::atexit(launch_at_exit);
+  return 0;
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -384,6 +408,7 @@ int main(int, char** arguments) {
   if (is("surfaces")) wrong = run_surfaces();
   if (is("grid")) wrong = run_grid();
   if (is("heap")) wrong = run_heap();
+  if (is("at_exit")) wrong = run_at_exit();
   if (is("outside")) wrong = run_outside();
   if (is("wrong_free")) wrong = run_wrong_free();
   require(cudaGetLastError());

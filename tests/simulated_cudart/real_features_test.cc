@@ -33,6 +33,11 @@ TEST(RealFeatures, SurfacesLayersAndCubesAreAccessed) { expect_right("surfaces")
 TEST(RealFeatures, AllBlocksOfAGridWaitForOneAnother) { expect_right("grid"); }
 TEST(RealFeatures, KernelsAllocateAndFree) { expect_right("heap"); }
 
+TEST(RealFeatures, HandlersAtExitLaunchKernels) {
+  const Outcome outcome = run("at_exit");
+  EXPECT_EQ(outcome.output, "wrong 0\nat exit: 21 added, 0 wrong\n") << outcome.errors;
+}
+
 TEST(RealFeatures, OutsideOfASurfaceIsAFault) {
   const Outcome outcome = run("outside");
   EXPECT_EQ(outcome.output, "cudaErrorIllegalAddress\n");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that nvcc's generated host code calls (declared in crt/host_runtime.h of CUDA 13.0): registration before
 // main(), and the two halves of `kernel<<<grid, block, shared, stream>>>(...)`.
+#include <array>
 #include <cstdio>
-#include <vector>
+#include <type_traits>
 
 #include "simulator/cudart/module/launch.h"
 #include "simulator/cudart/module/registry.h"
@@ -20,8 +21,14 @@ struct Configuration {
   cudaStream_t stream;
 };
 
-// A launch may occur in the argument list of another one, so these are nested.
-thread_local std::vector<Configuration> configurations;
+// A launch may occur in the argument list of another one, so these are nested. Without a destructor: handlers at exit
+// launch, too, when the thread's own objects are gone.
+struct Configurations {
+  std::array<Configuration, 32> stack;
+  unsigned count;
+};
+thread_local constinit Configurations configurations{};
+static_assert(std::is_trivially_destructible_v<Configurations>);
 
 cudaError_t launch(Rule rule, cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
                    cudaStream_t stream) {
@@ -89,14 +96,14 @@ cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, 
 }
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, struct CUstream_st* stream) {
-  configurations.push_back({grid, block, shared, stream});
+  if (configurations.count == configurations.stack.size()) return 1;  // the caller does not launch then
+  configurations.stack[configurations.count++] = {grid, block, shared, stream};
   return 0;
 }
 
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
-  if (configurations.empty()) return record(cudaErrorMissingConfiguration);
-  const Configuration top = configurations.back();
-  configurations.pop_back();
+  if (configurations.count == 0) return record(cudaErrorMissingConfiguration);
+  const Configuration top = configurations.stack[--configurations.count];
   *grid = top.grid;
   *block = top.block;
   *shared = top.shared;
