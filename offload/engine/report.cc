@@ -279,6 +279,14 @@ void advise_more_host_memory(std::string* text, const RefusalFacts& facts, Cause
   advise_budget_for_all(text, facts);
 }
 
+void advise_to_pin_more(std::string* text, const RefusalFacts& facts) {
+  advise(text,
+         "let the process pin more memory: raise its limit (ulimit -l, memory.max of its control group), or "
+         "free some on the machine");
+  advise(text, "host_limit = \"" + std::to_string(facts.now.host_bytes / kMiB) +
+                   "MiB\" makes it known in time that there is no more");
+}
+
 void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
   switch (cause) {
     case Cause::kLargerThanDevice:
@@ -328,11 +336,7 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       advise_budget_for_all(text, facts);
       break;
     case Cause::kHostRefused:
-      advise(text,
-             "let the process pin more memory: raise its limit (ulimit -l, memory.max of its control group), or "
-             "free some on the machine");
-      advise(text, "host_limit = \"" + std::to_string(facts.now.host_bytes / kMiB) +
-                       "MiB\" makes it known in time that there is no more");
+      advise_to_pin_more(text, facts);
       break;
     case Cause::kStopped:
     case Cause::kOther:
