@@ -62,8 +62,4 @@ void find_whether_mapping_waits() {
 
 bool mapping_was_found_to_wait() noexcept { return waiting.load(std::memory_order_acquire) != WaitingCalls::kNone; }
 
-bool mapping_may_wait() noexcept {
-  return state.load(std::memory_order_acquire) == State::kAsking || mapping_was_found_to_wait();
-}
-
 }  // namespace thermocline

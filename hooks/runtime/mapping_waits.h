@@ -16,7 +16,5 @@ void annotate_mapping_probe(bool annotate) noexcept;
 
 // It has been found out, and some do.
 bool mapping_was_found_to_wait() noexcept;
-// The same, or it is not known yet because it is just being found out.
-bool mapping_may_wait() noexcept;
 
 }  // namespace thermocline

@@ -15,8 +15,9 @@
 namespace simulator {
 namespace {
 
-// Much longer than a function takes that sets a flag or copies a little, also on a machine that is busy.
-constexpr std::chrono::milliseconds kPatience{50};
+// Whoever begins a function waits so long for its end: much longer than one takes that sets a flag or copies a little,
+// also on a busy machine.
+constexpr std::chrono::milliseconds kMostWait{50};
 
 }  // namespace
 
@@ -96,7 +97,7 @@ std::shared_ptr<HostCall> HostThreads::begin(std::function<void()> function, voi
   }
   idle_->give(call);
   std::unique_lock guard(call->mutex);
-  if (call->end.wait_for(guard, kPatience, [&] { return call->ended; })) return call;
+  if (call->end.wait_for(guard, kMostWait, [&] { return call->ended; })) return call;
   // It may take any time. Its thread ends with it.
   guard.unlock();
   idle_->end();

@@ -22,7 +22,7 @@ class HostThreads {
   HostThreads(const HostThreads&) = delete;
   HostThreads& operator=(const HostThreads&) = delete;
 
-  // Begins the function, and waits for its end for at most kPatience. `around` is called on its thread before it and, with
+  // Begins the function, and waits for its end for at most 50 ms (kMostWait). `around` is called on its thread before it and, with
   // false, behind it.
   std::shared_ptr<HostCall> begin(std::function<void()> function, void (*around)(bool begins));
   static bool has_ended(const HostCall& call);
