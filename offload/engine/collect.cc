@@ -92,12 +92,12 @@ void Engine::State::collect_movements(EngineStatistics* all) const {
   all->unchanged_units = residency.statistics().unchanged;
   all->changed_units = residency.statistics().changed;
   all->uncopied_bytes = residency.statistics().uncopied_bytes;
+  all->prefetches = residency.statistics().prefetches;
   all->wasted_prefetches = residency.statistics().wasted_prefetches;
   all->fallback_evictions = net.statistics().covered;
   all->unmapped_evictions = net.statistics().bare;
   all->unseen_accesses = net.statistics().unseen;
   const PolicyStatistics decided = policy->statistics();
-  all->prefetches = decided.prefetches;
   all->write_behinds = decided.write_behinds;
   all->plans = decided.plans;
   all->divergences = decided.divergences;

@@ -47,7 +47,7 @@ struct Arrival {
 };
 
 struct PolicyStatistics {
-  std::uint64_t prefetches = 0, write_behinds = 0;
+  std::uint64_t write_behinds = 0;
   std::uint64_t plans = 0, divergences = 0;  // iterations learned, and departures from them
   std::uint64_t predicted_step_ns = 0;       // of an iteration under the plan in force; 0: there is none
 };

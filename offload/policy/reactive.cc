@@ -79,7 +79,6 @@ void ReactivePolicy::prefetch() {
     if (residency_.prefetched_bytes() + part->bytes() > kMostUnused) return;
     const Bytes taken = residency_.resident_bytes() + part->bytes() + allocations_.largest();
     if (taken > heap_.limit() || !residency_.prefetch(*part)) return;
-    ++prefetches_;
   }
 }
 

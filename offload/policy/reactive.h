@@ -33,7 +33,7 @@ class ReactivePolicy final : public EvictionPolicy {
     // Before anything has had to leave everything may fit: then nothing is copied.
     if (residency_.has_evicted_for_room() || residency_.any_nonresident()) move_ahead(stream);
   }
-  PolicyStatistics statistics() const override { return {.prefetches = prefetches_, .write_behinds = write_behinds_}; }
+  PolicyStatistics statistics() const override { return {.write_behinds = write_behinds_}; }
 
  private:
   void move_ahead(StreamIndex stream);
@@ -51,7 +51,7 @@ class ReactivePolicy final : public EvictionPolicy {
   bool returning_ = false;           // the program is accessing again what was evicted
   std::uint64_t wasted_before_ = 0;  // useless prefetches when that began
   std::uint32_t operations_since_fence_ = 0;
-  std::uint64_t write_behinds_ = 0, prefetches_ = 0;
+  std::uint64_t write_behinds_ = 0;
 };
 
 }  // namespace thermocline

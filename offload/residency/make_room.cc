@@ -132,7 +132,7 @@ void Residency::give_up(EvictionUnit& part) {
 }
 
 void Residency::leave_device(EvictionUnit& part) {
-  if (part.prefetched) ++statistics_.wasted_prefetches;
+  if (part.fetched_ahead) ++statistics_.wasted_prefetches;
   set_prefetched(part, false);
   resident_bytes_ -= part.bytes();
   place(part, Place::kEvicted);

@@ -106,6 +106,7 @@ void Residency::set_hollow(EvictionUnit& part, bool hollow) {
 void Residency::set_prefetched(EvictionUnit& part, bool prefetched) {
   if (part.prefetched == prefetched) return;
   part.prefetched = prefetched;
+  part.fetched_ahead = false;
   prefetched_bytes_ += prefetched ? part.bytes() : -part.bytes();
 }
 
@@ -289,6 +290,8 @@ bool Residency::fetch(EvictionUnit& part) {
   const bool returns = part.copy != HostCopy::kNone;
   if (!restore(part, untouched, false).ok()) return false;
   set_prefetched(part, returns);
+  part.fetched_ahead = returns;
+  if (returns) ++statistics_.prefetches;
   return true;
 }
 

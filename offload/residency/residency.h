@@ -48,7 +48,8 @@ struct ResidencyOptions {
 };
 
 struct ResidencyStatistics {
-  std::uint64_t evictions = 0, restores = 0, wasted_prefetches = 0;  // of parts
+  std::uint64_t evictions = 0, restores = 0;            // of parts
+  std::uint64_t prefetches = 0, wasted_prefetches = 0;  // of parts; the latter left without an access
   // Pages that parts gave up where room was needed; of these, whose contents had been copied out by write-behind.
   Bytes given_up_bytes = 0, written_behind_bytes = 0;
   // Parts that were found unchanged, or changed, since their copy went out, as far as that is known; bytes that were not copied out for that.

@@ -66,6 +66,7 @@ void Residency::validate() const {
       THERMOCLINE_CHECK(!part.leaves_for || part.place == Place::kClean,
                         "what is to leave is on the device, and copied");
       THERMOCLINE_CHECK(part.mapped() || !part.prefetched, "what has been brought back is on the device");
+      THERMOCLINE_CHECK(part.prefetched || !part.fetched_ahead, "what was fetched ahead has not been accessed");
     }
     THERMOCLINE_CHECK(end == state.block->pages(), "the parts cover the block");
     THERMOCLINE_CHECK(absent == state.nonresident_units && hollow == state.hollow_parts, "absent parts are counted");

@@ -208,6 +208,9 @@ TEST_P(PlannedMovementTest, UnderAPlanAllThatMovesIsPlanned) {
   EXPECT_GT(after.of(EvictReason::kPlanned).units, before.of(EvictReason::kPlanned).units);
   EXPECT_GT(after.of(EvictReason::kPlanned).copied_bytes, before.of(EvictReason::kPlanned).copied_bytes);
   EXPECT_GT(after.of(FetchReason::kPlanned).units, before.of(FetchReason::kPlanned).units);
+  // A plan also keeps what is there: that is no fetch.
+  EXPECT_EQ(engine_->statistics().prefetches, after.of(FetchReason::kPlanned).units);
+  EXPECT_LE(engine_->statistics().wasted_prefetches, engine_->statistics().prefetches);
   for (const EvictReason same : {EvictReason::kPressure, EvictReason::kWriteBehind, EvictReason::kRequested}) {
     EXPECT_EQ(after.of(same).units, before.of(same).units) << name_of(same);
     EXPECT_EQ(after.of(same).copied_bytes, before.of(same).copied_bytes) << name_of(same);
