@@ -388,11 +388,14 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind, bo
   if (status.ok()) status = map_missing(block, range, known_);
   if (!status.ok()) {
     // Borrowed pages may be used only after their former users' work, but pages in the pool must have no pending uses:
-    // so wait here before they go there.
+    // so wait here before they go there. In a lost context nothing uses them any more.
     const WaitsInPlace no_other_way;
     const StreamClock::Deferring none(*clock_, false);
     bool passed = known_.empty() || behind->empty();
-    for (int attempt = 0; attempt < kAttempts && !passed; ++attempt) passed = clock_->synchronize(*behind).ok();
+    for (int attempt = 0; attempt < kAttempts && !passed; ++attempt) {
+      const Status waited = clock_->synchronize(*behind);
+      passed = waited.ok() || waited.loses_the_context();
+    }
     THERMOCLINE_CHECK(passed, "What was submitted can be waited for.");
     for (const PageHandle page : known_) pool_->give(page);
     return status;
@@ -446,7 +449,7 @@ Status Backing::map_missing(Block& block, PageRange range, std::vector<PageHandl
 }
 
 // Undoes the mapping of a page. If the driver refuses to unmap it, the page stays in the block and is made accessible,
-// because every page recorded in a block is taken to be accessible.
+// because every page recorded in a block is taken to be accessible. In a lost context nothing accesses it.
 bool Backing::take_back(Block& block, std::uint64_t page) {
   const Bytes page_bytes = space_->page_bytes();
   const DeviceAddress at = block.begin() + page * page_bytes;
@@ -456,7 +459,8 @@ bool Backing::take_back(Block& block, std::uint64_t page) {
       block.handles_[page] = PageHandle{};
       return true;
     }
-    if (!driver_->set_access(at, page_bytes, devices_).ok()) continue;
+    const Status accessible = driver_->set_access(at, page_bytes, devices_);
+    if (!accessible.ok() && !accessible.loses_the_context()) continue;
     ++set_accesses_;
     ++block.mapped_pages_;
     peak_mapped_pages_ = std::max(peak_mapped_pages_, ++mapped_pages_);

@@ -221,7 +221,8 @@ Status Driver::revoke_access(DeviceAddress at, Bytes bytes, int device) const {
   return change_access(at, bytes, device, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
-// All or nothing. Earlier steps cannot be undone, so a later step that fails is repeated.
+// All or nothing, unless the context is lost: then nothing accesses the memory any more. Earlier steps cannot be undone,
+// so a later step that fails is repeated.
 Status Driver::unmap(DeviceAddress at, Bytes bytes) const {
   THERMOCLINE_NEED(cuMemUnmap);
   about_to_map("cuMemUnmap");
@@ -232,7 +233,8 @@ Status Driver::unmap(DeviceAddress at, Bytes bytes) const {
     for (int attempt = 0; attempt < kAttempts && r != CUDA_SUCCESS && (attempt == 0 || done != 0); ++attempt) {
       r = table_->cuMemUnmap(at.value + done, std::min(step, bytes - done));
     }
-    THERMOCLINE_CHECK(r == CUDA_SUCCESS || done == 0, "All steps of an unmap succeed.");
+    THERMOCLINE_CHECK(r == CUDA_SUCCESS || done == 0 || status_of(r).loses_the_context(),
+                      "All steps of an unmap succeed.");
     if (r != CUDA_SUCCESS) return status_of(r);
   }
   return Status();

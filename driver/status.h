@@ -20,6 +20,26 @@ class [[nodiscard]] Status {
   constexpr bool ok() const { return code_ == 0; }
   constexpr bool is_out_of_memory() const { return code_ == 2; }
   constexpr int code() const { return code_; }
+  // From then on every call in the context returns the same error, and nothing that was submitted runs any more ("any
+  // further CUDA work will return the same error", cuda.h at these values).
+  constexpr bool loses_the_context() const {
+    constexpr int kLosing[] = {226,   // contained
+                               700,   // illegal address
+                               702,   // launch timeout
+                               710,   // assert
+                               714,   // hardware stack error
+                               715,   // illegal instruction
+                               716,   // misaligned address
+                               717,   // invalid address space
+                               718,   // invalid program counter
+                               719,   // launch failed
+                               721,   // tensor memory leak
+                               911};  // external device
+    for (const int one : kLosing) {
+      if (code_ == one) return true;
+    }
+    return false;
+  }
   friend constexpr bool operator==(Status, Status) = default;
 
  private:

@@ -1,35 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// After some errors every call in a context returns the same error ("any further CUDA work will return the same error",
-// cuda.h at these values). Calls that the library answers in place of the driver must do the same.
+// After some errors every call in a context returns the same error (Status::loses_the_context). Calls that the library
+// answers in place of the driver must do the same.
 #pragma once
 
 #include <atomic>
 
+#include "driver/status.h"
 #include "hooks/interpose/cuda_api.h"
 
 namespace thermocline {
 
-constexpr bool loses_the_context(CUresult result) {
-  // Newer than the oldest supported cuda.h.
-  constexpr int kContained = 226, kTensorMemoryLeak = 721;
-  switch (static_cast<int>(result)) {
-    case kContained:
-    case kTensorMemoryLeak:
-    case CUDA_ERROR_EXTERNAL_DEVICE:
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED:
-      return true;
-    default:
-      return false;
-  }
-}
+constexpr bool loses_the_context(CUresult result) { return Status(static_cast<int>(result)).loses_the_context(); }
 
 // Whether a wait in any context has ever returned such an error: from then on the driver is asked first.
 inline std::atomic<bool> any_context_lost{false};

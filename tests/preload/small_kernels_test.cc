@@ -27,5 +27,21 @@ TEST(ApiPathsOfKernels, ThatRunTheirCodeGiveTheSameBits) {
   }
 }
 
+// Pages that are borrowed behind work that now never completes go back without a wait that could succeed.
+TEST(ApiPathsOfKernels, AfterATrapEveryCallReturnsItsErrorUnderAnyBudget) {
+  if (!HAS_PTX) GTEST_SKIP() << "this build runs no PTX";
+  const std::vector<std::string> arguments = {"api_paths/contexts/lost"};
+  const std::vector<std::string> real = {"THERMOCLINE_SIMULATE_KERNELS=real"};
+  const ProcessResult plain = run_program(arguments, {.preload = {}, .budget = {}, .environment = real});
+  EXPECT_NE(plain.out.find("cuCtxSynchronize(): 719"), std::string::npos) << plain.out;
+  for (const char* budget : {"40MiB", "28MiB", "24MiB", "20MiB", "16MiB", "12MiB"}) {
+    SCOPED_TRACE(budget);
+    const ProcessResult squeezed =
+        run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = budget, .environment = real});
+    expect_same(plain, squeezed);
+    EXPECT_EQ(squeezed.err.find("does not hold"), std::string::npos) << squeezed.err;
+  }
+}
+
 }  // namespace
 }  // namespace thermocline::test
