@@ -71,6 +71,14 @@ bool ask_values(CUgraphNode node, AccessList* accesses) {
   return true;
 }
 
+// Nothing where the driver does not say: then the memory counts once the driver has taken it.
+GraphAllocation allocated_by(CUgraphNode node) {
+  CUDA_MEM_ALLOC_NODE_PARAMS asked{};
+  if (real<Function::cuGraphMemAllocNodeGetParams>(node, &asked) != CUDA_SUCCESS) return {};
+  if (asked.poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return {};
+  return {asked.bytesize, asked.poolProps.location.id};
+}
+
 void keep_ours(const EngineSet* engines, AccessList* accesses) {
   accesses->filter([&](DeviceAddress at) { return engines != nullptr && engines->owner(at) != nullptr; });
 }
@@ -100,8 +108,10 @@ bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeC
     case CU_GRAPH_NODE_TYPE_EMPTY:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
-    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return true;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      out->allocates = allocated_by(node);
       return true;
     default:
       return false;

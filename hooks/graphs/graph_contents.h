@@ -14,6 +14,12 @@ namespace thermocline {
 
 class EngineSet;
 
+// What a node allocates of the driver's own memory.
+struct GraphAllocation {
+  Bytes bytes = 0;
+  int device = 0;
+};
+
 // The engines' memory that one node names.
 struct NodeContents {
   CUgraphNode parent = nullptr;  // the node whose child graph or body contains it; null: none
@@ -26,6 +32,7 @@ struct NodeContents {
   bool is_enabled = true;
   bool comes_first = false;     // a copy before which no other node runs but such copies
   bool may_write_host = false;  // host functions, and what waits for somebody else
+  GraphAllocation allocates{};
 
   void take(const AccessList& list);
 };

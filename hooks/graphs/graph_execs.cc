@@ -25,6 +25,7 @@ struct Summary {
   std::vector<MemoryAccess> accesses;
   std::vector<Move> moves, first;
   std::vector<GraphKernel> kernels;
+  GraphAllocation largest;
 };
 
 struct Executable {
@@ -89,6 +90,7 @@ const Summary& summary_of(Executable& exec) {
     if (is_disabled(exec.nodes, contents)) continue;
     sum.is_known = sum.is_known && contents.is_known;
     sum.may_write_host |= contents.may_write_host || !contents.is_known;
+    if (contents.allocates.bytes > sum.largest.bytes) sum.largest = contents.allocates;
     for (const MemoryAccess& memory_access : contents.accesses) sum.accesses.push_back(as_of_a_graph(memory_access));
     sum.moves.insert(sum.moves.end(), contents.moves.begin(), contents.moves.end());
     if (contents.comes_first) sum.first.insert(sum.first.end(), contents.moves.begin(), contents.moves.end());
@@ -206,6 +208,7 @@ GraphAccess access_of(CUgraphExec exec) {
   const Summary& sum = summary_of(found->second);
   access.is_known = sum.is_known;
   access.may_write_host = sum.may_write_host;
+  access.largest = sum.largest;
   for (const MemoryAccess& memory_access : sum.accesses) access.accesses.add(memory_access);
   const auto searched = static_cast<std::ptrdiff_t>(std::min(sum.moves.size(), kMostSearchedMoves));
   access.moves.assign(sum.moves.begin(), sum.moves.begin() + searched);

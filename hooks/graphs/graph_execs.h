@@ -38,6 +38,7 @@ struct GraphAccess {
   std::vector<Move> moves, beyond;   // each once: copies that are searched at a launch, and those above the limit
   std::vector<Move> first;           // of the copies that are searched: those that surely run, before all else
   std::vector<GraphKernel> kernels;  // those with more than one address; each once
+  GraphAllocation largest;           // of its nodes' allocations: a launch needs this much, and may need more
 };
 // What a launch accesses. May throw bad_alloc.
 GraphAccess access_of(CUgraphExec exec);

@@ -238,6 +238,7 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
     // Host functions of its nodes, and waits for what others do.
     const bool may_block = any_waits_for_values() || access.may_write_host;
+    const NeededByLaunch needed(access.largest);
     const CUresult result =
         submit(stream, Host::kGoesOn, std::move(access.accesses), {.follows = true, .may_block = may_block}, call);
     if (result != CUDA_SUCCESS) return result;

@@ -337,6 +337,7 @@
   X(cuGraphKernelNodeGetParams)         \
   X(cuGraphKernelNodeGetParams_v2)      \
   X(cuGraphMemcpyNodeGetParams)         \
+  X(cuGraphMemAllocNodeGetParams)       \
   X(cuGraphMemsetNodeGetParams)         \
   X(cuGraphNodeGetType)                 \
   X(cuKernelGetName)                    \
@@ -426,7 +427,6 @@
     "cuGraphEventRecordNodeGetEvent cuGraphEventWaitNodeGetEvent cuGraphExecGetFlags cuGraphExecGetId " \
     "cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresWaitNodeGetParams cuGraphGetEdges " \
     "cuGraphGetEdges_v2 cuGraphGetId cuGraphGetRootNodes cuGraphKernelNodeGetAttribute " \
-    "cuGraphMemAllocNodeGetParams " \
     "cuGraphMemFreeNodeGetParams cuGraphNodeFindInClone " \
     "cuGraphNodeGetContainingGraph cuGraphNodeGetDependencies_v2 " \
     "cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeGetLocalId " \
