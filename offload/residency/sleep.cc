@@ -137,7 +137,8 @@ Residency::Staying Residency::staying(std::uint64_t since, bool no_host) {
         bytes.pinned += part.bytes();
       } else if (!may_sleep(part, since) || !idle(part)) {
         bytes.in_use += part.bytes();
-      } else if (no_host && part.defined && list == &dirty_) {
+      } else if (no_host && (part.defined || net_.full()) && list == &dirty_) {
+        // With a full fallback undefined contents need host memory too: addresses lead there.
         bytes.no_host += part.bytes();
       }
     }

@@ -39,6 +39,16 @@ TEST(FuzzEngine, ProgramsKeepTheirBytesWhenDriverCallsFail) {
   EXPECT_GT(totals.faults, 0U);
 }
 
+// Part of a large buffer is on the device, without contents and without host memory for them, which a full fallback asks
+// for: a sleep says so.
+TEST(FuzzEngine, ASleepSaysWhyAPartWithoutContentsStays) {
+  const auto kept = read_list("2771,2774,3759,3762,3776,3778,3785,3800,3806,3851,3859,3904,3954,3964");
+  const Program program = only(make_program(2344, 5000, false), *kept);
+  ASSERT_EQ(program.steps.back().kind, Kind::kSleep) << "the generator has changed: look for such a program again";
+  ASSERT_EQ(program.setup.host_limit, 239075328U);
+  EXPECT_EQ(fails(program, {}), std::nullopt);
+}
+
 // Checks that a program that fails is detected, in whichever way it fails.
 TEST(FuzzEngine, SameSeedSameProgram) {
   const Program one = make_program(7, 300, false), other = make_program(7, 300, false);
