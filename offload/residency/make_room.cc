@@ -47,7 +47,7 @@ Status Residency::make_room(EvictionUnit& part, bool* untouched) {
     const Bytes at_hand = heap_.available_bytes(Wait::kBehind);
     const bool enough_pending = heap_.available_bytes(Wait::kYes) >= part.bytes();
     bool progress = false;
-    status = climb(part.bytes() - std::min(part.bytes() - 1, at_hand), enough_pending, &progress);
+    status = reclaim(part.bytes() - std::min(part.bytes() - 1, at_hand), enough_pending, &progress);
     if (!status.ok()) return status;
     if (progress) continue;
     status = heap_.map(block, part.range, Wait::kYes, &part.uses, untouched);
@@ -58,7 +58,7 @@ Status Residency::make_room(EvictionUnit& part, bool* untouched) {
   }
 }
 
-Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
+Status Residency::reclaim(Bytes missing, bool enough_pending, bool* progress) {
   if (!options_.may_evict) return {};
   for (const Victims victims : {Victims::kPlanned, Victims::kOthers, Victims::kPrefetched}) {
     if (*progress = drop_clean(missing, victims); *progress) return {};

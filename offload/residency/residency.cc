@@ -361,7 +361,7 @@ Status Residency::shrink_to(Bytes new_limit) {
     if (!status.is_out_of_memory()) return status;
     bool progress = false;
     const Bytes created = heap_.created_bytes();
-    status = climb(created > new_limit ? created - new_limit : heap_.page_bytes(), false, &progress);
+    status = reclaim(created > new_limit ? created - new_limit : heap_.page_bytes(), false, &progress);
     if (!status.ok()) return status;
     if (!progress) return Status::out_of_memory();
   }

@@ -164,7 +164,7 @@ class Residency {
   // Trusting: what leaves gives up its pages at once, and not when somebody asks for them. If nobody does until it
   // returns, it finds them as it left them.
   void give_up_at_once(bool does);
-  // The log hears of all parts that have pages, and of every change from now on; null: nobody does.
+  // The log is told of all units that have pages, and of every change from now on; null: nobody is.
   void watch(LiveRangeLog* log);
 
   bool any_nonresident() const { return !away_.empty(); }
@@ -259,8 +259,8 @@ class Residency {
   // May move the part to another list.
   template <class Visit>
   void for_each_victim(PartList& list, Visit visit);
-  // Rungs 2 to 4, then 6 unless `enough_pending`; each step makes room or begins to. False when none could.
-  Status climb(Bytes missing, bool enough_pending, bool* progress);
+  // Steps 2 to 4 of the list above, then 6 unless `enough_pending`. `progress`: whether one made room, or begins to.
+  Status reclaim(Bytes missing, bool enough_pending, bool* progress);
   bool drop_clean(Bytes missing, Victims victims);
   Bytes give_up_leaving(Bytes missing, std::optional<Victims> victims = {});
   Status drop_first_leaving(Victims victims, bool* progress);
