@@ -37,7 +37,7 @@ EvictionUnit* Engine::State::evicted_at(AddressRange range) {
 
 Bytes Engine::State::host_copy_run(AddressRange range) {
   if (!residency.any_nonresident()) return range.bytes;
-  hear();
+  note_cache_changes();
   for (DeviceAddress at = range.at; at < range.end();) {
     const Block* const block = heap.block_at(at);
     const EvictionUnit* const part = block == nullptr ? nullptr : part_at(residency, *block, at);
