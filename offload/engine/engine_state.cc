@@ -298,7 +298,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   const bool evicts = options.policy->evicts();
   const Bytes limit = budget_bytes - external_bytes;
   // Once more is live than the device holds, the host must be able to hold all of it: what leaves and what returns are
-  // both there while they change places. Pages that happen to be free, because others are away, do not change that.
+  // both there while they change places. Pages that happen to be free, because others are evicted, do not change that.
   const auto can_be_held = [&](const Block& found) {
     return found.live_buffers() != 1 || !evicts || host_holds(held_block_bytes + found.bytes(), limit, found);
   };
@@ -320,7 +320,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
     give_back(*out);
     return Status::out_of_memory();
   }
-  // A slab that is away has contents: it comes back with them, at its first access.
+  // An evicted slab has contents: its first access fetches them.
   if (new_block && !block.mapped()) {
     heap.expect_user(hint != clock.index_of(StreamHandle{}) ? hint : stream);
     status = heap.homes_at_hand(block, {0, block.pages()}, false) ? heap.map(block, Wait::kBehindNewest)

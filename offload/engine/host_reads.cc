@@ -10,7 +10,7 @@ namespace {
 
 // Its contents are its host copy, or will be when the copy out has passed.
 bool is_evicted(const EvictionUnit& part) {
-  return part.host != nullptr && (part.place == Place::kEvicted || part.hollow);
+  return part.host != nullptr && (part.state == ResidencyState::kEvicted || part.hollow);
 }
 
 // Of what begins there, as much as the host copy has.

@@ -21,11 +21,11 @@ void Residency::for_each_victim(PartList& list, Visit visit) {
     if (may_leave(part)) candidates.push_back(&part);
   }
   if (candidates.empty()) return;
-  const Place place = candidates.front()->place;
+  const ResidencyState state = candidates.front()->state;
   victim_order_->sort(candidates);
   // An order that names a unit twice evicts it once.
   for (EvictionUnit* const part : candidates) {
-    if (part->place == place && !visit(*part)) return;
+    if (part->state == state && !visit(*part)) return;
   }
 }
 
@@ -135,7 +135,7 @@ void Residency::leave_device(EvictionUnit& part) {
   if (part.prefetched) ++statistics_.wasted_prefetches;
   set_prefetched(part, false);
   resident_bytes_ -= part.bytes();
-  place(part, Place::kEvicted);
+  set_state(part, ResidencyState::kEvicted);
   set_asleep(part, part.defined && makes_room_for_ == EvictReason::kSleep);
   count_eviction(part);
   if (net_.on() && !trusting_) net_.cover(part);
@@ -161,7 +161,7 @@ Status Residency::drop_first_leaving(Victims victims, bool* progress) {
 
 // An absent part may lie partly over mapped space (Heap::allocate); its pages are free for others until it is accessed.
 Status Residency::drop_partial(bool* progress) {
-  for (EvictionUnit& part : away_) {
+  for (EvictionUnit& part : evicted_) {
     const BlockState& state = *part.whole;
     if (is_held(part) || clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) continue;
     const auto pages = state.block->page_handles().subspan(part.range.first, part.range.count);
