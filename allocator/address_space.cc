@@ -102,8 +102,8 @@ std::uint64_t AddressSpace::free_mapped_pages() const {
   return pages;
 }
 
-AddressSpace::Place AddressSpace::place_around(Chunk* candidate, std::uint64_t pages) {
-  Place place{candidate, candidate->size(), candidate->size()};
+AddressSpace::FreeRun AddressSpace::place_around(Chunk* candidate, std::uint64_t pages) {
+  FreeRun place{candidate, candidate->size(), candidate->size()};
   const auto extend = [&place, pages](const Chunk* with) {
     if (with->tag.mapped) place.mapped += std::min(with->size(), pages - place.size);
     place.size += with->size();
@@ -121,11 +121,11 @@ AddressSpace::Place AddressSpace::place_around(Chunk* candidate, std::uint64_t p
 
 AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages, Zone zone) {
   const Space::Shelf& mapped = space_.shelf(SpaceTag::shelf_of(zone, true));
-  Place best;
+  FreeRun best;
   const Chunk* around = nullptr;
   int tried = 0;
   for (auto at = mapped.rbegin(); at != mapped.rend() && tried < kMostCandidates; ++at, ++tried) {
-    const Place place = place_around(const_cast<Chunk*>(&*at), pages);
+    const FreeRun place = place_around(const_cast<Chunk*>(&*at), pages);
     if (place.size < pages || place.mapped <= best.mapped) continue;
     best = place;
     around = &*at;

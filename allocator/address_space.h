@@ -148,12 +148,12 @@ class AddressSpace {
   Chunk* take_in(std::uint64_t pages, Zone zone, bool guarded);
   Chunk* take_before_unmapped(std::uint64_t pages, Zone zone);
   // Adjacent free chunks that together hold the wanted pages.
-  struct Place {
+  struct FreeRun {
     Chunk* first = nullptr;
     std::uint64_t size = 0;    // of all the chunks
     std::uint64_t mapped = 0;  // how many of the wanted pages would be mapped already
   };
-  Place place_around(Chunk* candidate, std::uint64_t pages);
+  FreeRun place_around(Chunk* candidate, std::uint64_t pages);
   Chunk* take_partly_mapped(std::uint64_t pages, Zone zone);
   void lay_guard(Chunk* chunk);
   Chunk* guard_of(Chunk* chunk);

@@ -272,7 +272,7 @@ std::uint64_t Slabs::validate_slab(const Block& slab) const {
   std::uint64_t marked = 0;
   for (const std::uint64_t word : slab.starts_) marked += static_cast<std::uint64_t>(std::popcount(word));
   THERMOCLINE_CHECK(marked == slab.live_buffers(), "Nothing else is marked.");
-  THERMOCLINE_CHECK(slab.mapped_when_placed_ == slab.mapped(), "Slabs hear of what is mapped.");
+  THERMOCLINE_CHECK(slab.mapped_when_placed_ == slab.mapped(), "A slab knows what is mapped.");
   if (slab.small_holes_ != nullptr)
     THERMOCLINE_CHECK(slab.small_holes_->check() == holes, "Only its holes are in a slab's bins.");
   return holes;

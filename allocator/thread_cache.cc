@@ -26,11 +26,11 @@ bool ThreadCache::take(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
     const Slot& slot = slots_[i];
     if (slot.bytes != bytes || slot.stream != stream) continue;
     State state = states_[i].load(std::memory_order_relaxed);
-    while (is_parked_state(state)) {
+    while (is_cached_state(state)) {
       // Fails if, at the same moment, the buffer's new state was noted or the buffer was taken back.
-      const State out_state = state == State::kParked ? State::kOut : State::kOutAgain;
+      const State out_state = state == State::kCached ? State::kOut : State::kOutAgain;
       if (!states_[i].compare_exchange_weak(state, out_state)) continue;
-      news_.store(true, std::memory_order_release);
+      changed_.store(true, std::memory_order_release);
       count(takes_[i]);
       *out = slot.address;
       return true;
@@ -39,28 +39,28 @@ bool ThreadCache::take(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
   return false;
 }
 
-bool ThreadCache::park(DeviceAddress address, std::uint64_t stream) {
+bool ThreadCache::put(DeviceAddress address, std::uint64_t stream) {
   const unsigned i = slot_at_[place_of(address)];
   const Slot& slot = slots_[i];
   if (slot.address != address || slot.stream != stream) return false;
   State state = states_[i].load(std::memory_order_relaxed);
   while (state == State::kOut || state == State::kOutAgain) {
-    if (!states_[i].compare_exchange_weak(state, State::kParkedUnheard)) continue;
-    news_.store(true, std::memory_order_release);
+    if (!states_[i].compare_exchange_weak(state, State::kCachedUnnoted)) continue;
+    changed_.store(true, std::memory_order_release);
     return true;
   }
   return false;
 }
 
-// Empties the slot if its buffer is parked, or (`out_too`) handed out and noted by hear. Returns the former state, or
-// kEmpty if nothing was done.
+// Empties the slot if its buffer is cached, or (`out_too`) handed out and noted. Returns the former state,
+// or kEmpty if nothing was done.
 ThreadCache::State ThreadCache::leave(unsigned slot, bool out_too) {
   State state = states_[slot].load(std::memory_order_acquire);
-  while (is_parked_state(state) || (out_too && state == State::kOut)) {
+  while (is_cached_state(state) || (out_too && state == State::kOut)) {
     if (!states_[slot].compare_exchange_weak(state, State::kEmpty)) continue;
     slots_[slot].buffer->cache_ = nullptr;
-    if (is_parked_state(state)) {
-      ++past_.parks;
+    if (is_cached_state(state)) {
+      ++past_.puts;
       past_.given_bytes += slots_[slot].bytes;
     }
     return state;
@@ -68,8 +68,8 @@ ThreadCache::State ThreadCache::leave(unsigned slot, bool out_too) {
   return State::kEmpty;
 }
 
-// Frees a slot of the set: an empty one, or one whose buffer is handed out, or one whose buffer is parked. Slots whose
-// latest change has not been noted by hear are left alone.
+// Frees a slot of the set: an empty one, or one whose buffer is handed out, or one whose buffer is cached. Slots whose
+// latest change has not been noted are left alone.
 std::optional<unsigned> ThreadCache::make_way(unsigned set, Buffer** displaced) {
   for (const State wanted : {State::kEmpty, State::kOut}) {
     for (unsigned i = set; i < set + kWays; ++i) {
@@ -80,7 +80,7 @@ std::optional<unsigned> ThreadCache::make_way(unsigned set, Buffer** displaced) 
   }
   const unsigned i = set + next_way_++ % kWays;
   Buffer* const buffer = slots_[i].buffer;
-  if (!is_parked_state(leave(i, false))) return std::nullopt;
+  if (!is_cached_state(leave(i, false))) return std::nullopt;
   *displaced = buffer;
   return i;
 }
@@ -92,7 +92,7 @@ Buffer* ThreadCache::remember(Buffer& buffer, std::uint64_t stream) {
   const unsigned i = *way;
   if (const std::uint64_t takes = takes_of(i); takes > 0) {
     past_.takes += takes;
-    past_.parks += takes;
+    past_.puts += takes;
     past_.taken_bytes += takes * slots_[i].bytes;
     past_.given_bytes += takes * slots_[i].bytes;
     takes_before_[i] += takes;
@@ -110,7 +110,7 @@ bool ThreadCache::withdraw(Buffer& buffer) {
   ThreadCache* const cache = buffer.cache_;
   if (cache == nullptr) return true;
   State state = cache->states_[buffer.slot_].load(std::memory_order_acquire);
-  while (!is_parked_state(state)) {
+  while (!is_cached_state(state)) {
     if (!cache->states_[buffer.slot_].compare_exchange_weak(state, State::kEmpty)) continue;
     buffer.cache_ = nullptr;
     return true;
@@ -118,20 +118,20 @@ bool ThreadCache::withdraw(Buffer& buffer) {
   return false;
 }
 
-bool ThreadCache::is_parked(const Buffer& buffer) {
+bool ThreadCache::is_cached(const Buffer& buffer) {
   return buffer.cache_ != nullptr &&
-         is_parked_state(buffer.cache_->states_[buffer.slot_].load(std::memory_order_acquire));
+         is_cached_state(buffer.cache_->states_[buffer.slot_].load(std::memory_order_acquire));
 }
 
 bool ThreadCache::empty() const {
   return std::ranges::all_of(states_, [](const auto& state) { return state.load() == State::kEmpty; });
 }
 
-void ThreadCache::count_parked(const Slot& slot) {
-  parked_bytes_ += slot.bytes;
-  parked_large_ |= slot.bytes >= kLarge;
+void ThreadCache::count_cached(const Slot& slot) {
+  cached_bytes_ += slot.bytes;
+  cached_large_ |= slot.bytes >= kLarge;
   const Block& block = slot.buffer->block();
-  if (!block.is_slab()) parked_block_bytes_ += block.bytes();
+  if (!block.is_slab()) cached_block_bytes_ += block.bytes();
 }
 
 void ThreadCache::validate() const {
@@ -202,15 +202,15 @@ bool ThreadCaches::has_large() const {
   return std::ranges::any_of(caches_, [](const auto& cache) { return cache->has_large(); });
 }
 
-Bytes ThreadCaches::parked_bytes() const {
+Bytes ThreadCaches::cached_bytes() const {
   Bytes bytes = 0;
-  for (const auto& cache : caches_) bytes += cache->parked_bytes();
+  for (const auto& cache : caches_) bytes += cache->cached_bytes();
   return bytes;
 }
 
-Bytes ThreadCaches::parked_block_bytes() const {
+Bytes ThreadCaches::cached_block_bytes() const {
   Bytes bytes = 0;
-  for (const auto& cache : caches_) bytes += cache->parked_block_bytes();
+  for (const auto& cache : caches_) bytes += cache->cached_block_bytes();
   return bytes;
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Per-thread caches in front of the lock. Each thread remembers the buffers that it was given last. A buffer that the
-// thread frees is cached (parked) until the same thread asks for the same number of bytes on the same stream again.
+// thread frees is cached until the same thread asks for the same number of bytes on the same stream again.
 // Neither operation takes a lock, waits, allocates, or makes a system call: one compare-and-swap on a cache line that
 // belongs to the thread.
 //
-// For the heap a parked buffer is still live, with its address, its pages and its uses. The holder of the owner's lock
-// (the engine's) learns of changes by hear(), and takes parked buffers back by withdraw() and reclaim(). Three rules
-// keep caches from costing memory or falsifying statistics; they are the lock holder's duty
-// (offload/engine/engine_state.cc): all parked buffers are taken back before memory grows, before live bytes exceed
-// their peak, and before anything is evicted for lack of room. No statistic counts a parked buffer as live.
+// For the heap a cached buffer is still live, with its address, its pages and its uses. The holder of the owner's lock
+// (the engine's) learns of changes by note_changes(), and takes cached buffers back by withdraw() and reclaim(). Three
+// rules keep caches from costing memory or falsifying statistics; they are the lock holder's duty
+// (offload/engine/engine_state.cc): all cached buffers are taken back before memory grows, before live bytes exceed
+// their peak, and before anything is evicted for lack of room. No statistic counts a cached buffer as live.
 //
 // For comparison, other allocators lock a mutex in each direction, which is 29 ns of their 50 to 200 ns
 // (docs/measurements.md).
@@ -27,17 +27,17 @@
 
 namespace thermocline {
 
-// What to take back. kLarge: parked buffers that are large. kParked: all parked buffers. kForget: all parked buffers,
-// and those that are handed out (as far as noted by hear) will not be parked either.
-enum class Reclaim : std::uint8_t { kLarge, kParked, kForget };
+// What to take back. kLarge: cached buffers that are large. kCached: all cached buffers. kForget: all cached buffers,
+// and those that are handed out (as far as noted) will not be cached either.
+enum class Reclaim : std::uint8_t { kLarge, kCached, kForget };
 
-// Counts of what caches have done without the lock so far, and of what is parked in them now.
+// Counts of what caches have done without the lock so far, and of what is cached in them now.
 struct CacheTotals {
-  std::uint64_t takes = 0, parks = 0;
-  Bytes taken_bytes = 0, given_bytes = 0;  // by takes, and by parks
-  Bytes parked_bytes = 0;                  // now
-  Bytes parked_block_bytes = 0;            // now; only buffers with a block of their own, whole blocks
-  std::uint64_t parked_buffers = 0;        // now
+  std::uint64_t takes = 0, puts = 0;
+  Bytes taken_bytes = 0, given_bytes = 0;  // by takes, and by puts
+  Bytes cached_bytes = 0;                  // now
+  Bytes cached_block_bytes = 0;            // now; only buffers with a block of their own, whole blocks
+  std::uint64_t cached_buffers = 0;        // now
 };
 
 // The cache of one thread. A slot stands for one buffer of the heap that the thread was given. A set of kWays slots,
@@ -49,16 +49,16 @@ struct CacheTotals {
 // compare-and-swap:
 //
 //   empty -> out                                remember (owner, locked)
-//   out, out_again -> parked_unheard            park (owner)
-//   parked_unheard -> out_again, parked -> out  take (owner)
-//   out_again -> out, parked_unheard -> parked  hear (holder of the lock)
+//   out, out_again -> cached_unnoted            put (owner)
+//   cached_unnoted -> out_again, cached -> out  take (owner)
+//   out_again -> out, cached_unnoted -> cached  note_changes (holder of the lock)
 //   any -> empty                                withdraw (holder of the lock)
-//   parked, parked_unheard, out -> empty        reclaim, or remember of another buffer (holder of the lock)
+//   cached, cached_unnoted, out -> empty        reclaim, or remember of another buffer (holder of the lock)
 class ThreadCache {
  public:
   static constexpr unsigned kWays = 4;
   static constexpr unsigned kSlots = 64;
-  // Parked buffers of this size or more are taken back when the heap looks for space: otherwise the heap would cut up
+  // Cached buffers of this size or more are taken back when the heap looks for space: otherwise the heap would cut up
   // another free chunk instead of theirs (on the recorded workloads up to 40 % of live bytes more were needed).
   static constexpr Bytes kLarge = 16 * kKiB;
   // In place of a stream handle if none is named.
@@ -66,8 +66,8 @@ class ThreadCache {
 
   // Called by the owner thread. True: `out` is a buffer of that size that the thread freed on the same stream.
   bool take(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
-  // True: the buffer is parked.
-  bool park(DeviceAddress address, std::uint64_t stream);
+  // True: the buffer is cached.
+  bool put(DeviceAddress address, std::uint64_t stream);
 
   // Called by the owner thread when it allocates what take() did not have: false the first time, and if it has asked for
   // other sizes since. A buffer of a size that does not come again is not worth remembering.
@@ -80,87 +80,87 @@ class ThreadCache {
   }
 
   // Called by the owner thread, under the lock, for a buffer that was handed out to it. There may be no free slot. If
-  // the result is not null, it is a parked buffer that was displaced and must be freed.
+  // the result is not null, it is a cached buffer that was displaced and must be freed.
   Buffer* remember(Buffer& buffer, std::uint64_t stream);
 
   // Everything below must be called under the lock.
 
-  // The buffer is about to be freed, or must not be parked any more (then to be called after hear). False if the buffer
-  // is parked, that is, the program has already freed it; then nothing has changed.
+  // The buffer is about to be freed, or must not be cached any more (then to be called after note_changes()). False if
+  // the buffer is cached, that is, the program has already freed it; then nothing has changed.
   static bool withdraw(Buffer& buffer);
-  static bool is_parked(const Buffer& buffer);
+  static bool is_cached(const Buffer& buffer);
 
   // Calls visit(buffer, names_stream) for each buffer that has been freed by one owner, and possibly been handed out to
   // another one, since the last call.
   template <class Visit>
-  void hear(Visit visit) {
+  void note_changes(Visit visit) {
     // The load avoids the more expensive exchange in the common case, when nothing has changed.
-    if (!news_.load(std::memory_order_relaxed) || !news_.exchange(false, std::memory_order_acquire)) return;
-    parked_bytes_ = 0;
-    parked_block_bytes_ = 0;
-    parked_large_ = false;
+    if (!changed_.load(std::memory_order_relaxed) || !changed_.exchange(false, std::memory_order_acquire)) return;
+    cached_bytes_ = 0;
+    cached_block_bytes_ = 0;
+    cached_large_ = false;
     for (unsigned i = 0; i < kSlots; ++i) {
       State state = states_[i].load(std::memory_order_acquire);
       if (state == State::kEmpty || state == State::kOut) continue;
-      if (state == State::kOutAgain || state == State::kParkedUnheard) {
-        // If the owner thread changes the state once more at the same moment, it sets news_ again.
-        const State heard = state == State::kOutAgain ? State::kOut : State::kParked;
-        if (!states_[i].compare_exchange_strong(state, heard)) news_.store(true, std::memory_order_relaxed);
+      if (state == State::kOutAgain || state == State::kCachedUnnoted) {
+        // If the owner thread changes the state once more at the same moment, it sets changed_ again.
+        const State noted = state == State::kOutAgain ? State::kOut : State::kCached;
+        if (!states_[i].compare_exchange_strong(state, noted)) changed_.store(true, std::memory_order_relaxed);
         visit(*slots_[i].buffer, slots_[i].stream != kNoStream);
       }
-      if (is_parked_state(state)) count_parked(slots_[i]);
+      if (is_cached_state(state)) count_cached(slots_[i]);
     }
   }
-  // Calls visit(buffer, names_stream) for every parked buffer that `what` selects; the buffer is then no longer in the
+  // Calls visit(buffer, names_stream) for every cached buffer that `what` selects; the buffer is then no longer in the
   // cache.
   template <class Visit>
   void reclaim(Reclaim what, Visit visit) {
     for (unsigned i = 0; i < kSlots; ++i) {
       if (what == Reclaim::kLarge && slots_[i].bytes < kLarge) continue;
       Buffer* const buffer = slots_[i].buffer;
-      if (is_parked_state(leave(i, what == Reclaim::kForget))) visit(*buffer, slots_[i].stream != kNoStream);
+      if (is_cached_state(leave(i, what == Reclaim::kForget))) visit(*buffer, slots_[i].stream != kNoStream);
     }
-    // Makes the next hear() recompute the sums for the remaining buffers.
-    news_.store(true, std::memory_order_relaxed);
+    // Makes the next note_changes() recompute the sums for the remaining buffers.
+    changed_.store(true, std::memory_order_relaxed);
   }
 
-  // As of the last hear().
-  bool has_large() const { return parked_large_; }
-  Bytes parked_bytes() const { return parked_bytes_; }
-  // Of parked buffers that have a block of their own: the size of the block.
-  Bytes parked_block_bytes() const { return parked_block_bytes_; }
+  // As of the last note_changes().
+  bool has_large() const { return cached_large_; }
+  Bytes cached_bytes() const { return cached_bytes_; }
+  // Of cached buffers that have a block of their own: the size of the block.
+  Bytes cached_block_bytes() const { return cached_block_bytes_; }
 
-  // Adds the current values, including changes that hear has not noted, and changes nothing. A change that the thread
-  // makes at the same time may be in one number and not yet in another.
+  // Adds the current values, including changes not noted yet, and changes nothing. A change that the thread makes at the
+  // same time may be in one number and not yet in another.
   template <class Visit>
-  void add_totals(CacheTotals* totals, Visit visit_parked) const {
+  void add_totals(CacheTotals* totals, Visit visit_cached) const {
     totals->takes += past_.takes;
-    totals->parks += past_.parks;
+    totals->puts += past_.puts;
     totals->taken_bytes += past_.taken_bytes;
     totals->given_bytes += past_.given_bytes;
     for (unsigned i = 0; i < kSlots; ++i) {
       const std::uint64_t takes = takes_of(i);
       totals->takes += takes;
       totals->taken_bytes += takes * slots_[i].bytes;
-      // Every buffer that was taken had been parked before.
-      totals->parks += takes;
+      // Every buffer that was taken had been cached before.
+      totals->puts += takes;
       totals->given_bytes += takes * slots_[i].bytes;
-      if (!is_parked_state(states_[i].load(std::memory_order_acquire))) continue;
-      ++totals->parks;
+      if (!is_cached_state(states_[i].load(std::memory_order_acquire))) continue;
+      ++totals->puts;
       totals->given_bytes += slots_[i].bytes;
-      ++totals->parked_buffers;
-      totals->parked_bytes += slots_[i].bytes;
+      ++totals->cached_buffers;
+      totals->cached_bytes += slots_[i].bytes;
       const Block& block = slots_[i].buffer->block();
-      if (!block.is_slab()) totals->parked_block_bytes += block.bytes();
-      visit_parked(*slots_[i].buffer);
+      if (!block.is_slab()) totals->cached_block_bytes += block.bytes();
+      visit_cached(*slots_[i].buffer);
     }
   }
 
   // Called by the owner thread, when it has ended or has moved to another engine.
   bool empty() const;
   void abandon() { abandoned_.store(true, std::memory_order_release); }
-  // Whether hear() would do anything.
-  bool has_news() const { return news_.load(std::memory_order_relaxed); }
+  // Whether note_changes() would do anything.
+  bool has_changes() const { return changed_.load(std::memory_order_relaxed); }
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
 
   void validate() const;
@@ -168,10 +168,10 @@ class ThreadCache {
  private:
   enum class State : std::uint8_t {
     kEmpty,
-    kOut,            // handed out, and noted by hear
-    kOutAgain,       // parked and handed out again since the last hear
-    kParked,         // noted by hear
-    kParkedUnheard,  // parked since the last hear
+    kOut,            // handed out, and noted
+    kOutAgain,       // cached and handed out again since the last note_changes()
+    kCached,         // noted
+    kCachedUnnoted,  // cached since the last note_changes()
   };
   struct Slot {
     Bytes bytes = 0;
@@ -183,7 +183,7 @@ class ThreadCache {
   static constexpr unsigned kPlaces = 256;
   static constexpr unsigned kAskedFor = 64;
 
-  static bool is_parked_state(State state) { return state == State::kParked || state == State::kParkedUnheard; }
+  static bool is_cached_state(State state) { return state == State::kCached || state == State::kCachedUnnoted; }
   // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
   static unsigned set_of(Bytes bytes) { return static_cast<unsigned>((bytes * 0x9E3779B97F4A7C15u) >> 60) * kWays; }
   // By the distance from the first buffer, so that what shares a place, and so what is cached, does not depend on where
@@ -198,13 +198,13 @@ class ThreadCache {
   std::uint64_t takes_of(unsigned slot) const {
     return takes_[slot].load(std::memory_order_relaxed) - takes_before_[slot];
   }
-  void count_parked(const Slot& slot);
+  void count_cached(const Slot& slot);
   std::optional<unsigned> make_way(unsigned set, Buffer** displaced);
 
   // One cache line with everything that both sides write.
   alignas(64) std::array<std::atomic<State>, kSlots> states_{};
   // Written by the owner thread.
-  alignas(64) std::atomic<bool> news_{false};
+  alignas(64) std::atomic<bool> changed_{false};
   std::atomic<bool> abandoned_{false};
   std::uint8_t next_way_ = 0;
   std::array<std::atomic<std::uint64_t>, kSlots> takes_{};  // by slot, never reset
@@ -213,11 +213,11 @@ class ThreadCache {
   Bytes asked_for_[kAskedFor] = {};                         // the newest sizes, by their hash
   std::array<Slot, kSlots> slots_{};
   // Guarded by the lock.
-  Bytes parked_bytes_ = 0;
-  Bytes parked_block_bytes_ = 0;
-  bool parked_large_ = false;
+  Bytes cached_bytes_ = 0;
+  Bytes cached_block_bytes_ = 0;
+  bool cached_large_ = false;
   std::array<std::uint64_t, kSlots> takes_before_{};  // takes_ at the time when the slot got its buffer
-  CacheTotals past_;                                  // of former buffers, and parks that ended in the heap
+  CacheTotals past_;                                  // of former buffers, and puts that ended in the heap
 };
 
 // The caches of all threads for one heap. At most kMost threads have one; the others always take the lock.
@@ -235,9 +235,9 @@ class ThreadCaches {
   static bool take(ThreadCache* mine, Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
     return mine != nullptr && mine->take(bytes, key_of(stream), out);
   }
-  bool park(DeviceAddress address, std::optional<StreamHandle> stream) const {
+  bool put(DeviceAddress address, std::optional<StreamHandle> stream) const {
     ThreadCache* const cache = mine();
-    return cache != nullptr && cache->park(address, key_of(stream));
+    return cache != nullptr && cache->put(address, key_of(stream));
   }
 
   // Everything below must be called under the lock.
@@ -247,17 +247,17 @@ class ThreadCaches {
   // See ThreadCache. The calling thread gets a cache if it has none.
   Buffer* remember(Buffer& buffer, std::optional<StreamHandle> stream);
   bool has_asked_for(Bytes bytes);
-  bool has_news() const {
+  bool has_changes() const {
     for (const auto& cache : caches_) {
-      if (cache->has_news()) return true;
+      if (cache->has_changes()) return true;
     }
     return false;
   }
   template <class Visit>
-  void hear(Visit visit) {
-    for (const auto& cache : caches_) cache->hear(visit);
+  void note_changes(Visit visit) {
+    for (const auto& cache : caches_) cache->note_changes(visit);
   }
-  // Afterwards nothing is parked, except what other threads park meanwhile. True if anything was.
+  // Afterwards nothing is cached, except what other threads cache meanwhile. True if anything was.
   template <class Visit>
   bool reclaim(Reclaim what, Visit visit) {
     bool any = false;
@@ -271,16 +271,16 @@ class ThreadCaches {
     return any;
   }
 
-  // As of the last hear().
+  // As of the last note_changes().
   bool has_large() const;
-  Bytes parked_bytes() const;
-  Bytes parked_block_bytes() const;
+  Bytes cached_bytes() const;
+  Bytes cached_block_bytes() const;
 
-  // The current values; calls visit(buffer) for each parked buffer. Changes nothing.
+  // The current values; calls visit(buffer) for each cached buffer. Changes nothing.
   template <class Visit>
-  CacheTotals totals(Visit visit_parked) const {
+  CacheTotals totals(Visit visit_cached) const {
     CacheTotals all = retired_;
-    for (const auto& cache : caches_) cache->add_totals(&all, visit_parked);
+    for (const auto& cache : caches_) cache->add_totals(&all, visit_cached);
     return all;
   }
   CacheTotals totals() const {

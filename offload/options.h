@@ -45,7 +45,7 @@ struct EngineOptions {
   // Decides what is evicted, and when; of the table or the caller's own. Outlives the engine.
   const PolicyEntry* policy = kLearnedPolicy;
   // Set, by whoever and without a lock, once memory may be used in ways that nobody sees: from then on nothing leaves the
-  // device, and what is away comes back where there is room. Outlives the engine. Null: that never happens.
+  // device, and what is evicted is fetched where there is room. Outlives the engine. Null: that never happens.
   const std::atomic<bool>* evict_no_more = nullptr;
   Safety safety = Safety::kStrict;
   // Off by default here, although the setting's default is auto: it reads host memory, which devices with tagged memory

@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable
 
-PAGES = ["README.md", "docs/offload.md", "docs/measurements.md", "docs/recompute.md", "docs/sleep.md", "docs/tune.md"]
+PAGES = ["README.md", "docs/offload.md", "docs/measurements.md", "docs/recompute.md", "docs/sleep.md", "docs/tune.md", "docs/directions.md", "docs/pytorch.md"]
 RESULTS = pathlib.Path("bench/results")
 TABLE = re.compile(r"(?P<begin><!-- table: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end of table -->)", re.DOTALL)
 
@@ -154,6 +154,38 @@ def sleep() -> str:
     return table(head, [cells(row) for row in results("sleep")["rows"]])
 
 
+def directions() -> str:
+    layers = {"layers": "4 MiB", "large layers": "16 MiB"}
+    rows = [row for row in results("directions")["rows"] if row["program"] in layers and row["budget"] != "all"]
+
+    def cells(row: dict) -> list[str]:
+        copied = [f"{row[way] / 2**20:,.0f} MiB" for way in ("out_bytes", "in_bytes")]
+        return [layers[row["program"]], row["budget"].replace("MiB", " MiB"), row["digests"], *copied, f"{row['last_pass_ms']:.2f} ms"]
+
+    return table(["layers of", "budget", "digests", "copied out", "copied in", "last pass"], [cells(row) for row in rows])
+
+
+def pytorch_fit() -> str:
+    found = results("pytorch_fit")
+    blocks = {row["model"]: row for row in found["against_checkpoint_by_blocks"] if row["checkpointed"] == "each block"}
+
+    def cells(row: dict) -> list[str]:
+        def mib(of: dict, key: str) -> str:
+            return f"{of[key] / 2**20:.2f}"
+
+        def more(of: dict, key: str) -> str:
+            return f"{100 * of[key] / of['flops']:.1f} %"
+
+        half = [row["model"], mib(row, "whole_peak_bytes"), mib(row, "fit_peak_bytes"), more(row, "fit_recomputed_flops")]
+        block = blocks.get(row["model"])
+        if block is None:
+            return [*half, "-", "-", "-"]
+        return [*half, mib(block, "peak_bytes"), more(block, "blocks_recomputed_flops"), more(block, "fit_recomputed_flops")]
+
+    head = ["model", "whole, MiB", 'with "50%"', "more flops", "each block checkpointed, MiB", "more flops", "`fit()` in that, more flops"]
+    return table(head, [cells(row) for row in found["half"]])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "policies-over-bound": policies_over_bound,
     "learned-over-bound": learned_over_bound,
@@ -164,6 +196,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "other-models": other_models,
     "sleep": sleep,
     "tune": tune,
+    "directions": directions,
+    "pytorch-fit": pytorch_fit,
 }
 
 

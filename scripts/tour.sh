@@ -64,7 +64,27 @@ run_page() {
   done
 }
 
-shape() { sed -E 's/[0-9a-f]{16}/DIGEST/g; s/[0-9][0-9.]*/N/g; s/#+/#/g; s/[KMG]iB|bytes/B/g; s/ +/ /g' "$1"; }
+without_digests() { sed -E 's/[0-9a-f]{16}/DIGEST/g' "$1"; }
+
+# The text without its figures: digests, numbers, bars, units.
+shape() { without_digests "$1" | sed -E 's/[0-9][0-9.]*/N/g; s/#+/#/g; s/[KMG]iB|bytes/B/g; s/ +/ /g'; }
+
+# The lines of two texts of one shape in which a figure differs by more than a fifth.
+far_figures() {
+  awk '
+    function next_figure(text) { return match(text, /[0-9][0-9.]*/) ? substr(text, RSTART, RLENGTH) : "" }
+    NR == FNR { page[FNR] = $0; next }
+    {
+      old = page[FNR]; new = $0
+      while ((figure = next_figure(old)) != "") {
+        old = substr(old, RSTART + RLENGTH)
+        now = next_figure(new)
+        new = substr(new, RSTART + RLENGTH)
+        larger = figure > now + 0 ? figure + 0 : now + 0
+        if ((figure - now) ^ 2 > (larger / 5) ^ 2) { print FNR ": < " page[FNR] "\n" FNR ": > " $0; break }
+      }
+    }' <(without_digests "$1") <(without_digests "$2")
+}
 
 status=0
 for page in "${pages[@]}"; do
@@ -76,7 +96,8 @@ for page in "${pages[@]}"; do
   if [[ $mode == --write ]]; then
     cp "$work/$name.md" "$root/$page"
     echo "tour: wrote $page" >&2
-  elif diff <(shape "$root/$page") <(shape "$work/$name.md") >"$work/differences"; then
+  elif diff <(shape "$root/$page") <(shape "$work/$name.md") >"$work/differences" &&
+    far_figures "$root/$page" "$work/$name.md" >"$work/differences" && [[ ! -s $work/differences ]]; then
     echo "tour: $page shows what its commands print" >&2
   else
     cat "$work/differences" >&2

@@ -67,7 +67,7 @@ void write_copies(const Told& told, PerfettoWriter& writer) {
     }
     writer.slice(lane, name, copy.begin_us, copy.end_us, std::move(arguments));
     const auto flow = [&](const char* phase, std::size_t id) {
-      json event = {{"ph", phase},      {"tid", lane}, {"name", "away"},
+      json event = {{"ph", phase},      {"tid", lane}, {"name", "evicted"},
                     {"cat", "offload"}, {"id", id},    {"ts", copy.begin_us}};
       if (*phase == 'f') event["bp"] = "e";
       writer.event(std::move(event));
@@ -118,7 +118,7 @@ void export_perfetto(const Told& told, OutputFile& out) {
     writer.slice(kFirstStreamLane + static_cast<int>(op.stream), told.trace.names[op.name], op.begin_us, op.end_us,
                  {{"operator", i}});
     writer.counter("on the device", op.begin_us, op.device_bytes);
-    writer.counter("away from the device", op.begin_us, op.nonresident_bytes);
+    writer.counter("evicted", op.begin_us, op.nonresident_bytes);
     writer.counter("budget", op.begin_us, told.budget);
   }
   Bytes live = 0;

@@ -13,12 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Place {
+struct RuntimeFile {
   const char* file;
   bool is_replaceable;
 };
-constexpr std::array kPlaces = {Place{"nvidia/cu13/lib/libcudart.so.13", true},
-                                Place{"nvidia/cuda_runtime/lib/libcudart.so.12", false}};
+constexpr std::array kPlaces = {RuntimeFile{"nvidia/cu13/lib/libcudart.so.13", true},
+                                RuntimeFile{"nvidia/cuda_runtime/lib/libcudart.so.12", false}};
 
 // The folders of packages below a prefix: lib/python3.11/site-packages, and Debian's own name of it.
 std::vector<fs::path> package_folders(const fs::path& prefix) {
@@ -40,7 +40,7 @@ std::optional<PythonRuntime> find_python_runtime(const std::string& program) {
   // A virtual environment's Python is a link to one elsewhere, whose packages it may have, too.
   for (const fs::path& executable : {fs::absolute(file, error), fs::canonical(file, error)}) {
     for (const fs::path& folder : package_folders(executable.parent_path().parent_path())) {
-      for (const Place& place : kPlaces) {
+      for (const RuntimeFile& place : kPlaces) {
         if (fs::exists(folder / place.file, error))
           return PythonRuntime{(folder / place.file).string(), place.is_replaceable};
       }

@@ -91,7 +91,7 @@ class RunWriter {
   }
 
   ordered_json operators() const {
-    std::vector<std::int64_t> times, durations, names, held, away;
+    std::vector<std::int64_t> times, durations, names, held, evicted;
     // Streams overlap, but a lane is drawn from left to right.
     std::vector<std::uint32_t> order(window_.end - window_.begin);
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = window_.begin + i;
@@ -105,9 +105,9 @@ class RunWriter {
       durations.push_back(tenths(op.end_us) - begin);
       names.push_back(op.name);
       held.push_back(static_cast<std::int64_t>(op.device_bytes / kMiB));
-      away.push_back(static_cast<std::int64_t>(op.nonresident_bytes / kMiB));
+      evicted.push_back(static_cast<std::int64_t>(op.nonresident_bytes / kMiB));
     }
-    return {{"t", times}, {"d", durations}, {"n", names}, {"held", held}, {"away", away}};
+    return {{"t", times}, {"d", durations}, {"n", names}, {"held", held}, {"evicted", evicted}};
   }
 
   ordered_json buffers() {

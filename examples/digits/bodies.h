@@ -14,17 +14,17 @@ namespace digits {
 #define DIGITS_BODY __host__ __device__ inline
 
 // The position of a thread: image, channel and row of pixels.
-struct Place {
+struct PixelRow {
   int image;
   int channel;
   int row;
 };
 
-DIGITS_BODY Place place_of(int thread) {
+DIGITS_BODY PixelRow place_of(int thread) {
   return {thread / (kChannels * kSide), thread / kSide % kChannels, thread % kSide};
 }
 
-DIGITS_BODY int offset_of(Place place) {
+DIGITS_BODY int offset_of(PixelRow place) {
   return ((place.image * kChannels + place.channel) * kSide + place.row) * kSide;
 }
 
@@ -58,14 +58,14 @@ DIGITS_BODY void convolve_row(const float* plane, const float* taps, int row, in
 }
 
 // The image has one channel at the network's input (inputs == 1) and kChannels after it.
-DIGITS_BODY const float* input_plane(const float* in, Place place, int inputs) {
+DIGITS_BODY const float* input_plane(const float* in, PixelRow place, int inputs) {
   return in + (place.image * inputs + (inputs == 1 ? 0 : place.channel)) * kPixels;
 }
 
 DIGITS_BODY void depthwise_forward_body(int thread, int images, int inputs, const float* in, const float* taps,
                                         float* out) {
   if (thread >= images * kChannels * kSide) return;
-  const Place place = place_of(thread);
+  const PixelRow place = place_of(thread);
   float sum[kSide] = {};
   convolve_row(input_plane(in, place, inputs), taps + place.channel * kTaps, place.row, 1, sum);
   for (int x = 0; x < kSide; ++x) out[offset_of(place) + x] = sum[x];
@@ -75,7 +75,7 @@ DIGITS_BODY void depthwise_forward_body(int thread, int images, int inputs, cons
 DIGITS_BODY void depthwise_backward_body(int thread, int images, const float* gradient_out, const float* taps,
                                          const float* skip, float* gradient_in) {
   if (thread >= images * kChannels * kSide) return;
-  const Place place = place_of(thread);
+  const PixelRow place = place_of(thread);
   float sum[kSide];
   for (int x = 0; x < kSide; ++x) sum[x] = skip[offset_of(place) + x];
   convolve_row(input_plane(gradient_out, place, kChannels), taps + place.channel * kTaps, place.row, -1, sum);
@@ -106,7 +106,7 @@ DIGITS_BODY void depthwise_weights_body(int thread, int images, int inputs, cons
 // out = relu(weights * in + bias), separately for each pixel
 DIGITS_BODY void pointwise_forward_body(int thread, int images, const float* in, const float* weights, float* out) {
   if (thread >= images * kChannels * kSide) return;
-  const Place place = place_of(thread);
+  const PixelRow place = place_of(thread);
   const float* weight = weights + place.channel * kPointwiseInputs;
   float sum[kSide];
   for (int x = 0; x < kSide; ++x) sum[x] = weight[kChannels];
@@ -120,7 +120,7 @@ DIGITS_BODY void pointwise_forward_body(int thread, int images, const float* in,
 DIGITS_BODY void pointwise_backward_body(int thread, int images, const float* gradient_out, const float* weights,
                                          float* gradient_in) {
   if (thread >= images * kChannels * kSide) return;
-  const Place place = place_of(thread);
+  const PixelRow place = place_of(thread);
   float sum[kSide] = {};
   for (int to = 0; to < kChannels; ++to) {
     const float weight = weights[to * kPointwiseInputs + place.channel];

@@ -18,7 +18,7 @@ cudaEvent_t make_event() {
 
 }  // namespace
 
-Uploader::Place::Place(int batch, int pixels)
+Uploader::Staging::Staging(int batch, int pixels)
     : host_images(static_cast<std::size_t>(batch) * static_cast<std::size_t>(pixels), "pinned images"),
       host_labels(static_cast<std::size_t>(batch), "pinned labels"),
       images(static_cast<std::size_t>(batch) * static_cast<std::size_t>(pixels), "images"),
@@ -26,7 +26,7 @@ Uploader::Place::Place(int batch, int pixels)
       uploaded(make_event()),
       free(make_event()) {}
 
-Uploader::Place::~Place() {
+Uploader::Staging::~Staging() {
   require(cudaEventDestroy(uploaded), "cudaEventDestroy");
   require(cudaEventDestroy(free), "cudaEventDestroy");
 }
@@ -42,7 +42,7 @@ Uploader::~Uploader() {
 }
 
 void Uploader::prepare() {
-  Place& place = places_[prepared_++ % 2];
+  Staging& place = places_[prepared_++ % 2];
   // Both events are "done" as long as they have never been recorded.
   require(cudaEventSynchronize(place.uploaded), "wait for an upload");
   for (int i = 0; i < batch_; ++i) {
@@ -62,7 +62,7 @@ void Uploader::prepare() {
 }
 
 Batch Uploader::acquire(cudaStream_t compute) {
-  const Place& place = places_[acquired_ % 2];
+  const Staging& place = places_[acquired_ % 2];
   require(cudaStreamWaitEvent(compute, place.uploaded, 0), "wait for a batch");
   return {place.images.get(), place.labels.get(), batch_};
 }

@@ -26,9 +26,9 @@ class Uploader {
   void consumed(cudaStream_t compute);
 
  private:
-  struct Place {
-    Place(int batch, int pixels);
-    ~Place();
+  struct Staging {
+    Staging(int batch, int pixels);
+    ~Staging();
 
     examples::PinnedBuffer<float> host_images;
     examples::PinnedBuffer<int> host_labels;
@@ -42,7 +42,7 @@ class Uploader {
   int batch_;
   Shuffle shuffle_;
   cudaStream_t stream_;
-  Place places_[2];
+  Staging places_[2];
   int prepared_ = 0;
   int acquired_ = 0;
 };

@@ -19,12 +19,12 @@ namespace thermocline {
 namespace {
 
 struct Bodies {
-  struct Known {
+  struct ConditionalNode {
     CUgraph graph = nullptr;
     std::vector<CUgraph> bodies;
   };
   Mutex mutex{"contents of graphs", lock_level::kLeaf};
-  std::map<CUgraphNode, Known> by_node THERMOCLINE_GUARDED_BY(mutex);
+  std::map<CUgraphNode, ConditionalNode> by_node THERMOCLINE_GUARDED_BY(mutex);
   std::atomic<bool> any{false};
 };
 Bodies& all_bodies() { return process_lifetime<Bodies>(); }

@@ -48,9 +48,9 @@ Answer give_our_export(const Hooked& hooked, const char* name) {
 // asks for the next definition would bypass it: if only the real library comes after it, the answer is the hook again.
 Answer answer_next(const Hooked& hooked, const char* name, const void* caller) {
   switch (place_of(caller, name)) {
-    case Place::kBeforeUs:
+    case LoadOrder::kBeforeUs:
       return give_our_export(hooked, name);
-    case Place::kBehindUs:
+    case LoadOrder::kBehindUs:
       return hooked.hook_for(name, next_definition(name)) != nullptr ? give(hooked.hook()) : Answer{};
     default:
       return {};

@@ -160,18 +160,18 @@ int visit_for_definition(dl_phdr_info* object, std::size_t, void* data) {
 struct Order {
   const void* code;
   const char* name;
-  Place place = Place::kBehindUs;
+  LoadOrder place = LoadOrder::kBehindUs;
 };
 
 int visit_for_order(dl_phdr_info* object, std::size_t, void* data) {
   auto& order = *static_cast<Order*>(data);
   if (contains(*object, reinterpret_cast<const void*>(&thermocline_find_next))) return 1;
-  if (order.place == Place::kBehindUs) {
-    if (contains(*object, order.code)) order.place = Place::kBeforeUs;
+  if (order.place == LoadOrder::kBehindUs) {
+    if (contains(*object, order.code)) order.place = LoadOrder::kBeforeUs;
     return 0;
   }
   if (definition_in(*object, order.name) == nullptr) return 0;
-  order.place = Place::kBeforeUsAndAnotherBetween;
+  order.place = LoadOrder::kBeforeUsAndAnotherBetween;
   return 1;
 }
 
@@ -186,7 +186,7 @@ void* search_from_us(const char* name, bool also_before) {
 
 void* next_definition(const char* name) { return search_from_us(name, false); }
 
-Place place_of(const void* code, const char* name) {
+LoadOrder place_of(const void* code, const char* name) {
   Order order{.code = code, .name = name};
   iterate_objects()(visit_for_order, &order);
   return order.place;

@@ -16,8 +16,8 @@ DlvsymFunction next_dlvsym();
 
 // Where the object that contains `code` is in load order, and whether an object between it and this library defines
 // `name`.
-enum class Place { kBehindUs, kBeforeUs, kBeforeUsAndAnotherBetween };
-Place place_of(const void* code, const char* name);
+enum class LoadOrder { kBehindUs, kBeforeUs, kBeforeUsAndAnotherBetween };
+LoadOrder place_of(const void* code, const char* name);
 
 // The definition of `name` in the first object after this library that has one; null when none has.
 void* next_definition(const char* name);

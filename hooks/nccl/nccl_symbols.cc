@@ -26,12 +26,12 @@ constexpr std::array<const char*, kFunctions> kNames = {
 };
 
 // Filled by the first thread that needs it, `begin` last; all threads write the same values.
-struct Known {
+struct NcclSymbols {
   std::array<std::atomic<void*>, kFunctions> real{};
   std::atomic<void*> count{nullptr};
   std::atomic<const void*> begin{nullptr};  // load address of the copy
 };
-constinit Known known;
+constinit NcclSymbols known;
 
 thread_local int depth = 0;
 

@@ -141,7 +141,7 @@ EngineBits changing_references(const EngineSet& engines, EngineBits bits, const 
 Changes::Changes(const ActiveEngine& active, const AccessList& accesses)
     : engine_(*active.engine), accesses_(accesses) {
   for (const Move& move : accesses.moves()) {
-    const Known known{move, source_of(move)};
+    const SourcedMove known{move, source_of(move)};
     if (known.source == Source::kPinned) search(move);
     moves_.push_back(known);
   }
@@ -207,7 +207,7 @@ void Changes::happened(bool may_be_late) {
       may_be_late ? engine_.will_be_overwritten(range) : engine_.overwritten(range);
     });
   }
-  for (const Known& known : moves_) {
+  for (const SourcedMove& known : moves_) {
     const Move& move = known.move;
     if (known.source == Source::kPageable) search(move);
     if (known.source == Source::kDevice) take_along(engine_, move, !may_be_late);
@@ -223,7 +223,7 @@ void Changes::for_each_replaced(bool with_pinned, Visit visit) const {
   for (const MemoryAccess& access : accesses_.all()) {
     if (access.access == Access::kWrite && moves_.empty()) visit(AddressRange{access.address, access.bytes});
   }
-  for (const Known& known : moves_) {
+  for (const SourcedMove& known : moves_) {
     // What a copy on the device replaces is removed with what it brings (Engine::copied).
     if (known.source == Source::kDevice || has_many_rows(known.move)) continue;
     if (known.source == Source::kPinned && !with_pinned) continue;

@@ -40,7 +40,7 @@ class Changes {
  private:
   // The source of a copy, as far as stored pointers are concerned.
   enum class Source { kNothing, kPinned, kPageable, kDevice };
-  struct Known {
+  struct SourcedMove {
     Move move;
     Source source = Source::kNothing;
   };
@@ -58,7 +58,7 @@ class Changes {
 
   Engine& engine_;
   const AccessList& accesses_;
-  boost::container::small_vector<Known, 1> moves_;
+  boost::container::small_vector<SourcedMove, 1> moves_;
   std::vector<HeldWord> words_;
   bool has_given_in_ = false;  // words were reported because there were too many to collect
 };

@@ -12,9 +12,9 @@ EngineStatistics Engine::State::collect() const {
   const HeapStatistics h = heap.statistics();
   all.budget_bytes = budget_bytes;
   all.size_classes = h.classes;
-  const CacheTotals cached = caches.totals([&all](const Buffer& parked) {
-    SizeClass& size_class = all.size_classes[SizeClass::of(parked.requested())];
-    size_class.live_bytes -= parked.requested();
+  const CacheTotals cached = caches.totals([&all](const Buffer& buffer) {
+    SizeClass& size_class = all.size_classes[SizeClass::of(buffer.requested())];
+    size_class.live_bytes -= buffer.requested();
     --size_class.buffers;
   });
   for (const Buffer* one : detained) {
@@ -22,26 +22,26 @@ EngineStatistics Engine::State::collect() const {
     size_class.live_bytes -= one->requested();
     --size_class.buffers;
   }
-  const Bytes live = h.live_bytes - cached.parked_bytes - detained_bytes;
+  const Bytes live = h.live_bytes - cached.cached_bytes - detained_bytes;
   all.live_bytes = live + external_bytes;
-  all.live_buffers = h.buffers - cached.parked_buffers - detained.size();
+  all.live_buffers = h.buffers - cached.cached_buffers - detained.size();
   all.allocations += cached.takes;
-  all.frees += cached.parks;
+  all.frees += cached.puts;
   all.allocated_bytes += cached.taken_bytes;
   all.freed_bytes = all.allocated_bytes - all.live_bytes;
-  all.block_bytes = held_block_bytes - cached.parked_block_bytes - detained_block_bytes;
+  all.block_bytes = held_block_bytes - cached.cached_block_bytes - detained_block_bytes;
   all.pinned_bytes = pinned_block_bytes;
   all.references = references.runs();
   all.pointer_probes = looks.looks();
   all.pointer_writing_kernels = looks.kernels();
-  // What is parked is on the device, or has gone: then it is away, and nobody's.
+  // What is cached is on the device, or has been evicted: then it counts as nobody's.
   const Bytes on_device = std::min(residency.resident_bytes(), held_block_bytes);
   all.nonresident_bytes = std::min(held_block_bytes - on_device, all.block_bytes);
   all.asleep_bytes = residency.asleep_bytes();
   all.free_mapped_bytes = h.free_mapped_bytes;
   all.slab_bytes = h.slab_bytes;
   all.slab_live_bytes = h.slab_live_bytes;
-  all.available_bytes = heap.free_bytes() + cached.parked_block_bytes;
+  all.available_bytes = heap.free_bytes() + cached.cached_block_bytes;
   all.created_bytes = h.creates * heap.page_bytes();
   all.destroyed_bytes = h.destroys * heap.page_bytes();
   all.device_bytes = h.created_bytes + external_bytes;

@@ -108,7 +108,7 @@ Status Engine::allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceA
 }
 
 Status Engine::free(DeviceAddress address, std::optional<StreamHandle> stream) {
-  if (state_->caches.park(address, stream)) return {};
+  if (state_->caches.put(address, stream)) return {};
   std::optional<Undisturbed> undisturbed;
   const std::lock_guard lock(mutex_);
   if (state_->free_small(address, stream)) return {};
@@ -119,7 +119,7 @@ Status Engine::free(DeviceAddress address, std::optional<StreamHandle> stream) {
 std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
   if (!owns(address)) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  state_->hear();
+  state_->note_cache_changes();
   const std::optional<BufferFacts> facts = state_->facts_of(state_->heap.find(address));
   return facts.has_value() && address < facts->address + facts->bytes ? facts : std::nullopt;
 }
@@ -133,7 +133,7 @@ std::vector<BufferFacts> Engine::meant_by(const MemoryAccess& access) const {
     add(find(access.address));
   } else if (owns(access.address)) {
     const std::lock_guard lock(mutex_);
-    state_->hear();
+    state_->note_cache_changes();
     const MeantBuffers meant = state_->heap.meant_by(access.address);
     for (const Buffer* const buffer : {meant.within, meant.behind}) add(state_->facts_of(buffer));
   }
@@ -210,14 +210,14 @@ bool Engine::has_global_references() const noexcept {
 
 void Engine::hold(std::span<const HeldWord> words) {
   const std::lock_guard lock(mutex_);
-  state_->hear();
+  state_->note_cache_changes();
   state_->references.hold(words);
   state_->show_references();
 }
 
 void Engine::hold_unknown(AddressRange range) {
   const std::lock_guard lock(mutex_);
-  state_->hear();
+  state_->note_cache_changes();
   state_->references.hold_unknown(range);
   state_->show_references();
 }
@@ -230,7 +230,7 @@ void Engine::overwritten(AddressRange range) {
 
 void Engine::copied(AddressRange to, AddressRange from, bool exact) {
   const std::lock_guard lock(mutex_);
-  state_->hear();
+  state_->note_cache_changes();
   state_->references.copied(to, from, exact);
   state_->show_references();
 }
@@ -242,27 +242,27 @@ void Engine::read_stored(AddressRange range, StreamHandle stream) {
 
 void Engine::will_be_overwritten(AddressRange range) {
   const std::lock_guard lock(mutex_);
-  state_->hear();
+  state_->note_cache_changes();
   state_->references.will_be_overwritten(range);
 }
 
 void Engine::told_what_overwrites(AddressRange range) {
   const std::lock_guard lock(mutex_);
-  state_->hear();
+  state_->note_cache_changes();
   state_->references.told_what_overwrites(range);
   state_->show_references();
 }
 
 void Engine::forget_former(AddressRange range) {
   const std::lock_guard lock(mutex_);
-  state_->hear();
+  state_->note_cache_changes();
   state_->references.forget_former(range);
   state_->show_references();
 }
 
 void Engine::written_by_kernel(std::span<const MemoryAccess> accesses) {
   const std::lock_guard lock(mutex_);
-  state_->hear();
+  state_->note_cache_changes();
   static_cast<void>(state_->references.written_by_kernel(state_->references.given(accesses)));
   state_->show_references();
 }
@@ -469,7 +469,7 @@ Status Engine::trim() {
 
 void Engine::memory_info(Bytes* free, Bytes* total) const {
   const std::lock_guard lock(mutex_);
-  state_->hear();
+  state_->note_cache_changes();
   const Bytes taken = state_->live_block_bytes() + state_->external_bytes;
   *total = state_->budget_bytes;
   const Bytes left = taken < state_->budget_bytes ? state_->budget_bytes - taken : 0;

@@ -249,9 +249,9 @@ void Engine::State::keep_unseen() {
   }
 }
 
-void Engine::State::hear() {
-  caches.hear([this](Buffer& buffer, bool names_stream) {
-    // Parked means freed on the stream that it was allocated on, which may have come further by now.
+void Engine::State::note_cache_changes() {
+  caches.note_changes([this](Buffer& buffer, bool names_stream) {
+    // Cached means freed on the stream that it was allocated on, which may have come further by now.
     if (names_stream) freed_on(buffer, buffer.hint());
     if (!buffer.block().is_slab()) policy->freed(buffer.block());
     references.forget(buffer);
@@ -262,7 +262,7 @@ void Engine::State::hear() {
 }
 
 bool Engine::State::reclaim(Reclaim what) {
-  hear();
+  note_cache_changes();
   return caches.reclaim(what, [this](Buffer& buffer, bool names_stream) {
     if (names_stream) freed_on(buffer, buffer.hint());
     release(buffer);
@@ -284,10 +284,10 @@ Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out
   return heap.allocate(bytes, hint, out);
 }
 
-// Addresses, and a block that has pages or may get them at its first access. What is parked goes before more pages are
+// Addresses, and a block that has pages or may get them at its first access. What is cached goes before more pages are
 // taken, and before anything is refused.
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
-  hear();
+  note_cache_changes();
   if (!detained.empty()) release_detained();
   // Scratch gets free pages or none.
   if (policy->wants().allocating && !recomputing) {
@@ -298,14 +298,14 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   const bool evicts = options.policy->evicts();
   const Bytes limit = budget_bytes - external_bytes;
   // Once more is live than the device holds, the host must be able to hold all of it: what leaves and what returns are
-  // both there while they change places. Pages that happen to be free, because others are away, do not change that.
+  // both there while they change places. Pages that happen to be free, because others are evicted, do not change that.
   const auto can_be_held = [&](const Block& found) {
     return found.live_buffers() != 1 || !evicts || host_holds(held_block_bytes + found.bytes(), limit, found);
   };
   Status status = find_addresses(bytes, hint, out);
   bool is_held = status.ok() && can_be_held((*out)->block());
-  if ((!is_held || !(*out)->block().mapped()) && caches.parked_bytes() > 0) {
-    // First the place found: with what is parked the rest of its block may go, of which this is no part yet.
+  if ((!is_held || !(*out)->block().mapped()) && caches.cached_bytes() > 0) {
+    // First the place found: with what is cached the rest of its block may go, of which this is no part yet.
     if (status.ok()) heap.free(*out);
     reclaim();
     status = heap.allocate(bytes, hint, out);
@@ -320,7 +320,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
     give_back(*out);
     return Status::out_of_memory();
   }
-  // A slab that is away has contents: it comes back with them, at its first access.
+  // An evicted slab has contents: its first access fetches them.
   if (new_block && !block.mapped()) {
     heap.expect_user(hint != clock.index_of(StreamHandle{}) ? hint : stream);
     status = heap.homes_at_hand(block, {0, block.pages()}, false) ? heap.map(block, Wait::kBehindNewest)
@@ -368,7 +368,7 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   note_peaks();
   *address = buffer->address();
   if (annotations != nullptr) {
-    // Who looks into the pool has to be told of every buffer, so none is parked.
+    // Who looks into the pool has to be told of every buffer, so none is cached.
     annotations->add(buffer->address(), asked);
   } else if (!pressed && options.redzone_bytes == 0 && !net.full() && versions == nullptr &&
              caches.has_asked_for(bytes)) {
@@ -465,7 +465,7 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
     if (!for_good) ++pin->second.times;
     return {};
   }
-  // What is pinned is let go when it is freed, so it must not be parked.
+  // What is pinned is let go when it is freed, so it must not be cached.
   reclaim(Reclaim::kForget);
   if (Status status = recompute_all(); !status.ok()) return status;
   const Buffer* buffer = heap.find(address);
@@ -492,7 +492,7 @@ Status Engine::State::wait_until_fetched(DeviceAddress address) {
 
 Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
   if (!options.policy->evicts()) return Status::not_supported();
-  hear();
+  note_cache_changes();
   const Buffer* buffer = heap.find(address);
   if (buffer == nullptr || !is_held(*buffer)) return Status::invalid_value();
   Block& block = buffer->block();
@@ -524,7 +524,7 @@ Status Engine::State::prefetch(DeviceAddress address) {
 }
 
 void Engine::State::note_peaks() {
-  // With that what is live and what is parked together never exceed the record, so that no thread can set another one
+  // With that what is live and what is cached together never exceed the record, so that no thread can set another one
   // without the lock.
   if (heap.live_bytes() - detained_bytes + external_bytes > counters.peak_live_bytes) reclaim();
   // Their number is not worth it.
@@ -557,7 +557,7 @@ void Engine::State::validate() const {
   THERMOCLINE_CHECK(live == held_block_bytes, "held block bytes are the sum of the blocks with buffers");
   Bytes kept_aside = 0, blocks_kept_aside = 0;
   for (const Buffer* one : detained) {
-    THERMOCLINE_CHECK(heap.find(one->address()) == one && !ThreadCache::is_parked(*one),
+    THERMOCLINE_CHECK(heap.find(one->address()) == one && !ThreadCache::is_cached(*one),
                       "what is detained is a buffer of the heap, and no thread's");
     kept_aside += one->requested();
     blocks_kept_aside += one->block().is_slab() ? 0 : one->block().bytes();

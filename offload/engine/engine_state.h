@@ -95,15 +95,15 @@ class Engine::State {
   RefusalFacts facts_of(const char* what, Bytes wanted, bool one_operation) const;
 
   // Learns what threads have freed and taken again without the lock. Before anything that depends on who owns what.
-  void hear();
-  // Frees what is parked with threads; true if anything was.
-  bool reclaim(Reclaim what = Reclaim::kParked);
-  // As of the last hear().
-  Bytes live_bytes() const { return heap.live_bytes() - caches.parked_bytes() - detained_bytes; }
-  Bytes live_block_bytes() const { return held_block_bytes - caches.parked_block_bytes() - detained_block_bytes; }
+  void note_cache_changes();
+  // Frees what is cached with threads; true if anything was.
+  bool reclaim(Reclaim what = Reclaim::kCached);
+  // As of the last note_cache_changes().
+  Bytes live_bytes() const { return heap.live_bytes() - caches.cached_bytes() - detained_bytes; }
+  Bytes live_block_bytes() const { return held_block_bytes - caches.cached_block_bytes() - detained_block_bytes; }
 
-  // By the program: neither parked nor detained.
-  bool is_held(const Buffer& buffer) const { return !ThreadCache::is_parked(buffer) && !detained.contains(&buffer); }
+  // By the program: neither cached nor detained.
+  bool is_held(const Buffer& buffer) const { return !ThreadCache::is_cached(buffer) && !detained.contains(&buffer); }
 
   // What is asked for by sleep and wake (sleep.cc).
   Residency::Step sleep_more(std::uint64_t since, bool for_work);
@@ -181,7 +181,7 @@ class Engine::State {
   // What of the budget an operation can have, for those who ask without the lock; 0 where it needs whole buffers.
   std::atomic<Bytes> room{0};
   // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
-  // costs: one that is parked would be kept, or copied, as if it were alive.
+  // costs: one that is cached would be kept, or copied, as if it were alive.
   bool pressed = false;
   // Half of the budget has been live at once: then the policy is told of operations. What it learns from them would not
   // be used before, and costs a fifth of a launch.
@@ -197,7 +197,7 @@ class Engine::State {
   bool is_vouched_for = false;   // it accesses nothing that it was not given
   UseSet not_vouched_for;        // the newest operations of which nobody says so, until they have passed
   bool recomputing = false;      // a recipe is being run
-  Bytes held_block_bytes = 0;    // whole blocks with live or parked buffers: what device and host must hold together
+  Bytes held_block_bytes = 0;    // whole blocks with live or cached buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;  // of pinned blocks, and of pinned parts of others
   Bytes largest_unit = 0;        // that was ever allocated
   Bytes host_claim = 0;          // of a limit that processes share: what this one may come to need, from host_holds on
@@ -219,7 +219,7 @@ class Engine::State {
   std::uint64_t newest_hold = 0;
   std::unordered_map<const Buffer*, Pin> pinned;  // few: each counts in its block's pins
   // Freed while streams stood that use them, or that they were freed on: nobody has their place before these have gone
-  // on. For the heap they live. Invariant: none is parked, and the sums below are theirs.
+  // on. For the heap they live. Invariant: none is cached, and the sums below are theirs.
   std::unordered_set<Buffer const*> detained;
   Bytes detained_bytes = 0, detained_block_bytes = 0;
   Bytes external_bytes = 0;

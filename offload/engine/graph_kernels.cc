@@ -31,7 +31,7 @@ bool Engine::State::is_known_to_store_none(const GraphKernel& kernel) {
 
 bool Engine::State::keep_what_was_given(const GraphKernel& kernel) {
   return std::ranges::all_of(kernel.accesses, [this](const MemoryAccess& access) {
-    // The first pin may free the other one, if that is parked.
+    // The first pin may free the other one, if that is cached.
     const MeantBuffers meant = heap.meant_by(access.address);
     std::vector<DeviceAddress> all;
     for (const Buffer* const buffer : {meant.within, meant.behind}) {
@@ -54,7 +54,7 @@ void Engine::State::written_by_graph(std::span<const GraphKernel> kernels) {
 void Engine::written_by_graph(std::span<const GraphKernel> kernels) {
   const std::lock_guard lock(mutex_);
   if (!state_->looks_at_tables) return;
-  state_->hear();
+  state_->note_cache_changes();
   const WaitsInPlace behind_a_launch;
   const HostPool::TrimsInPlace there_too(state_->host);
   state_->written_by_graph(kernels);

@@ -31,7 +31,7 @@ void Engine::State::unpin_block(BlockState& state) {
 }
 
 Status Engine::State::hold_on_device(std::span<const AddressRange> ranges, const char* reason, std::uint64_t* hold) {
-  // What is held is let go when it is freed, so it must not be parked.
+  // What is held is let go when it is freed, so it must not be cached.
   reclaim(Reclaim::kForget);
   looks.abandoned();
   info = {};

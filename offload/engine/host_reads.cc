@@ -10,7 +10,7 @@ namespace {
 
 // Its contents are its host copy, or will be when the copy out has passed.
 bool is_evicted(const EvictionUnit& part) {
-  return part.host != nullptr && (part.place == Place::kEvicted || part.hollow);
+  return part.host != nullptr && (part.state == ResidencyState::kEvicted || part.hollow);
 }
 
 // Of what begins there, as much as the host copy has.
@@ -37,7 +37,7 @@ EvictionUnit* Engine::State::evicted_at(AddressRange range) {
 
 Bytes Engine::State::host_copy_run(AddressRange range) {
   if (!residency.any_nonresident()) return range.bytes;
-  hear();
+  note_cache_changes();
   for (DeviceAddress at = range.at; at < range.end();) {
     const Block* const block = heap.block_at(at);
     const EvictionUnit* const part = block == nullptr ? nullptr : part_at(residency, *block, at);

@@ -50,7 +50,7 @@ void Engine::look_for_idleness(std::uint64_t now_ns) {
 std::uint64_t Engine::State::activity() const {
   const CacheTotals cached = caches.totals();
   const MigrationStatistics& moved = migration.statistics();
-  return counters.allocations + counters.frees + cached.takes + cached.parks + moved.evicted_bytes +
+  return counters.allocations + counters.frees + cached.takes + cached.puts + moved.evicted_bytes +
          moved.restored_bytes;
 }
 

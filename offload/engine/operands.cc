@@ -68,7 +68,7 @@ void Engine::State::access(const MemoryAccess& access) {
 }
 
 Status Engine::State::resolve(std::span<const MemoryAccess> list, const OperationInfo& what, StreamHandle handle) {
-  hear();
+  note_cache_changes();
   if (!detained.empty()) release_detained();
   looks.abandoned();
   info = what;
@@ -84,8 +84,8 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
     return {};
   }
   if (any_nonresident() || (followed.anywhere && residency.any_nonresident())) {
-    // Room has to be made: what is parked goes first, and may be what a stale word led to.
-    bool again = reclaim(pressed ? Reclaim::kParked : Reclaim::kForget);
+    // Room has to be made: what is cached goes first, and may be what a stale word led to.
+    bool again = reclaim(pressed ? Reclaim::kCached : Reclaim::kForget);
     pressed = true;
     // Nor is anything brought back for words that perhaps nobody has written.
     again |= followed.by_tables && settle_looks(Wait::kYes);
@@ -199,7 +199,7 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, bool copies
 }
 
 Status Engine::State::read_stored(AddressRange range, StreamHandle handle) {
-  hear();
+  note_cache_changes();
   const Block* const block = heap.block_at(range.at);
   const bool is_table = block != nullptr && range.end() <= block->end() && range.bytes <= References::kMostTableBytes;
   if (!is_table || !options.host_is_readable || !residency.any_nonresident()) return {};
@@ -274,7 +274,7 @@ bool Engine::State::any_nonresident() const {
 }
 
 bool Engine::State::fits(std::span<const MemoryAccess> list) {
-  hear();
+  note_cache_changes();
   begin_operands(list);
   const bool fits = operand_bytes() <= budget_bytes;
   operands.clear();

@@ -25,19 +25,19 @@ void Residency::discard(BlockState& state) {
     pending.join(part.uses);
     heap_.give_up(*state.block, part.range, pending);
     resident_bytes_ -= part.bytes();
-    place(part, Place::kEvicted);
+    set_state(part, ResidencyState::kEvicted);
   }
 }
 
 Status Residency::distrust() {
   if (options_.trusting || !trusting_) return {};
-  for (EvictionUnit& part : away_) {
+  for (EvictionUnit& part : evicted_) {
     if (Status status = migration_.finish(part); !status.ok()) return status;
   }
   if (Status status = heap_.sweep(Wait::kYes); !status.ok()) return status;
   gives_up_at_once_ = false;
   trusting_ = false;
-  for (EvictionUnit& part : away_) {
+  for (EvictionUnit& part : evicted_) {
     const auto pages = part.whole->block->page_handles().subspan(part.range.first, part.range.count);
     const bool bare = std::ranges::all_of(pages, [](PageHandle page) { return page == PageHandle{}; });
     if (part.host != nullptr && bare && !net_.is_covered(part)) net_.cover(part);

@@ -147,7 +147,7 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
     if (is_too_small && !is_pinned) facts.small_stay += block.bytes();
     if (is_too_small || is_pinned) ++facts.staying_blocks;
     heap.for_each_buffer(block, [&](const Buffer& buffer) {
-      if (ThreadCache::is_parked(buffer)) return;
+      if (ThreadCache::is_cached(buffer)) return;
       if (block.is_slab()) ++facts.slab_buffers;
       add(&streams, buffer.hint(), buffer.requested());
     });

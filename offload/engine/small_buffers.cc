@@ -15,11 +15,11 @@ bool Engine::State::allocate_small(Bytes bytes, std::optional<StreamHandle> hand
   if (!is_plain || !detained.empty() || policy->wants().addresses || bytes > budget_bytes - external_bytes ||
       !clock.find(handle.value_or(StreamHandle{}), &hint))
     return false;
-  if (caches.has_news()) {
+  if (caches.has_changes()) {
     const Undisturbed undisturbed;
-    hear();
+    note_cache_changes();
   }
-  // What is parked is taken back before other holes than its own are cut up, and before there is a new record.
+  // What is cached is taken back before other holes than its own are cut up, and before there is a new record.
   if (caches.has_large() || heap.live_bytes() + bytes + external_bytes > counters.peak_live_bytes) return false;
   Buffer* const buffer = heap.allocate_in_mapped_slab(bytes, hint);
   if (buffer == nullptr) return false;

@@ -5,7 +5,7 @@
 
 namespace thermocline {
 
-LiveRangeLog::Known& LiveRangeLog::known(const Block& block, PageRange range) {
+LiveRangeLog::KnownUnit& LiveRangeLog::known(const Block& block, PageRange range) {
   const auto name = reservations_->name_of(block);
   const Key key{name.has_value(), name.has_value() ? *name : block.serial(), range.first, range.count};
   const auto [found, is_new] = known_.try_emplace(key);
@@ -17,14 +17,14 @@ LiveRangeLog::Known& LiveRangeLog::known(const Block& block, PageRange range) {
 }
 
 void LiveRangeLog::begins_with(const Block& block, PageRange range) {
-  Known& page_owner = known(block, range);
+  KnownUnit& page_owner = known(block, range);
   page_owner.stays = true;
   history_.page_owners[page_owner.page_owner].stays.push_back({0, 0});
 }
 
 void LiveRangeLog::changed(Kind kind, const Block& block, PageRange range) {
   const auto now = static_cast<std::uint32_t>(history_.changes.size()) + 1;
-  Known& page_owner = known(block, range);
+  KnownUnit& page_owner = known(block, range);
   const bool comes = kind == Kind::kTakes || kind == Kind::kReturns;
   if (comes == page_owner.stays) return;
   std::vector<PageOwner::Stay>& stays = history_.page_owners[page_owner.page_owner].stays;

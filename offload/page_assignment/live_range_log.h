@@ -71,14 +71,14 @@ class LiveRangeLog {
     std::uint64_t id, first, count;
     friend auto operator<=>(const Key&, const Key&) = default;  // NOLINT(modernize-use-nullptr)
   };
-  struct Known {
+  struct KnownUnit {
     std::uint32_t page_owner = 0;
     bool stays = false;
   };
-  Known& known(const Block& block, PageRange range);
+  KnownUnit& known(const Block& block, PageRange range);
 
   const ReservedAddresses* reservations_ = nullptr;
-  std::map<Key, Known> known_;
+  std::map<Key, KnownUnit> known_;
   LiveRangeHistory history_;
   std::uint64_t now_ = 0;
 };

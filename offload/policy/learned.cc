@@ -74,7 +74,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
   const bool takes_digests = residency_.takes_digests();
   for (const BlockState* state : operands_) {
     const Block& block = *state->block;
-    // What a slab holds changes while it is away.
+    // What a slab holds changes while it is evicted.
     const Bytes contents = block.is_slab() ? block.bytes() : block.contents_end();
     scratch_.push_back({.serial = block.serial(),
                         .bytes = block.bytes(),
@@ -152,7 +152,7 @@ void LearnedPolicy::learn() {
   following_ = false;
   returns_.clear();
   current_ = period_detector_.iteration();
-  Known& known = known_[current_];
+  PlannedIteration& known = known_[current_];
   known.plan = {};
   assignment_.forget(current_);
   known.profile = recorder_.make(period_detector_.period());
@@ -193,7 +193,7 @@ void LearnedPolicy::learn() {
 // What leaves is planned as copied out unless nothing writes to it. Digests show which buffers nothing has changed only
 // once they have left twice, or that something does by now.
 void LearnedPolicy::learn_anew_if_mistaken() {
-  Known& known = known_[current_];
+  PlannedIteration& known = known_[current_];
   // A profile is of the last operations: one whole iteration, behind another one.
   const std::size_t period = period_detector_.period();
   if (period_detector_.position() + 1 != period || in_a_row_ < 2 * period || recorder_.size() < 2 * period) return;
@@ -257,7 +257,7 @@ std::size_t LearnedPolicy::as_learned(const Profile& profile, std::span<const st
 }
 
 void LearnedPolicy::bind() {
-  Known& known = known_[current_];
+  PlannedIteration& known = known_[current_];
   const std::span<const std::uint32_t> names = known.profile.operands(period_detector_.position());
   const bool by_kind = by_kind_ || period_detector_.matched_by_kind();
   // Slabs, which come last, are known by their order where there are equally many; a wrong guess costs a copy.
@@ -307,7 +307,7 @@ void LearnedPolicy::ran_again(std::uint32_t n) {
 
 // `index`: of an operation of the plan's profile.
 void LearnedPolicy::act_at(std::size_t index) {
-  const Known& known = known_[current_];
+  const PlannedIteration& known = known_[current_];
   ++acted_;
   for (const std::uint32_t gap : known.plan.leaves[index]) leave(known.plan.gaps[gap]);
   for (const std::uint32_t gap : known.plan.returns[index]) {
@@ -321,7 +321,7 @@ void LearnedPolicy::act_at(std::size_t index) {
 
 // What the plan does not bring back is not used in this iteration, as far as it knows.
 void LearnedPolicy::sort_by_next_use(std::span<EvictionUnit*> units) const {
-  const Known& known = known_[current_];
+  const PlannedIteration& known = known_[current_];
   if (!following_ || known.plan.gaps.empty()) return;
   const std::size_t position = period_detector_.position();
   const std::size_t index = rewriting() == nullptr ? position : rewriting()->place_of[position];
@@ -343,7 +343,7 @@ void LearnedPolicy::sort_by_next_use(std::span<EvictionUnit*> units) const {
 
 // Null: scratch memory of an operation that runs again.
 const LearnedPolicy::Actor* LearnedPolicy::actor_of(const PlannedGap& gap) const {
-  const Known& known = known_[current_];
+  const PlannedIteration& known = known_[current_];
   const std::uint32_t name = known.plan.rewriting == nullptr ? gap.buffer : known.plan.rewriting->names[gap.buffer];
   return name == kNoBuffer ? nullptr : &known.actors[name];
 }

@@ -155,7 +155,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   PeriodDetector period_detector_;
   ProfileRecorder recorder_;
   // What is known of an iteration. Without leaves there is no plan for it, or none yet.
-  struct Known {
+  struct PlannedIteration {
     Profile profile;
     Plan plan;
     std::vector<Actor> actors;  // by buffer of the profile
@@ -164,9 +164,9 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     std::vector<bool> unchanged;
     unsigned corrections = 0;
   };
-  std::array<Known, PeriodDetector::kIterations> known_;  // by the period detector's number
-  std::size_t current_ = 0;                               // the iteration that is followed
-  Background<Plan> planning_;                             // uses the profile of known_[planned_]
+  std::array<PlannedIteration, PeriodDetector::kIterations> known_;  // by the period detector's number
+  std::size_t current_ = 0;                                          // the iteration that is followed
+  Background<Plan> planning_;                                        // uses the profile of known_[planned_]
   std::size_t planned_ = 0;
   std::uint64_t adopt_at_ = 0;  // the plan that was begun is taken at that many operations
   // To be prefetched, in order of next use. What had to be fetched for its use before its turn came has returned.

@@ -45,7 +45,7 @@ void ReactivePolicy::move_ahead(StreamIndex stream) {
 
 bool ReactivePolicy::filling() const {
   return residency_.resident_bytes() > heap_.limit() / 100 * low_water_percent_ ||
-         residency_.youngest_away() != nullptr;
+         residency_.youngest_evicted() != nullptr;
 }
 
 void ReactivePolicy::write_behind() {
@@ -71,7 +71,7 @@ void ReactivePolicy::prefetch() {
     return;
   }
   while (migration_.returning() < kCopiesInFlight) {
-    EvictionUnit* part = residency_.youngest_away();
+    EvictionUnit* part = residency_.youngest_evicted();
     if (part == nullptr) {
       returning_ = false;
       return;

@@ -30,14 +30,15 @@ void StaticAssignment::begins(std::size_t iteration, std::uint64_t submitted_ns,
 }
 
 void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link) {
-  Known& known = known_[iteration];
+  AssignedIteration& known = known_[iteration];
   if (known.rounds <= kSettled + 1) ++known.rounds;
   if (known.reserved.keeps()) {
     residency_.give_up_at_once(true);
     if (heap_.timetable().rests() || known.rounds == kSettled + 1) rebind();
     return heap_.timetable().resume();
   }
-  const bool another = std::any_of(known_.begin(), known_.end(), [](const Known& one) { return one.reserved.keeps(); });
+  const bool another =
+      std::any_of(known_.begin(), known_.end(), [](const AssignedIteration& one) { return one.reserved.keeps(); });
   if (another || known.rounds > kSettled) return;
   if (known.rounds == kPrepared) {
     residency_.give_up_at_once(true);
@@ -63,7 +64,7 @@ void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds,
 }
 
 void StaticAssignment::measure(std::size_t iteration) {
-  Known& known = known_[iteration];
+  AssignedIteration& known = known_[iteration];
   while (const auto one = meter_.next()) {
     if (one->kind == kNeither) continue;
     double& shortest = one->kind == kBefore ? known.before_ms : known.after_ms;
@@ -87,7 +88,7 @@ void StaticAssignment::arriving(std::size_t iteration, std::uint64_t submitted_n
   heap_.timetable().now(submitted_ns - began_ns_);
 }
 
-void StaticAssignment::watch(Known& known) {
+void StaticAssignment::watch(AssignedIteration& known) {
   watching_ = true;
   log_.begin(known.reserved);
   log_.at(0);
@@ -108,14 +109,14 @@ void StaticAssignment::assign(const Link& link) {
 }
 
 // Null where it has been freed, or has other addresses each time.
-const Block* StaticAssignment::block_of(const Known& known, const PageOwner& page_owner) const {
+const Block* StaticAssignment::block_of(const AssignedIteration& known, const PageOwner& page_owner) const {
   if (page_owner.named) return known.reserved.block_of(static_cast<ReservedAddresses::Name>(page_owner.id));
   const Block* const block = heap_.block_of(page_owner.block);
   return block != nullptr && block->serial() == page_owner.id ? block : nullptr;
 }
 
 // The physical pages of the assignment: owners that have pages now keep them, the others share the free ones.
-std::vector<PageHandle> StaticAssignment::bind(const Known& known, const Assigned& assigned) {
+std::vector<PageHandle> StaticAssignment::bind(const AssignedIteration& known, const Assigned& assigned) {
   std::vector<PageHandle> pages(assigned.pages.pages);
   for (const AssignedPage& one : assigned.pages.assigned) {
     const PageOwner& page_owner = assigned.history.page_owners[one.page_owner];
@@ -132,7 +133,7 @@ std::vector<PageHandle> StaticAssignment::bind(const Known& known, const Assigne
   return pages;
 }
 
-void StaticAssignment::settle(Known& known, const Assigned& assigned, std::uint64_t nanoseconds) {
+void StaticAssignment::settle(AssignedIteration& known, const Assigned& assigned, std::uint64_t nanoseconds) {
   ++changes_;
   residency_.give_up_at_once(true);
   heap_.timetable().clear();
@@ -186,7 +187,7 @@ void StaticAssignment::put(const Block& block, const TimedPage& page) {
 
 void StaticAssignment::occupied(std::size_t iteration, std::size_t operation, Bytes bytes, Block& block) {
   if (!residency_.is_trusting()) return;
-  Known& known = known_[iteration];
+  AssignedIteration& known = known_[iteration];
   any_names_ = true;
   const auto name = known.reserved.occupied(operation, bytes, heap_, block);
   if (!name.has_value() || known.timed_pages.empty()) return;
@@ -197,7 +198,7 @@ void StaticAssignment::occupied(std::size_t iteration, std::size_t operation, By
 }
 
 bool StaticAssignment::vacated_by_name(const Block& block) {
-  for (Known& known : known_) {
+  for (AssignedIteration& known : known_) {
     if (known.reserved.vacated(block)) return true;
   }
   return false;
@@ -215,7 +216,7 @@ void StaticAssignment::diverged() {
 
 void StaticAssignment::forget(std::size_t iteration) {
   diverged();
-  Known& known = known_[iteration];
+  AssignedIteration& known = known_[iteration];
   if (known.reserved.keeps()) {
     ++changes_;
     heap_.timetable().clear();

@@ -73,7 +73,7 @@ class StaticAssignment {
     std::uint64_t from_ns, until_ns;  // of the iteration
     PageHandle physical;
   };
-  struct Known {
+  struct AssignedIteration {
     ReservedAddresses reserved;
     unsigned rounds = 0;  // iterations that began since the plan was made
     double before_ms = 0,
@@ -89,17 +89,17 @@ class StaticAssignment {
   bool vacated_by_name(const Block& block);
   void advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link);
   void measure(std::size_t iteration);
-  void watch(Known& known);
+  void watch(AssignedIteration& known);
   void assign(const Link& link);
-  void settle(Known& known, const Assigned& assigned, std::uint64_t nanoseconds);
+  void settle(AssignedIteration& known, const Assigned& assigned, std::uint64_t nanoseconds);
   void rebind();
-  std::vector<PageHandle> bind(const Known& known, const Assigned& assigned);
-  const Block* block_of(const Known& known, const PageOwner& page_owner) const;
+  std::vector<PageHandle> bind(const AssignedIteration& known, const Assigned& assigned);
+  const Block* block_of(const AssignedIteration& known, const PageOwner& page_owner) const;
   void put(const Block& block, const TimedPage& page);
 
   Heap& heap_;
   Residency& residency_;
-  std::array<Known, PeriodDetector::kIterations> known_;  // by the period detector's number
+  std::array<AssignedIteration, PeriodDetector::kIterations> known_;  // by the period detector's number
   IterationMeter meter_;
   LiveRangeLog log_;
   bool watching_ = false;

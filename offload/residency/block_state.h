@@ -14,7 +14,7 @@
 //   pages that whoever has them next uses only behind it): contents are never only in memory that is gone.
 //   2. copy == kNone exactly when it is neither on the host nor in the spill file. A stale copy is no copy: only a part
 //   with its pages has one. What is in the file, or on its way there or back, is kCurrent (file_copy.h).
-//   3. A part is in one list: kDirty or kClean while it has its pages and contents, else kEvicted; `place` says which.
+//   3. A part is in one list: kDirty or kClean while it has its pages and contents, else kEvicted; `state` says which.
 //   4. kClean holds the parts whose copy is kLeaving or kCurrent; an access that may write moves them to kDirty and
 //   drops the copy, or lets it be stale where its digest may show later that nothing was written (clean_drop.cc).
 //   5. pins > 0 implies all parts have pages; those of one part, that it has: what is pinned has been brought before.
@@ -45,7 +45,7 @@ namespace thermocline {
 enum class HostCopy : std::uint8_t { kNone, kLeaving, kCurrent, kStale };
 
 // The list a part is in. Each list is in order of last access, oldest first.
-enum class Place : std::uint8_t { kUnmapped, kDirty, kClean, kEvicted };
+enum class ResidencyState : std::uint8_t { kUnmapped, kDirty, kClean, kEvicted };
 
 struct BlockState;
 
@@ -64,15 +64,15 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   Bytes host_bytes = 0;
   std::unique_ptr<FileCopy> file;  // null: none
   HostCopy copy = HostCopy::kNone;
-  Place place = Place::kUnmapped;
-  bool covered = false;        // its addresses lead to `host` while it is away (host_fallback.h)
+  ResidencyState state = ResidencyState::kUnmapped;
+  bool covered = false;        // its addresses lead to `host` while it is evicted (host_fallback.h)
   bool used_there = false;     // meanwhile by an operation that is known to (Net::used_where_it_is)
   bool defined = false;        // accessed since its block was handed out: its contents must survive
   bool hollow = false;         // whatever its pages hold, its contents are its host copy
   bool prefetched = false;     // brought back, or kept, for a use to come, and not accessed since
   bool fetched_ahead = false;  // prefetched by a copy; implies prefetched
   bool stays_on_host = false;  // its host copy could not be written to the file since it was made
-  bool asleep = false;         // away since its program was put to sleep (sleep.cc)
+  bool asleep = false;         // evicted since its program was put to sleep (sleep.cc)
   // Why it was chosen to leave, until it has left, is fetched or accessed.
   std::optional<EvictReason> leaves_for;
   std::uint64_t digest = 0;  // of `host` when that began
@@ -89,7 +89,7 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
 
   DeviceAddress begin() const;
   Bytes bytes() const;
-  bool mapped() const { return place == Place::kDirty || place == Place::kClean; }
+  bool mapped() const { return state == ResidencyState::kDirty || state == ResidencyState::kClean; }
   // Its contents are on the host, or on their way there.
   bool has_copy() const { return copy == HostCopy::kLeaving || copy == HostCopy::kCurrent; }
   // They are in the spill file, or on their way from there, and not on the host.

@@ -8,7 +8,7 @@
 //
 // The last is one step for the host, which need not know the outcome: behind it the copy is current. So it takes the
 // place of a copy out everywhere. Each digest is a use of the part: its pages do not change hands, and nobody writes to
-// it, before that has passed. A copy that the device could reach while the part was away (host fallback) is taken for
+// it, before that has passed. A copy that the device could reach while the part was evicted (host fallback) is taken for
 // another one: its digest is taken anew, of what was copied in.
 #include <algorithm>
 
@@ -62,13 +62,13 @@ void Residency::may_have_changed(EvictionUnit& part) {
 Status Residency::begin_to_leave(EvictionUnit& part, EvictReason reason) {
   if (part.copy == HostCopy::kStale) {
     if (copy_out_if_changed(part, reason)) {
-      place(part, Place::kClean);
+      set_state(part, ResidencyState::kClean);
       return {};
     }
     drop_host_copy(part);
   }
   if (Status status = copy_out(part, reason); !status.ok()) return status;
-  place(part, Place::kClean);
+  set_state(part, ResidencyState::kClean);
   return {};
 }
 

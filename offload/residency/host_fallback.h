@@ -57,7 +57,7 @@ class Net {
   void used_where_it_is(EvictionUnit& part) { part.used_there |= part.covered; }
   // It has pages again, and its addresses lead to these.
   void uncovered(EvictionUnit& part);
-  // Before its host copy is dropped while it is away: true when the memory is given back later (collect).
+  // Before its host copy is dropped while it is evicted: true when the memory is given back later (collect).
   bool abandon(EvictionUnit& part);
 
   // Host memory of abandoned parts that is free by now; `wait`: waits for more of it.

@@ -21,11 +21,11 @@ void Residency::for_each_victim(PartList& list, Visit visit) {
     if (may_leave(part)) candidates.push_back(&part);
   }
   if (candidates.empty()) return;
-  const Place place = candidates.front()->place;
+  const ResidencyState state = candidates.front()->state;
   victim_order_->sort(candidates);
   // An order that names a unit twice evicts it once.
   for (EvictionUnit* const part : candidates) {
-    if (part->place == place && !visit(*part)) return;
+    if (part->state == state && !visit(*part)) return;
   }
 }
 
@@ -47,7 +47,7 @@ Status Residency::make_room(EvictionUnit& part, bool* untouched) {
     const Bytes at_hand = heap_.available_bytes(Wait::kBehind);
     const bool enough_pending = heap_.available_bytes(Wait::kYes) >= part.bytes();
     bool progress = false;
-    status = climb(part.bytes() - std::min(part.bytes() - 1, at_hand), enough_pending, &progress);
+    status = reclaim(part.bytes() - std::min(part.bytes() - 1, at_hand), enough_pending, &progress);
     if (!status.ok()) return status;
     if (progress) continue;
     status = heap_.map(block, part.range, Wait::kYes, &part.uses, untouched);
@@ -58,7 +58,7 @@ Status Residency::make_room(EvictionUnit& part, bool* untouched) {
   }
 }
 
-Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
+Status Residency::reclaim(Bytes missing, bool enough_pending, bool* progress) {
   if (!options_.may_evict) return {};
   for (const Victims victims : {Victims::kPlanned, Victims::kOthers, Victims::kPrefetched}) {
     if (*progress = drop_clean(missing, victims); *progress) return {};
@@ -135,7 +135,7 @@ void Residency::leave_device(EvictionUnit& part) {
   if (part.fetched_ahead) ++statistics_.wasted_prefetches;
   set_prefetched(part, false);
   resident_bytes_ -= part.bytes();
-  place(part, Place::kEvicted);
+  set_state(part, ResidencyState::kEvicted);
   set_asleep(part, part.defined && makes_room_for_ == EvictReason::kSleep);
   count_eviction(part);
   if (net_.on() && !trusting_) net_.cover(part);
@@ -161,7 +161,7 @@ Status Residency::drop_first_leaving(Victims victims, bool* progress) {
 
 // An absent part may lie partly over mapped space (Heap::allocate); its pages are free for others until it is accessed.
 Status Residency::drop_partial(bool* progress) {
-  for (EvictionUnit& part : away_) {
+  for (EvictionUnit& part : evicted_) {
     const BlockState& state = *part.whole;
     if (is_held(part) || clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) continue;
     const auto pages = state.block->page_handles().subspan(part.range.first, part.range.count);

@@ -10,7 +10,7 @@
 namespace thermocline {
 
 // The part's bytes up to the end of what any buffer of the block has. Where there is a net also what nobody is seen to
-// use, which in a slab may be a buffer that it is given while it is away.
+// use, which in a slab may be a buffer that it is given while it is evicted.
 Bytes Migration::contents_of(const EvictionUnit& part) const {
   const Block& block = *part.whole->block;
   if (net_.on() && block.is_slab()) return part.bytes();

@@ -12,7 +12,7 @@ Status Residency::copy_out(EvictionUnit& part, EvictReason reason) {
   while (status.is_out_of_memory() && make_host_room_again(migration_.contents_of(part), false))
     status = migration_.copy_out(part);
   if (!status.ok()) return status;
-  // What the device can reach while it is away is another copy by the time that it returns.
+  // What the device can reach while it is evicted is another copy by the time that it returns.
   if (!net_.on() || reason == EvictReason::kWriteBehind) take_digest_of_copy(part);
   const Bytes copied = migration_.statistics().evicted_bytes - before;
   statistics_.by_reason.of(reason).copied_bytes += copied;

@@ -44,7 +44,7 @@ void Residency::cut(BlockState& state) {
     const bool mapped = block.mapped() || (block.mapped_pages() != 0 &&
                                            std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end());
     if (mapped) resident_bytes_ += part.bytes();
-    place(part, mapped ? Place::kDirty : Place::kEvicted);
+    set_state(part, mapped ? ResidencyState::kDirty : ResidencyState::kEvicted);
   }
 }
 
@@ -55,7 +55,7 @@ void Residency::forget(Block& block) {
     set_asleep(part, false);
     drop_host_copy(part);
     if (part.mapped()) resident_bytes_ -= part.bytes();
-    place(part, Place::kUnmapped);
+    set_state(part, ResidencyState::kUnmapped);
     block.uses.join(part.uses);
   }
   state = {};
@@ -80,7 +80,7 @@ void Residency::succeed(Buffer& buffer) {
     set_hollow(part, false);
     drop_host_copy(part);
     part.evidence = {};
-    place(part, part.mapped() ? Place::kDirty : Place::kEvicted);
+    set_state(part, part.mapped() ? ResidencyState::kDirty : ResidencyState::kEvicted);
   }
 }
 
@@ -119,7 +119,7 @@ Status Residency::come_to_rest() {
     EvictionUnit& part = clean_.front();
     part.leaves_for.reset();
     drop_host_copy(part);
-    place(part, Place::kDirty);
+    set_state(part, ResidencyState::kDirty);
   }
   return {};
 }
@@ -206,12 +206,12 @@ bool Residency::map_whole(BlockState& state) {
   if (!mapped) return false;
   for (EvictionUnit& part : state.parts()) {
     resident_bytes_ += part.bytes();
-    place(part, Place::kDirty);
+    set_state(part, ResidencyState::kDirty);
   }
   return true;
 }
 
-// Of a part that has just got its pages. It stays away, with pages, when its contents can not be copied: the next
+// Of a part that has just got its pages. It stays evicted, with pages, when its contents can not be copied: the next
 // access tries again. `untouched`: it has got its own pages back before anybody else had them, with what is in them.
 Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) {
   part.whole->wait_for.join(part.uses);
@@ -228,7 +228,7 @@ Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) 
   }
   resident_bytes_ += part.bytes();
   set_asleep(part, false);
-  place(part, part.has_copy() ? Place::kClean : Place::kDirty);
+  set_state(part, part.has_copy() ? ResidencyState::kClean : ResidencyState::kDirty);
   return {};
 }
 
@@ -241,7 +241,7 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
   state.operation = operation;
   for (EvictionUnit& part : state.parts()) {
     if (!state.wants(part)) continue;
-    if (part.place == Place::kDirty && part.defined && !part.has_been_moved() && log_ == nullptr) [[likely]] {
+    if (part.state == ResidencyState::kDirty && part.defined && !part.has_been_moved() && log_ == nullptr) [[likely]] {
       if (&dirty_.back() != &part) dirty_.splice(dirty_.cend(), dirty_, dirty_.iterator_to(part));
       continue;
     }
@@ -250,7 +250,7 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
     set_hollow(part, false);
     note_use(part);
     if (state.writes(part)) may_have_changed(part);
-    place(part, part.has_copy() ? Place::kClean : Place::kDirty);
+    set_state(part, part.has_copy() ? ResidencyState::kClean : ResidencyState::kDirty);
   }
 }
 
@@ -261,7 +261,7 @@ void Residency::written_unseen(BlockState& state) {
     part.leaves_for.reset();
     note_use(part);
     may_have_changed(part);
-    place(part, part.has_copy() ? Place::kClean : Place::kDirty);
+    set_state(part, part.has_copy() ? ResidencyState::kClean : ResidencyState::kDirty);
   }
 }
 
@@ -311,7 +311,7 @@ void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) 
     set_prefetched(part, false);
     if (!part.has_copy() && !begin_to_leave(part, reason).ok()) return;
     part.leaves_for = reason;
-    place(part, Place::kClean);
+    set_state(part, ResidencyState::kClean);
     if (gives_up_at_once_) give_up(part);
   }
 }
@@ -330,7 +330,7 @@ bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
     if (part.mapped()) {
       set_prefetched(part, true);
       part.leaves_for.reset();
-      place(part, part.place);
+      set_state(part, part.state);
     } else if (!may_wait && !is_free_to_come(part)) {
       return false;
     } else if (!fetch(part)) {
@@ -364,7 +364,7 @@ Status Residency::shrink_to(Bytes new_limit) {
     if (!status.is_out_of_memory()) return status;
     bool progress = false;
     const Bytes created = heap_.created_bytes();
-    status = climb(created > new_limit ? created - new_limit : heap_.page_bytes(), false, &progress);
+    status = reclaim(created > new_limit ? created - new_limit : heap_.page_bytes(), false, &progress);
     if (!status.ok()) return status;
     if (!progress) return Status::out_of_memory();
   }
@@ -393,49 +393,49 @@ Status Residency::not_ready_if_put_off(Status status, bool blocked) {
 }
 
 // Moves the part to the end of a list, and keeps the sums that depend on lists.
-void Residency::place(EvictionUnit& part, Place where) {
+void Residency::set_state(EvictionUnit& part, ResidencyState state) {
   if (log_ != nullptr) [[unlikely]]
-    log_change(part, where);
-  switch (part.place) {
-    case Place::kUnmapped:
+    log_change(part, state);
+  switch (part.state) {
+    case ResidencyState::kUnmapped:
       break;
-    case Place::kDirty:
+    case ResidencyState::kDirty:
       dirty_.erase(dirty_.iterator_to(part));
       break;
-    case Place::kClean:
+    case ResidencyState::kClean:
       clean_.erase(clean_.iterator_to(part));
       clean_bytes_ -= part.bytes();
       break;
-    case Place::kEvicted:
-      away_.erase(away_.iterator_to(part));
+    case ResidencyState::kEvicted:
+      evicted_.erase(evicted_.iterator_to(part));
       --part.whole->nonresident_units;
       break;
   }
-  part.place = where;
-  switch (where) {
-    case Place::kUnmapped:
+  part.state = state;
+  switch (state) {
+    case ResidencyState::kUnmapped:
       break;
-    case Place::kDirty:
+    case ResidencyState::kDirty:
       dirty_.push_back(part);
       break;
-    case Place::kClean:
+    case ResidencyState::kClean:
       clean_.push_back(part);
       clean_bytes_ += part.bytes();
       break;
-    case Place::kEvicted:
-      part.whole->dropped ? away_.push_front(part) : away_.push_back(part);  // never the youngest to bring back
+    case ResidencyState::kEvicted:
+      part.whole->dropped ? evicted_.push_front(part) : evicted_.push_back(part);  // never the youngest to bring back
       ++part.whole->nonresident_units;
       break;
   }
 }
 
 // It is about to be placed there.
-void Residency::log_change(const EvictionUnit& part, Place where) {
-  const bool comes = where == Place::kDirty || where == Place::kClean;
+void Residency::log_change(const EvictionUnit& part, ResidencyState state) {
+  const bool comes = state == ResidencyState::kDirty || state == ResidencyState::kClean;
   if (part.mapped() == comes) return;
   using Kind = LiveRangeChange::Kind;
   const bool copied = part.copy != HostCopy::kNone;
-  const Kind leaves = where == Place::kEvicted && copied ? Kind::kLeaves : Kind::kFrees;
+  const Kind leaves = state == ResidencyState::kEvicted && copied ? Kind::kLeaves : Kind::kFrees;
   log_->changed(comes ? (copied ? Kind::kReturns : Kind::kTakes) : leaves, *part.whole->block, part.range);
 }
 

@@ -159,19 +159,19 @@ class Residency {
   bool takes_digests() const { return digests_.on(); }
   // Strict: for a while all accesses are known, and pages are given away as if trusting.
   void trust() { trusting_ = true; }
-  // Unless trusting for good: from now on some are not. Nothing leads to pages of others any more, and what is away is
+  // Unless trusting for good: from now on some are not. Nothing leads to pages of others any more, and what is evicted is
   // on the host. Waits for what may still use those addresses; on failure it is trusting still.
   Status distrust();
   // Trusting: what leaves gives up its pages at once, and not when somebody asks for them. If nobody does until it
   // returns, it finds them as it left them.
   void give_up_at_once(bool does);
-  // The log hears of all parts that have pages, and of every change from now on; null: nobody does.
+  // The log is told of all units that have pages, and of every change from now on; null: nobody is.
   void watch(LiveRangeLog* log);
 
-  bool any_nonresident() const { return !away_.empty(); }
+  bool any_nonresident() const { return !evicted_.empty(); }
   // Sleep shows nothing of how much memory the program needs.
   bool has_evicted_for_room() const { return statistics_.given_up_bytes > 0; }
-  EvictionUnit* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }
+  EvictionUnit* youngest_evicted() { return evicted_.empty() ? nullptr : &evicted_.back(); }
   Bytes resident_bytes() const { return resident_bytes_; }  // pages behind parts of live blocks that have all theirs
   Bytes clean_bytes() const { return clean_bytes_; }        // of these, with a host copy leaving or current
   // Of these, brought back for a use to come, which has not come yet.
@@ -210,8 +210,8 @@ class Residency {
   // has been put off until the engine's lock is open.
   Status not_ready_if_put_off(Status status, bool blocked);
   void cut(BlockState& state);
-  void place(EvictionUnit& part, Place where);
-  void log_change(const EvictionUnit& part, Place where);
+  void set_state(EvictionUnit& part, ResidencyState state);
+  void log_change(const EvictionUnit& part, ResidencyState state);
   // True once nobody uses the part's pages.
   bool idle(const EvictionUnit& part) { return clock_.passed(part.whole->block->uses) && clock_.passed(part.uses); }
   Status await(const EvictionUnit& part);
@@ -252,7 +252,7 @@ class Residency {
   Status settle(std::span<BlockState* const> blocks);
   Status bring(std::span<BlockState* const> blocks);
   Status shrink_to(Bytes new_limit);
-  // The same: what is away leads to the host, whether or not it has contents.
+  // The same: what is evicted leads to the host, whether or not it has contents.
   void cover_new(BlockState& state);
   bool map_whole(BlockState& state);
   Status make_room(EvictionUnit& part, bool* untouched);
@@ -260,8 +260,8 @@ class Residency {
   // May move the part to another list.
   template <class Visit>
   void for_each_victim(PartList& list, Visit visit);
-  // Rungs 2 to 4, then 6 unless `enough_pending`; each step makes room or begins to. False when none could.
-  Status climb(Bytes missing, bool enough_pending, bool* progress);
+  // Steps 2 to 4 of the list above, then 6 unless `enough_pending`. `progress`: whether one made room, or begins to.
+  Status reclaim(Bytes missing, bool enough_pending, bool* progress);
   bool drop_clean(Bytes missing, Victims victims);
   Bytes give_up_leaving(Bytes missing, std::optional<Victims> victims = {});
   Status drop_first_leaving(Victims victims, bool* progress);
@@ -321,7 +321,7 @@ class Residency {
   const ResidencyOptions options_;
   bool trusting_;
   std::deque<BlockState> states_;  // by Block::index()
-  PartList dirty_, clean_, away_;
+  PartList dirty_, clean_, evicted_;
   struct Compared {
     MovedUnit unit;
     EvictReason reason;

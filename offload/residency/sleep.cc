@@ -107,7 +107,7 @@ void Residency::copy_for_sleep(std::uint64_t since, Step* step) {
 
 // What lies partly over mapped space, without contents there (drop_partial).
 void Residency::unmap_partial() {
-  for (EvictionUnit& part : away_) {
+  for (EvictionUnit& part : evicted_) {
     const Block& block = *part.whole->block;
     const auto pages = block.page_handles().subspan(part.range.first, part.range.count);
     const auto is_bare = [](PageHandle page) { return page == PageHandle{}; };
@@ -149,7 +149,7 @@ Residency::Staying Residency::staying(std::uint64_t since, bool no_host) {
 // Oldest access first: whoever repeats what it did needs those next.
 std::vector<EvictionUnit*> Residency::next_to_wake() {
   std::vector<EvictionUnit*> next;
-  for (EvictionUnit& part : away_) {
+  for (EvictionUnit& part : evicted_) {
     // What a blocked stream uses would keep all others asleep.
     const bool is_blocked = clock_.is_blocked(part.whole->block->uses) || clock_.is_blocked(part.uses);
     if (part.asleep && !is_blocked) next.push_back(&part);

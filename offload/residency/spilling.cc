@@ -42,7 +42,7 @@ Bytes Residency::free_host_of_written(Bytes bytes) {
   const FileCopies& files = *migration_.files();
   if (files.on_both_bytes() == 0) return 0;
   std::vector<EvictionUnit*> parts;
-  for (PartList* const list : {&clean_, &away_}) {
+  for (PartList* const list : {&clean_, &evicted_}) {
     for (EvictionUnit& part : *list) {
       const bool is_written = part.file != nullptr && part.file->state == FileCopyState::kWritten;
       if (is_written && part.host != nullptr && !is_needed_on_host(part)) parts.push_back(&part);
@@ -69,7 +69,7 @@ bool Residency::drop_copies_of_resident(bool in_file) {
     if (!is_wanted || leaves || part.hollow || part.copy != HostCopy::kCurrent || is_needed_on_host(part)) continue;
     drop_host_copy(part);
     part.leaves_for.reset();
-    place(part, Place::kDirty);
+    set_state(part, ResidencyState::kDirty);
     return true;
   }
   return false;
@@ -83,7 +83,7 @@ bool Residency::may_spill(const EvictionUnit& part) const {
 
 bool Residency::begin_spilling(Bytes bytes, std::size_t most) {
   // What is still on the device may yet be used there.
-  return begin_spilling_of(away_, bytes, most) || (waits_for_file_ && begin_spilling_of(clean_, bytes, most));
+  return begin_spilling_of(evicted_, bytes, most) || (waits_for_file_ && begin_spilling_of(clean_, bytes, most));
 }
 
 bool Residency::begin_spilling_of(PartList& list, Bytes bytes, std::size_t most) {
@@ -111,7 +111,7 @@ bool Residency::begin_spilling_of(PartList& list, Bytes bytes, std::size_t most)
 // False: there were none.
 bool Residency::forget_failed_writes() {
   bool any = false;
-  for (PartList* const list : {&away_, &clean_}) {
+  for (PartList* const list : {&evicted_, &clean_}) {
     for (EvictionUnit& part : *list) any |= std::exchange(part.stays_on_host, false);
   }
   return any;
@@ -119,7 +119,7 @@ bool Residency::forget_failed_writes() {
 
 // Host and file are full, and the device is not: what is on the host goes there, so that its copy need not stay.
 bool Residency::bring_one_back() {
-  for (EvictionUnit& part : away_) {
+  for (EvictionUnit& part : evicted_) {
     if (part.host == nullptr || part.file != nullptr || part.whole->dropped || is_needed_on_host(part)) continue;
     if (part.copy != HostCopy::kCurrent || !is_free_to_come(part) || !fetch(part)) continue;
     set_prefetched(part, false);
@@ -130,7 +130,7 @@ bool Residency::bring_one_back() {
 
 // Waits for what is on its way to the host and may be written then. False: nothing is, or it is waited for elsewhere.
 bool Residency::await_what_may_spill() {
-  for (PartList* const list : {&away_, &clean_}) {
+  for (PartList* const list : {&evicted_, &clean_}) {
     const auto leaving = std::ranges::find_if(*list, [this](const EvictionUnit& part) {
       return part.copy == HostCopy::kLeaving && may_spill(part) && !clock_.is_blocked(part.uses);
     });

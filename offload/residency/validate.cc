@@ -33,14 +33,14 @@ void Residency::validate() const {
     std::uint64_t end = 0, absent = 0, hollow = 0;
     for (const EvictionUnit& part : state.parts()) {
       ++placed;
-      THERMOCLINE_CHECK(part.whole == &state && part.place != Place::kUnmapped, "a part belongs to its block");
+      THERMOCLINE_CHECK(part.whole == &state && part.state != ResidencyState::kUnmapped, "a part belongs to its block");
       THERMOCLINE_CHECK(part.range.first == end && part.range.count > 0, "parts follow one another without a gap");
       end += part.range.count;
       const auto pages = handles.subspan(part.range.first, part.range.count);
       const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
-      THERMOCLINE_CHECK(mapped || !part.mapped(), "what is not on the list away has all its pages");
-      THERMOCLINE_CHECK(!part.covered || (part.place == Place::kEvicted && part.host != nullptr),
-                        "what leads to its host copy is away and has one");
+      THERMOCLINE_CHECK(mapped || !part.mapped(), "what is not on the list of evicted units has all its pages");
+      THERMOCLINE_CHECK(!part.covered || (part.state == ResidencyState::kEvicted && part.host != nullptr),
+                        "what leads to its host copy is evicted and has one");
       THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr && part.file == nullptr),
                         "a host copy has host memory, or is in the file");
       if (part.file != nullptr) in_file.push_back(&part);
@@ -54,16 +54,16 @@ void Residency::validate() const {
       THERMOCLINE_CHECK(part.mapped() || (state.pins == 0 && part.pins == 0), "what is pinned is on the device");
       absent += part.mapped() ? 0 : 1;
       if (part.mapped()) {
-        THERMOCLINE_CHECK((part.place == Place::kClean) == part.has_copy(),
+        THERMOCLINE_CHECK((part.state == ResidencyState::kClean) == part.has_copy(),
                           "the list clean holds the parts with a host copy");
         resident += part.bytes();
       }
-      if (part.place == Place::kClean) clean += part.bytes();
+      if (part.state == ResidencyState::kClean) clean += part.bytes();
       if (part.prefetched) prefetched += part.bytes();
       if (part.asleep) asleep += part.bytes();
-      THERMOCLINE_CHECK(!part.asleep || (part.defined && part.place == Place::kEvicted),
-                        "what is asleep is away, and has contents");
-      THERMOCLINE_CHECK(!part.leaves_for || part.place == Place::kClean,
+      THERMOCLINE_CHECK(!part.asleep || (part.defined && part.state == ResidencyState::kEvicted),
+                        "what is asleep is evicted, and has contents");
+      THERMOCLINE_CHECK(!part.leaves_for || part.state == ResidencyState::kClean,
                         "what is to leave is on the device, and copied");
       THERMOCLINE_CHECK(part.mapped() || !part.prefetched, "what has been brought back is on the device");
       THERMOCLINE_CHECK(part.prefetched || !part.fetched_ahead, "what was fetched ahead has not been accessed");
@@ -71,7 +71,7 @@ void Residency::validate() const {
     THERMOCLINE_CHECK(end == state.block->pages(), "the parts cover the block");
     THERMOCLINE_CHECK(absent == state.nonresident_units && hollow == state.hollow_parts, "absent parts are counted");
   }
-  THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + away_.size(), "every part is in one list");
+  THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + evicted_.size(), "every part is in one list");
   THERMOCLINE_CHECK(digests_.validate() == compared_.size(), "each comparison will be counted");
   THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");
   THERMOCLINE_CHECK(prefetched == prefetched_bytes_, "what has been brought back and not been used is counted");

@@ -31,7 +31,7 @@ const Clock* Order::clock_of(OperationId id) const {
   return kept == kept_.end() ? nullptr : &kept->second;
 }
 
-Order::Place Order::place(OperationId id) const {
+Order::ChainPosition Order::place(OperationId id) const {
   SIMULATOR_CHECK(id >= first_ && id < next_, "an operation that is executed can be looked up");
   return {&at(id).clock, at(id).chain};
 }

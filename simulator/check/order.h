@@ -28,7 +28,7 @@ namespace simulator {
 
 class Order {
  public:
-  struct Place {
+  struct ChainPosition {
     const Clock* clock = nullptr;
     Chain chain = 0;
   };
@@ -60,7 +60,7 @@ class Order {
   void forget_words(Address begin, Address end) { words_.erase(words_.lower_bound(begin), words_.lower_bound(end)); }
 
   // Valid until the next submission; for an operation that has not been executed, or is being executed.
-  Place place(OperationId id) const;
+  ChainPosition place(OperationId id) const;
 
   void host_knows(OperationId id);
   void host_knows_stream(StreamId stream);

@@ -8,20 +8,20 @@
 namespace simulator::cudart {
 namespace {
 
-struct Known {
+struct ChannelFormat {
   cudaChannelFormatKind kind;
   int bits;
   CUarray_format format;
 };
 
-constexpr std::array<Known, 8> kKnown = {{{cudaChannelFormatKindUnsigned, 8, CU_AD_FORMAT_UNSIGNED_INT8},
-                                          {cudaChannelFormatKindUnsigned, 16, CU_AD_FORMAT_UNSIGNED_INT16},
-                                          {cudaChannelFormatKindUnsigned, 32, CU_AD_FORMAT_UNSIGNED_INT32},
-                                          {cudaChannelFormatKindSigned, 8, CU_AD_FORMAT_SIGNED_INT8},
-                                          {cudaChannelFormatKindSigned, 16, CU_AD_FORMAT_SIGNED_INT16},
-                                          {cudaChannelFormatKindSigned, 32, CU_AD_FORMAT_SIGNED_INT32},
-                                          {cudaChannelFormatKindFloat, 16, CU_AD_FORMAT_HALF},
-                                          {cudaChannelFormatKindFloat, 32, CU_AD_FORMAT_FLOAT}}};
+constexpr std::array<ChannelFormat, 8> kKnown = {{{cudaChannelFormatKindUnsigned, 8, CU_AD_FORMAT_UNSIGNED_INT8},
+                                                  {cudaChannelFormatKindUnsigned, 16, CU_AD_FORMAT_UNSIGNED_INT16},
+                                                  {cudaChannelFormatKindUnsigned, 32, CU_AD_FORMAT_UNSIGNED_INT32},
+                                                  {cudaChannelFormatKindSigned, 8, CU_AD_FORMAT_SIGNED_INT8},
+                                                  {cudaChannelFormatKindSigned, 16, CU_AD_FORMAT_SIGNED_INT16},
+                                                  {cudaChannelFormatKindSigned, 32, CU_AD_FORMAT_SIGNED_INT32},
+                                                  {cudaChannelFormatKindFloat, 16, CU_AD_FORMAT_HALF},
+                                                  {cudaChannelFormatKindFloat, 32, CU_AD_FORMAT_FLOAT}}};
 
 cudaError_t element_of(const Driver& table, CUarray array, size_t* bytes) {
   *bytes = 1;
@@ -51,7 +51,7 @@ bool to_format(const cudaChannelFormatDesc& desc, Format* out) {
     if (bits[i] != (i < channels ? desc.x : 0)) return false;
   }
   if (channels != 1 && channels != 2 && channels != 4) return false;
-  for (const Known& known : kKnown) {
+  for (const ChannelFormat& known : kKnown) {
     if (known.kind != desc.f || known.bits != desc.x) continue;
     *out = {known.format, channels};
     return true;
@@ -60,7 +60,7 @@ bool to_format(const cudaChannelFormatDesc& desc, Format* out) {
 }
 
 cudaChannelFormatDesc from_format(CUarray_format format, unsigned channels) {
-  for (const Known& known : kKnown) {
+  for (const ChannelFormat& known : kKnown) {
     if (known.format != format) continue;
     return {known.bits, channels > 1 ? known.bits : 0, channels > 2 ? known.bits : 0, channels > 3 ? known.bits : 0,
             known.kind};
@@ -69,7 +69,7 @@ cudaChannelFormatDesc from_format(CUarray_format format, unsigned channels) {
 }
 
 size_t element_bytes(CUarray_format format, unsigned channels) {
-  for (const Known& known : kKnown) {
+  for (const ChannelFormat& known : kKnown) {
     if (known.format == format) return static_cast<size_t>(known.bits) / 8 * channels;
   }
   return 0;

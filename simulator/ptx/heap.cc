@@ -45,14 +45,14 @@ bool Heap::free(std::uint64_t at) {
 }
 
 Heap& heap_of(const Launch& launch) {
-  struct Known {
+  struct KnownHeap {
     std::uint64_t generation;
     Heap heap;
   };
-  static auto& all = *new std::map<std::uint64_t, Known>;  // by address; only one kernel runs at a time
+  static auto& all = *new std::map<std::uint64_t, KnownHeap>;  // by address; only one kernel runs at a time
   const auto found = all.find(launch.heap);
   if (found != all.end() && found->second.generation == launch.heap_generation) return found->second.heap;
-  return all.insert_or_assign(launch.heap, Known{launch.heap_generation, Heap(launch.heap, launch.heap_bytes)})
+  return all.insert_or_assign(launch.heap, KnownHeap{launch.heap_generation, Heap(launch.heap, launch.heap_bytes)})
       .first->second.heap;
 }
 

@@ -32,17 +32,17 @@ class ThreadCacheTest : public testing::Test {
     EXPECT_TRUE(heap_->allocate(bytes, StreamIndex{}, &buffer).ok());
     return *buffer;
   }
-  std::vector<Buffer*> reclaim(Reclaim what = Reclaim::kParked) {
+  std::vector<Buffer*> reclaim(Reclaim what = Reclaim::kCached) {
     std::vector<Buffer*> all;
     caches_.reclaim(what, [&all](Buffer& buffer, bool) { all.push_back(&buffer); });
     caches_.validate();
     return all;
   }
-  int hear() {
-    int news = 0;
-    caches_.hear([&news](Buffer&, bool) { ++news; });
+  int note_changes() {
+    int changes = 0;
+    caches_.note_changes([&changes](Buffer&, bool) { ++changes; });
     caches_.validate();
-    return news;
+    return changes;
   }
 
   FakeDriver fake_;
@@ -57,26 +57,26 @@ TEST_F(ThreadCacheTest, WhatWasFreedComesBackForTheSameSizeAndStream) {
   Buffer& buffer = allocate(1000);
   EXPECT_EQ(caches_.remember(buffer, kStream), nullptr);
   EXPECT_FALSE(caches_.take(caches_.mine(), 1000, kStream, &address_));
-  ASSERT_TRUE(caches_.park(buffer.address(), kStream));
-  EXPECT_TRUE(ThreadCache::is_parked(buffer));
+  ASSERT_TRUE(caches_.put(buffer.address(), kStream));
+  EXPECT_TRUE(ThreadCache::is_cached(buffer));
   EXPECT_FALSE(caches_.take(caches_.mine(), 1001, kStream, &address_));
   EXPECT_FALSE(caches_.take(caches_.mine(), 1000, StreamHandle{0x20}, &address_));
   EXPECT_FALSE(caches_.take(caches_.mine(), 1000, std::nullopt, &address_));
   ASSERT_TRUE(caches_.take(caches_.mine(), 1000, kStream, &address_));
   EXPECT_EQ(address_, buffer.address());
-  EXPECT_FALSE(ThreadCache::is_parked(buffer));
+  EXPECT_FALSE(ThreadCache::is_cached(buffer));
   EXPECT_EQ(caches_.totals().takes, 1U);
-  EXPECT_EQ(caches_.totals().parks, 1U);
+  EXPECT_EQ(caches_.totals().puts, 1U);
 }
 
 TEST_F(ThreadCacheTest, ParksNeitherTwiceNorOnAnotherStreamNorWhatItDoesNotKnow) {
   Buffer& buffer = allocate(1000);
-  EXPECT_FALSE(caches_.park(buffer.address(), kStream));
+  EXPECT_FALSE(caches_.put(buffer.address(), kStream));
   caches_.remember(buffer, kStream);
-  EXPECT_FALSE(caches_.park(buffer.address(), std::nullopt));
-  EXPECT_FALSE(caches_.park(buffer.address() + 1, kStream));
-  EXPECT_TRUE(caches_.park(buffer.address(), kStream));
-  EXPECT_FALSE(caches_.park(buffer.address(), kStream));
+  EXPECT_FALSE(caches_.put(buffer.address(), std::nullopt));
+  EXPECT_FALSE(caches_.put(buffer.address() + 1, kStream));
+  EXPECT_TRUE(caches_.put(buffer.address(), kStream));
+  EXPECT_FALSE(caches_.put(buffer.address(), kStream));
   EXPECT_FALSE(ThreadCache::withdraw(buffer));
   EXPECT_EQ(reclaim(), std::vector<Buffer*>{&buffer});
   EXPECT_TRUE(ThreadCache::withdraw(buffer));
@@ -85,23 +85,23 @@ TEST_F(ThreadCacheTest, ParksNeitherTwiceNorOnAnotherStreamNorWhatItDoesNotKnow)
 TEST_F(ThreadCacheTest, EachChangeOfOwnerIsHeardOfOnce) {
   Buffer& buffer = allocate(3 * kMiB);
   caches_.remember(buffer, kStream);
-  EXPECT_EQ(hear(), 0);
-  caches_.park(buffer.address(), kStream);
-  EXPECT_EQ(hear(), 1);
-  EXPECT_EQ(caches_.parked_bytes(), 3 * kMiB);
-  EXPECT_EQ(caches_.parked_block_bytes(), 4 * kMiB);
+  EXPECT_EQ(note_changes(), 0);
+  caches_.put(buffer.address(), kStream);
+  EXPECT_EQ(note_changes(), 1);
+  EXPECT_EQ(caches_.cached_bytes(), 3 * kMiB);
+  EXPECT_EQ(caches_.cached_block_bytes(), 4 * kMiB);
   // The same buffer for the same owner: the only change is that it is live.
   caches_.take(caches_.mine(), 3 * kMiB, kStream, &address_);
-  EXPECT_EQ(hear(), 0);
-  EXPECT_EQ(caches_.parked_bytes(), 0U);
-  caches_.park(buffer.address(), kStream);
+  EXPECT_EQ(note_changes(), 0);
+  EXPECT_EQ(caches_.cached_bytes(), 0U);
+  caches_.put(buffer.address(), kStream);
   caches_.take(caches_.mine(), 3 * kMiB, kStream, &address_);
-  EXPECT_EQ(hear(), 1);
-  EXPECT_EQ(hear(), 0);
+  EXPECT_EQ(note_changes(), 1);
+  EXPECT_EQ(note_changes(), 0);
 }
 
 // The owner thread does not wait for the holder of the lock.
-TEST_F(ThreadCacheTest, WhatTheOwnerDoesMeanwhileIsHeardOfTheNextTime) {
+TEST_F(ThreadCacheTest, WhatTheOwnerDoesMeanwhileIsNotedTheNextTime) {
   std::vector<Buffer*> all;
   for (Bytes bytes = 1000; bytes < 1040; bytes += 8) {
     all.push_back(&allocate(bytes));
@@ -109,30 +109,30 @@ TEST_F(ThreadCacheTest, WhatTheOwnerDoesMeanwhileIsHeardOfTheNextTime) {
   }
   // At whichever buffer the change happens, some of the others come after it in the slots.
   for (const Buffer* first : all) {
-    ASSERT_TRUE(caches_.park(first->address(), kStream));
-    std::set<const Buffer*> heard;
+    ASSERT_TRUE(caches_.put(first->address(), kStream));
+    std::set<const Buffer*> noted;
     const auto listen = [&](Buffer& buffer, bool) {
-      EXPECT_TRUE(heard.insert(&buffer).second);
-      for (const Buffer* other : all) caches_.park(other->address(), kStream);
+      EXPECT_TRUE(noted.insert(&buffer).second);
+      for (const Buffer* other : all) caches_.put(other->address(), kStream);
     };
-    caches_.hear(listen);
-    caches_.hear(listen);
-    EXPECT_EQ(heard.size(), all.size());
-    EXPECT_EQ(hear(), 0);
-    EXPECT_EQ(caches_.parked_bytes(), Bytes{1000 + 1008 + 1016 + 1024 + 1032});
+    caches_.note_changes(listen);
+    caches_.note_changes(listen);
+    EXPECT_EQ(noted.size(), all.size());
+    EXPECT_EQ(note_changes(), 0);
+    EXPECT_EQ(caches_.cached_bytes(), Bytes{1000 + 1008 + 1016 + 1024 + 1032});
     for (const Buffer* buffer : all) EXPECT_TRUE(caches_.take(caches_.mine(), buffer->requested(), kStream, &address_));
-    EXPECT_EQ(hear(), 0);
+    EXPECT_EQ(note_changes(), 0);
   }
 }
 
 TEST_F(ThreadCacheTest, WhatIsForgottenIsNotParked) {
   Buffer& out = allocate(1000);
-  Buffer& parked = allocate(2000);
+  Buffer& cached = allocate(2000);
   caches_.remember(out, kStream);
-  caches_.remember(parked, kStream);
-  caches_.park(parked.address(), kStream);
-  EXPECT_EQ(reclaim(Reclaim::kForget), std::vector<Buffer*>{&parked});
-  EXPECT_FALSE(caches_.park(out.address(), kStream));
+  caches_.remember(cached, kStream);
+  caches_.put(cached.address(), kStream);
+  EXPECT_EQ(reclaim(Reclaim::kForget), std::vector<Buffer*>{&cached});
+  EXPECT_FALSE(caches_.put(out.address(), kStream));
 }
 
 TEST_F(ThreadCacheTest, HoldsNoMoreThanItsSlots) {
@@ -144,7 +144,7 @@ TEST_F(ThreadCacheTest, HoldsNoMoreThanItsSlots) {
       EXPECT_TRUE(ThreadCache::withdraw(*other));
       heap_->free(other);
     }
-    ASSERT_TRUE(caches_.park(buffer.address(), kStream));
+    ASSERT_TRUE(caches_.put(buffer.address(), kStream));
     caches_.validate();
   }
   const std::vector<Buffer*> rest = reclaim();
@@ -158,33 +158,33 @@ TEST_F(ThreadCacheTest, EndedThreadsLeaveWhatTheyParked) {
   std::thread([&] {
     caches_.remember(buffer, kStream);
     caches_.remember(out, kStream);
-    caches_.park(buffer.address(), kStream);
+    caches_.put(buffer.address(), kStream);
   }).join();
   EXPECT_FALSE(caches_.take(caches_.mine(), 1000, kStream, &address_));
   EXPECT_EQ(reclaim(), std::vector<Buffer*>{&buffer});
   EXPECT_TRUE(ThreadCache::withdraw(out));
-  EXPECT_EQ(caches_.totals().parks, 1U);
+  EXPECT_EQ(caches_.totals().puts, 1U);
 }
 
 TEST_F(ThreadCacheTest, OnlySoManyThreadsHaveOne) {
   std::atomic<bool> end{false};
   std::mutex mutex;
   std::vector<std::thread> threads;
-  std::atomic<std::size_t> parked{0}, tried{0};
+  std::atomic<std::size_t> cached{0}, tried{0};
   for (std::size_t i = 0; i < ThreadCaches::kMost + 4; ++i) {
     threads.emplace_back([&] {
       {
         const std::lock_guard lock(mutex);
         Buffer& buffer = allocate(1000);
         caches_.remember(buffer, kStream);
-        if (caches_.park(buffer.address(), kStream)) ++parked;
+        if (caches_.put(buffer.address(), kStream)) ++cached;
       }
       ++tried;
       while (!end) std::this_thread::yield();
     });
   }
   while (tried < threads.size()) std::this_thread::yield();
-  EXPECT_EQ(parked, ThreadCaches::kMost);
+  EXPECT_EQ(cached, ThreadCaches::kMost);
   {
     const std::lock_guard lock(mutex);
     EXPECT_FALSE(caches_.may_join());
@@ -201,13 +201,13 @@ TEST_F(ThreadCacheTest, AThreadThatGoesToOtherCachesLeavesTheFirst) {
   Buffer& second = allocate(1000);
   caches_.remember(first, kStream);
   others.remember(second, kStream);
-  EXPECT_FALSE(caches_.park(first.address(), kStream));
-  EXPECT_TRUE(others.park(second.address(), kStream));
+  EXPECT_FALSE(caches_.put(first.address(), kStream));
+  EXPECT_TRUE(others.put(second.address(), kStream));
   EXPECT_FALSE(caches_.take(caches_.mine(), 1000, kStream, &address_));
-  others.reclaim(Reclaim::kParked, [](Buffer&, bool) {});
+  others.reclaim(Reclaim::kCached, [](Buffer&, bool) {});
 }
 
-// Threads park and take while another one hears and reclaims: no buffer ever has two owners, and none is lost.
+// Threads put and take while another one notes changes and reclaims: no buffer ever has two owners, and none is lost.
 TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
   constexpr int kThreads = 3;
   std::mutex lock;
@@ -221,7 +221,7 @@ TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
     owners[spare.back()->address().value] = 0;
   }
   const auto free_all = [&](Reclaim what) {
-    caches_.hear([](Buffer&, bool) {});
+    caches_.note_changes([](Buffer&, bool) {});
     caches_.reclaim(what, [&](Buffer& buffer, bool) { spare.push_back(&buffer); });
   };
   std::atomic<int> running{kThreads};
@@ -235,8 +235,8 @@ TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
           DeviceAddress address;
           if (!caches_.take(caches_.mine(), 1000, kStream, &address)) {
             const std::lock_guard guard(lock);
-            if (caches_.may_join()) free_all(Reclaim::kParked);
-            if (spare.empty()) free_all(Reclaim::kParked);
+            if (caches_.may_join()) free_all(Reclaim::kCached);
+            if (spare.empty()) free_all(Reclaim::kCached);
             if (spare.empty()) continue;
             Buffer* const buffer = spare.back();
             spare.pop_back();
@@ -249,7 +249,7 @@ TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
           const DeviceAddress address = held.back();
           held.pop_back();
           disown(address);
-          if (caches_.park(address, kStream)) continue;
+          if (caches_.put(address, kStream)) continue;
           const std::lock_guard guard(lock);
           Buffer* const buffer = heap_->find(address);
           EXPECT_TRUE(ThreadCache::withdraw(*buffer));
@@ -267,7 +267,7 @@ TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
   }
   for (unsigned turn = 0; running > 0; ++turn) {
     const std::lock_guard guard(lock);
-    free_all(turn % 5 == 0 ? Reclaim::kForget : Reclaim::kParked);
+    free_all(turn % 5 == 0 ? Reclaim::kForget : Reclaim::kCached);
   }
   for (std::thread& thread : threads) thread.join();
   free_all(Reclaim::kForget);

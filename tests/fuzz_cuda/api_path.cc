@@ -85,7 +85,7 @@ std::vector<void*> Task::parameters() {
   return list;
 }
 
-void copy(World& world, unsigned stream, const Place& to, const Place& from, std::size_t bytes) {
+void copy(World& world, unsigned stream, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   const auto* api_path = pick<Copying>(
       world, [&](const Copying& one) { return goes_with(one.needs, stream) && one.fits(to, from, bytes); });
   if (api_path == nullptr) world.fail("no api_path copies this", stream, bytes);
@@ -95,12 +95,12 @@ void copy(World& world, unsigned stream, const Place& to, const Place& from, std
 
 void upload_table(World& world, unsigned stream, World::Table& table, std::span<const std::uint64_t> words,
                   CUdeviceptr at) {
-  Place from{Place::Kind::kPinned, reinterpret_cast<std::uint64_t>(table.host)};
-  if (world.random.one_in(3)) from = {Place::Kind::kPageable, reinterpret_cast<std::uint64_t>(world.pageable())};
+  CopyEnd from{CopyEnd::Kind::kPinned, reinterpret_cast<std::uint64_t>(table.host)};
+  if (world.random.one_in(3)) from = {CopyEnd::Kind::kPageable, reinterpret_cast<std::uint64_t>(world.pageable())};
   std::copy(words.begin(), words.end(), static_cast<std::uint64_t*>(from.host()));
   world.before_write(stream, table.buffer);
-  copy(world, stream, {Place::Kind::kDevice, at}, from, words.size_bytes());
-  if (from.kind == Place::Kind::kPinned) CHECK_CUDA(cuEventRecord(table.uploaded, world.stream(stream)));
+  copy(world, stream, {CopyEnd::Kind::kDevice, at}, from, words.size_bytes());
+  if (from.kind == CopyEnd::Kind::kPinned) CHECK_CUDA(cuEventRecord(table.uploaded, world.stream(stream)));
   world.after_write(stream, table.buffer);
 }
 

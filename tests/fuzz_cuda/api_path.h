@@ -41,8 +41,8 @@ unsigned stream_for(World& world, Needs needs);
 // How bytes are copied. The caller takes care of the order and of the model.
 struct Copying : ApiPath {
   Needs needs;
-  bool (*fits)(const Place& to, const Place& from, std::size_t bytes);
-  void (*copy)(World&, unsigned stream, const Place& to, const Place& from, std::size_t bytes);
+  bool (*fits)(const CopyEnd& to, const CopyEnd& from, std::size_t bytes);
+  void (*copy)(World&, unsigned stream, const CopyEnd& to, const CopyEnd& from, std::size_t bytes);
 };
 
 // The operands of a launch: combine(out, a, b, salt).
@@ -119,7 +119,7 @@ void print_api_paths();
 //
 // Copies by any API path that can be used with the stream. The caller has established the order; afterwards the work
 // counts as submitted.
-void copy(World& world, unsigned stream, const Place& to, const Place& from, std::size_t bytes);
+void copy(World& world, unsigned stream, const CopyEnd& to, const CopyEnd& from, std::size_t bytes);
 // Copies words into a small buffer (a table), from pinned or pageable memory, ordered with all uses of the table.
 void upload_table(World& world, unsigned stream, World::Table& table, std::span<const std::uint64_t> words,
                   CUdeviceptr at);

@@ -62,7 +62,7 @@ struct Slice {
   Words words() const { return {buffer->model.data() + first, count}; }
 };
 
-struct Place {
+struct CopyEnd {
   enum class Kind : std::uint8_t { kDevice, kPinned, kPageable };
   Kind kind = Kind::kDevice;
   std::uint64_t address = 0;

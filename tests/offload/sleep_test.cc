@@ -175,9 +175,9 @@ TEST_F(SleepTest, RoomThatItMadeIsGrantedOnlyIfHostAndDeviceHoldAll) {
   use_all();
 }
 
-// Slabs of which all buffers are parked in a thread's cache count as live until they are taken back.
-// Which are parked depends on their addresses, but of six of a size some always are.
-TEST_F(SleepTest, WhatIsParkedIsTakenBackBeforeAnythingIsRefusedForTheHost) {
+// Slabs of which all buffers are cached in a thread's cache count as live until they are taken back.
+// Which are cached depends on their addresses, but of six of a size some always are.
+TEST_F(SleepTest, WhatIsCachedIsTakenBackBeforeAnythingIsRefusedForTheHost) {
   EngineOptions limited = options(32 * kPage);
   limited.host_limit_bytes = 32 * kPage;
   begin(5, limited);  // 20 pages
@@ -192,7 +192,7 @@ TEST_F(SleepTest, WhatIsParkedIsTakenBackBeforeAnythingIsRefusedForTheHost) {
   for (const auto* const freed : {&filling, &last}) {
     for (const DeviceAddress at : *freed) ASSERT_TRUE(engine_->free(at, std::nullopt).ok());
   }
-  EXPECT_GT(engine_->statistics().block_bytes, 22 * kPage) << "slabs are parked, or this shows nothing";
+  EXPECT_GT(engine_->statistics().block_bytes, 22 * kPage) << "slabs are cached, or this shows nothing";
   all_.push_back(allocate(10 * kPage));
   for (const DeviceAddress one : all_) ASSERT_TRUE(operate({{one, kBuffer}}).ok());
 }

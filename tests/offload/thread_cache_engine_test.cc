@@ -96,7 +96,7 @@ TEST_P(ThreadCacheEngineTest, TheRecordIsOfWhatWasLive) {
   release(second);
 }
 
-TEST_P(ThreadCacheEngineTest, WhatIsParkedMakesRoomBeforeMemoryGrows) {
+TEST_P(ThreadCacheEngineTest, WhatIsCachedMakesRoomBeforeMemoryGrows) {
   start(64 * kPage);
   for (const Bytes pages : {4, 6, 8, 10}) ask_for({pages * kPage, pages * kPage});
   EXPECT_LE(engine_->statistics().peak_device_bytes, 10 * kPage + 4 * kPage);

@@ -27,7 +27,7 @@ function charts(run) {
   const memory = new Chart(run, 320, drawMemory, hoverMemory), lanes = new Chart(run, 3 * (LANE.height + LANE.gap) + 24, drawLanes, hoverLanes);
   const view = new View(run, [memory, lanes]), legend = element("div", { class: "legend" });
   const fill = () => legend.replaceChildren(...run.groups.map((name, k) => [name, k]).filter(([, k]) => run.groupOf.includes(k)).map(([name, k]) => legendItem(PALETTE[k % PALETTE.length], name)),
-    legendItem("var(--ink)", "held on the device", "solid"), legendItem("var(--live)", "live on it", "solid"), legendItem(OUT, "away from it", "solid"), legendItem("var(--budget)", "budget", "dash"));
+    legendItem("var(--ink)", "held on the device", "solid"), legendItem("var(--live)", "live on it", "solid"), legendItem(OUT, "evicted", "solid"), legendItem("var(--budget)", "budget", "dash"));
   fill();
   const choice = (what, name) => element("button", { type: "button", "aria-pressed": String(what === (run.hasTags ? "tag" : "class")), onclick: (e) => {
     run.groupBy(what);
@@ -42,7 +42,7 @@ function charts(run) {
   return [element("section", {}, element("div", { class: "head" }, element("h2", {}, "Memory over time, by what produced it"), controls), legend, memory.canvas,
     element("p", { class: "hint" }, "Stacked: what the program holds, wherever it is. Wheel to zoom, drag to move, double-click for everything. Vertical lines end steps.")),
   element("section", {}, element("h2", {}, "Computing, and the link both ways"), lanes.canvas,
-    element("p", { class: "hint" }, "Hover a copy for its buffer, who produced it, and when it was away."))];
+    element("p", { class: "hint" }, "Hover a copy for its buffer, who produced it, and when it was evicted."))];
 }
 
 function holders(run) {

@@ -65,12 +65,12 @@ class Run {
     this.hasTags = this.tags.length > 1;
     this.groupBy(this.hasTags ? "tag" : "class");
   }
-  // Of what is alive, in MiB, that which is not away, at each operator.
+  // The live bytes that are on the device, in MiB, at each operator.
   liveOnDevice() {
     let at = 0, live = 0;
     return this.ops.t.length === 0 ? [] : Array.from(this.ops.t, (t, i) => {
       while (at < this.changes.length && this.changes[at][0] <= t) { live += this.changes[at][2] * this.buffers.n[this.changes[at][1]]; ++at; }
-      return Math.max(0, live / 1048576 - this.ops.away[i]);
+      return Math.max(0, live / 1048576 - this.ops.evicted[i]);
     });
   }
   // Colours and names of what memory is stacked by.
@@ -106,7 +106,7 @@ class Run {
     for (let i = 0; i < b.n.length; ++i) if (b.t[i] <= at && at < b.t[i] + b.d[i] + (b.d[i] === 0)) found.push(i);
     return found.sort((x, y) => b.n[y] - b.n[x]);
   }
-  // Stretches [from, to) in which all or a part of the buffer was away: from the end of the copy out to the copy back.
+  // Stretches [from, to) in which all or a part of the buffer was evicted: from the end of the copy out to the copy back.
   gaps(buffer) {
     const found = [];
     for (let i = 0; i < this.in.t.length; ++i) {
@@ -281,7 +281,7 @@ function spans(run, view, columns, value) {
   return { least, most };
 }
 
-// What the device held, and what was away. Filled columns, for a stroke of thousands of overlapping lines takes a
+// What the device held, and what was evicted. Filled columns, for a stroke of thousands of overlapping lines takes a
 // browser half a second.
 function drawHeld(g, chart, y) {
   const { run, view } = chart, columns = Math.max(1, Math.floor(chart.width - chart.left - 8));
@@ -296,7 +296,7 @@ function drawHeld(g, chart, y) {
   line(held, colours.halo, 3.5);
   line(held, colours.ink, 1.5);
   line(spans(run, view, columns, run.ops.here), colours.live, 1.5);
-  line(spans(run, view, columns, run.ops.away), OUT, 1.5);
+  line(spans(run, view, columns, run.ops.evicted), OUT, 1.5);
 }
 
 const LANES = [["computing", "ops", "#4e79a7"], ["out to host", "out", OUT], ["in to device", "in", IN]];
@@ -346,7 +346,7 @@ const aboutBuffer = (run, i) => {
   const b = run.buffers;
   const text = "buffer " + b.id[i] + ", " + bytes(b.n[i]) + "\nproduced by " + run.owner(i) + " (" + run.classes[b.c[i]] + ")\nalive " + ms(b.d[i]) + ", used " + b.u[i] + " times";
   const gaps = run.gaps(i);
-  return text + (gaps.length === 0 ? "" : gaps.slice(0, 4).map(([from, to, n]) => "\naway " + ms(from) + " \u2013 " + ms(to) + " (" + bytes(n) + ")").join("") + (gaps.length > 4 ? "\nand " + (gaps.length - 4) + " more parts" : ""));
+  return text + (gaps.length === 0 ? "" : gaps.slice(0, 4).map(([from, to, n]) => "\nevicted " + ms(from) + " \u2013 " + ms(to) + " (" + bytes(n) + ")").join("") + (gaps.length > 4 ? "\nand " + (gaps.length - 4) + " more parts" : ""));
 };
 
 function hoverMemory(t, y, chart) {
@@ -354,7 +354,7 @@ function hoverMemory(t, y, chart) {
   const live = held.reduce((sum, i) => sum + run.buffers.n[i], 0), of = new Map();
   for (const i of held) of.set(run.groupOf[i], (of.get(run.groupOf[i]) || 0) + run.buffers.n[i]);
   const groups = [...of.entries()].sort((a, b) => b[1] - a[1]).slice(0, 5);
-  return ms(t) + ", while " + run.names[run.ops.n[at]] + "\nalive " + bytes(live) + " in " + held.length + " buffers\non the device " + bytes(run.ops.held[at] * 1048576) + ", away " + bytes(run.ops.away[at] * 1048576) +
+  return ms(t) + ", while " + run.names[run.ops.n[at]] + "\nalive " + bytes(live) + " in " + held.length + " buffers\non the device " + bytes(run.ops.held[at] * 1048576) + ", evicted " + bytes(run.ops.evicted[at] * 1048576) +
     "\n" + groups.map(([k, n]) => bytes(n) + "  " + run.groups[k]).join("\n");
 }
 

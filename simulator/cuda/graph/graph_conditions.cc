@@ -66,7 +66,8 @@ bool may_be_in_a_body(Machine& machine, const CUgraphNode_st& node) {
       return true;
     case CU_GRAPH_NODE_TYPE_MEMCPY: {
       const Copy& copy = std::get<Copy>(node.work);
-      return place_of(machine, copy.from) != Place::kPageable && place_of(machine, copy.to) != Place::kPageable;
+      return memory_kind_at(machine, copy.from) != MemoryKind::kPageable &&
+             memory_kind_at(machine, copy.to) != MemoryKind::kPageable;
     }
     default:
       return false;

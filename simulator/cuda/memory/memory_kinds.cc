@@ -10,14 +10,15 @@
 
 namespace simulator::cuda {
 
-Place place_of(Machine& machine, Address at) {
+MemoryKind memory_kind_at(Machine& machine, Address at) {
   Address begin = 0;
   Bytes bytes = 0;
-  if (machine.allocation_at(at, &begin, &bytes)) return Place::kDevice;
+  if (machine.allocation_at(at, &begin, &bytes)) return MemoryKind::kDevice;
   // A copy to or from host memory uses the link, through whatever address it is accessed.
   if (machine.reservation_at(at, &begin, &bytes))
-    return machine.is_host_physical_at(at) ? Place::kPinned : Place::kDevice;
-  return machine.pinned_at(reinterpret_cast<const void*>(at), &begin, &bytes) ? Place::kPinned : Place::kPageable;
+    return machine.is_host_physical_at(at) ? MemoryKind::kPinned : MemoryKind::kDevice;
+  return machine.pinned_at(reinterpret_cast<const void*>(at), &begin, &bytes) ? MemoryKind::kPinned
+                                                                              : MemoryKind::kPageable;
 }
 
 bool is_managed(Call& call, Address at) {

@@ -6,13 +6,13 @@
 
 namespace simulator::cuda {
 
-enum class Place {
+enum class MemoryKind {
   kDevice,    // an allocation or a reservation, managed memory included
   kPinned,    // allocated or registered host memory
   kPageable,  // anything else
 };
 
-Place place_of(Machine& machine, Address at);
+MemoryKind memory_kind_at(Machine& machine, Address at);
 // Whether managed memory is there: an allocation or a variable of a module.
 bool is_managed(Call& call, Address at);
 

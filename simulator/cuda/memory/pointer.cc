@@ -8,8 +8,8 @@ using namespace simulator::cuda;
 namespace {
 
 // Everything known about the memory that contains an address.
-struct Known {
-  Place place = Place::kPageable;
+struct PointedMemory {
+  MemoryKind kind = MemoryKind::kPageable;
   const std::pair<const Address, Allocation>* allocation = nullptr;
   Address begin = 0;
   Bytes bytes = 0;
@@ -19,11 +19,11 @@ struct Known {
   bool is_managed = false;
 };
 
-Known find(Call& call, Address at) {
-  Known known;
+PointedMemory find(Call& call, Address at) {
+  PointedMemory known;
   known.allocation = call.state().allocation_at(at);
   if (known.allocation != nullptr) {
-    known.place = Place::kDevice;
+    known.kind = MemoryKind::kDevice;
     known.begin = known.allocation->first;
     known.bytes = known.allocation->second.bytes;
     known.is_managed = known.allocation->second.kind == AllocationKind::kManaged;
@@ -32,25 +32,25 @@ Known find(Call& call, Address at) {
   call.state().modules.for_each([&](const CUmod_st& module) {
     for (const auto& [name, variable] : module.variables) {
       if (at < variable.address || at - variable.address >= variable.bytes) continue;
-      known.place = Place::kDevice;
+      known.kind = MemoryKind::kDevice;
       known.begin = variable.address;
       known.bytes = variable.bytes;
       known.is_managed = variable.managed;
     }
   });
-  if (known.place == Place::kDevice) return known;
+  if (known.kind == MemoryKind::kDevice) return known;
   Machine& machine = call.machine();
   if (machine.mapping_at(at, &known.begin, &known.bytes)) {
-    known.place = Place::kDevice;
+    known.kind = MemoryKind::kDevice;
     machine.reservation_at(at, &known.range_begin, &known.range_bytes);
   } else if (machine.pinned_at(reinterpret_cast<const void*>(at), &known.begin, &known.bytes)) {
-    known.place = Place::kPinned;
+    known.kind = MemoryKind::kPinned;
   }
   return known;
 }
 
-Known look_up(Call& call, Address at) {
-  Known known = find(call, at);
+PointedMemory look_up(Call& call, Address at) {
+  PointedMemory known = find(call, at);
   if (known.range_bytes == 0) {
     known.range_begin = known.begin;
     known.range_bytes = known.bytes;
@@ -64,7 +64,7 @@ CUresult answer(void* out, T value) {
   return CUDA_SUCCESS;
 }
 
-bool is_legacy_ipc_capable(const Known& known) {
+bool is_legacy_ipc_capable(const PointedMemory& known) {
   return known.allocation != nullptr && known.allocation->second.kind == AllocationKind::kDevice;
 }
 
@@ -75,16 +75,16 @@ unsigned long long handle_types(Call& call, Address at) {
   return found == created.end() ? 0 : static_cast<unsigned long long>(found->second.requestedHandleTypes);
 }
 
-CUresult get_memory(Call& call, void* out, CUpointer_attribute attribute, Address at, const Known& known) {
+CUresult get_memory(Call& call, void* out, CUpointer_attribute attribute, Address at, const PointedMemory& known) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       return answer(out, known.allocation != nullptr ? known.allocation->second.context : call.context());
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return answer<unsigned>(out, known.place == Place::kDevice ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+      return answer<unsigned>(out, known.kind == MemoryKind::kDevice ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       return answer<CUdeviceptr>(out, at);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (known.place == Place::kDevice && !known.is_managed) return CUDA_ERROR_INVALID_VALUE;
+      if (known.kind == MemoryKind::kDevice && !known.is_managed) return CUDA_ERROR_INVALID_VALUE;
       return answer(out, reinterpret_cast<void*>(at));
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       return answer<unsigned>(out, known.allocation != nullptr && known.allocation->second.sync_memops ? 1 : 0);
@@ -155,9 +155,9 @@ SIMULATED_API CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attr
   Call call;
   if (!call) return call.result();
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const Known known = look_up(call, at);
-  if (attribute == CU_POINTER_ATTRIBUTE_MAPPED) return answer<bool>(out, known.place != Place::kPageable);
-  if (known.place == Place::kPageable) return CUDA_ERROR_INVALID_VALUE;
+  const PointedMemory known = look_up(call, at);
+  if (attribute == CU_POINTER_ATTRIBUTE_MAPPED) return answer<bool>(out, known.kind != MemoryKind::kPageable);
+  if (known.kind == MemoryKind::kPageable) return CUDA_ERROR_INVALID_VALUE;
   return get_memory(call, out, attribute, at, known);
 }
 
@@ -166,11 +166,11 @@ SIMULATED_API CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribut
   Call call;
   if (!call) return call.result();
   if (count == 0 || attributes == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const Known known = look_up(call, at);
+  const PointedMemory known = look_up(call, at);
   for (unsigned i = 0; i < count; ++i) {
     if (out[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
     answer_nothing(out[i], attributes[i]);
-    if (known.place != Place::kPageable) get_memory(call, out[i], attributes[i], at, known);
+    if (known.kind != MemoryKind::kPageable) get_memory(call, out[i], attributes[i], at, known);
   }
   return CUDA_SUCCESS;
 }

@@ -20,7 +20,7 @@ constexpr Bytes kWidestLinear = Bytes{1} << 27, kWidest2d = 131072, kHighest2d =
 
 CUresult check_memory(Call& call, CUdeviceptr at) {
   if (at == 0 || at % kAlignment != 0) return CUDA_ERROR_INVALID_VALUE;
-  return place_of(call.machine(), at) == Place::kPageable ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  return memory_kind_at(call.machine(), at) == MemoryKind::kPageable ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 CUresult fetch_of_linear(Call& call, const CUDA_RESOURCE_DESC& resource, Fetch* out) {

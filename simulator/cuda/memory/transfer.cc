@@ -12,12 +12,12 @@ namespace simulator::cuda {
 namespace {
 
 // Nothing if the side that the caller names does not match the address.
-std::optional<Place> place(Machine& machine, const End& end) {
-  const Place found = place_of(machine, end.at);
+std::optional<MemoryKind> kind_of(Machine& machine, const End& end) {
+  const MemoryKind found = memory_kind_at(machine, end.at);
   switch (end.side) {
     // A device pointer may point to pinned memory.
     case Side::kDevice:
-      return found == Place::kPageable ? std::nullopt : std::optional(found);
+      return found == MemoryKind::kPageable ? std::nullopt : std::optional(found);
     // A host pointer may point to managed memory.
     case Side::kHost:
     case Side::kUnified:
@@ -26,9 +26,9 @@ std::optional<Place> place(Machine& machine, const End& end) {
   return std::nullopt;
 }
 
-Direction direction(Place to, Place from) {
-  if (to == Place::kDevice) return from == Place::kDevice ? Direction::kOnDevice : Direction::kToDevice;
-  return from == Place::kDevice ? Direction::kToHost : Direction::kOnHost;
+Direction direction(MemoryKind to, MemoryKind from) {
+  if (to == MemoryKind::kDevice) return from == MemoryKind::kDevice ? Direction::kOnDevice : Direction::kToDevice;
+  return from == MemoryKind::kDevice ? Direction::kToHost : Direction::kOnHost;
 }
 
 std::vector<std::byte> stage(const End& from) {
@@ -80,8 +80,8 @@ Blocking blocking_of(CUmemcpySrcAccessOrder order) {
 }
 
 CUresult make_copy(Machine& machine, const End& to, const End& from, Copy* out) {
-  const std::optional<Place> target = place(machine, to);
-  const std::optional<Place> source = place(machine, from);
+  const std::optional<MemoryKind> target = kind_of(machine, to);
+  const std::optional<MemoryKind> source = kind_of(machine, from);
   if (!target || !source || to.at == 0 || from.at == 0) return CUDA_ERROR_INVALID_VALUE;
   *out = {direction(*target, *source), to.at, from.at, to.shape, from.shape, {}, to.as, from.as};
   return CUDA_SUCCESS;
@@ -97,7 +97,7 @@ CUresult device_of(Call& call, CUcontext context, std::optional<DeviceId>* out) 
 CUresult make_set(Machine& machine, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element,
                   Set* out) {
   if (to % element != 0 || shape.row_pitch % element != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (to == 0 || place_of(machine, to) == Place::kPageable) return CUDA_ERROR_INVALID_VALUE;
+  if (to == 0 || memory_kind_at(machine, to) == MemoryKind::kPageable) return CUDA_ERROR_INVALID_VALUE;
   *out = {to, shape, value, element};
   return CUDA_SUCCESS;
 }
@@ -107,8 +107,8 @@ CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, B
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   const bool reads_ahead = blocking == Blocking::kReadsAtOnce || blocking == Blocking::kReadsAnyTime;
-  if (reads_ahead && !machine.tagged() && place_of(machine, from.at) == Place::kDevice && to.shape.bytes() != 0 &&
-      captured(call.state(), id) == nullptr) {
+  if (reads_ahead && !machine.tagged() && memory_kind_at(machine, from.at) == MemoryKind::kDevice &&
+      to.shape.bytes() != 0 && captured(call.state(), id) == nullptr) {
     return transfer_ahead(call, id, to, from, blocking == Blocking::kReadsAtOnce);
   }
   if (reads_ahead) blocking = blocking == Blocking::kReadsAtOnce ? Blocking::kYes : Blocking::kNo;
@@ -120,8 +120,8 @@ CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, B
   if (const CUresult result = make_copy(machine, to, from, &copy); result != CUDA_SUCCESS) return result;
   if (captured(call.state(), id) != nullptr) return submit(call, id, std::move(copy));
   copy.reads_without_order = reads_without_order();
-  const bool to_pageable = place_of(machine, to.at) == Place::kPageable;
-  const bool from_pageable = place_of(machine, from.at) == Place::kPageable && !to_pageable;
+  const bool to_pageable = memory_kind_at(machine, to.at) == MemoryKind::kPageable;
+  const bool from_pageable = memory_kind_at(machine, from.at) == MemoryKind::kPageable && !to_pageable;
   const bool on_device = copy.direction == Direction::kOnDevice;
   if (from_pageable) {
     if (blocking == Blocking::kYes) {
@@ -152,7 +152,7 @@ CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, s
     return result;
   OperationId operation = 0;
   if (const CUresult result = submit(call, id, set, nullptr, &operation); result != CUDA_SUCCESS) return result;
-  const bool waits = blocking == Blocking::kYes && place_of(call.machine(), to) == Place::kPinned;
+  const bool waits = blocking == Blocking::kYes && memory_kind_at(call.machine(), to) == MemoryKind::kPinned;
   return waits ? call.machine().wait(operation) : CUDA_SUCCESS;
 }
 

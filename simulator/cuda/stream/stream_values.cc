@@ -16,7 +16,8 @@ constexpr unsigned kMostOfBatch = 256;
 
 // Whether the device may access it, it is aligned to its size, and it is not managed (documented for the whole module).
 bool is_word(Call& call, CUdeviceptr at, std::uint32_t bytes) {
-  return at != 0 && at % bytes == 0 && place_of(call.machine(), at) != Place::kPageable && !is_managed(call, at);
+  return at != 0 && at % bytes == 0 && memory_kind_at(call.machine(), at) != MemoryKind::kPageable &&
+         !is_managed(call, at);
 }
 
 CUresult make_write(Call& call, CUdeviceptr to, std::uint64_t value, std::uint32_t bytes, unsigned flags, Work* out) {

@@ -10,7 +10,7 @@ namespace simulator::cudart {
 namespace {
 
 // The position of a new node in a graph.
-struct Place {
+struct NewNode {
   cudaGraphNode_t* out;
   cudaGraph_t graph;
   const cudaGraphNode_t* after;
@@ -19,7 +19,7 @@ struct Place {
 
 // `make` fills in parameters in the driver's form, which are then passed on for a new or an existing node.
 template <typename Make>
-cudaError_t add_copy(const Place& at, Make make) {
+cudaError_t add_copy(const NewNode& at, Make make) {
   return api([&](const Driver& table) {
     CUDA_MEMCPY3D copy = {};
     CUcontext context = nullptr;

@@ -7,9 +7,9 @@ using namespace model;
 
 constexpr std::size_t kRow = 64;
 
-bool fits(const Place& to, const Place&, std::size_t bytes) {
+bool fits(const CopyEnd& to, const CopyEnd&, std::size_t bytes) {
   static const bool has_batches = driver_has("cuMemcpy3DBatchAsync");
-  return has_batches && bytes >= 2 * kRow && to.kind != Place::Kind::kPageable;
+  return has_batches && bytes >= 2 * kRow && to.kind != CopyEnd::Kind::kPageable;
 }
 
 CUmemcpy3DOperand at(CUdeviceptr address) {
@@ -19,7 +19,7 @@ CUmemcpy3DOperand at(CUdeviceptr address) {
   return operand;
 }
 
-void batch(World& world, unsigned stream, const Place& to, const Place& from, std::size_t bytes) {
+void batch(World& world, unsigned stream, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   const std::size_t rows = bytes / kRow, rest = bytes - rows * kRow;
   CUDA_MEMCPY3D_BATCH_OP ops[2] = {};
   ops[0].dst = at(to.address);
@@ -29,8 +29,8 @@ void batch(World& world, unsigned stream, const Place& to, const Place& from, st
   ops[1].src = at(from.address + rows * kRow);
   ops[1].extent = {rest, 1, 1};
   for (CUDA_MEMCPY3D_BATCH_OP& op : ops) {
-    op.srcAccessOrder = from.kind == Place::Kind::kPageable ? CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
-                                                            : CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    op.srcAccessOrder = from.kind == CopyEnd::Kind::kPageable ? CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
+                                                              : CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
   }
   CHECK_CUDA(cuMemcpy3DBatchAsync(rest == 0 ? 1 : 2, ops, 0, world.stream(stream)));
 }

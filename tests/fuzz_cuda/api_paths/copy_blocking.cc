@@ -5,9 +5,9 @@
 namespace {
 using namespace model;
 
-bool fits(const Place&, const Place&, std::size_t) { return true; }
+bool fits(const CopyEnd&, const CopyEnd&, std::size_t) { return true; }
 
-void blocking(World& world, unsigned, const Place& to, const Place& from, std::size_t bytes) {
+void blocking(World& world, unsigned, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   if (world.random.one_in(4)) return CHECK_CUDA(cuMemcpy(to.address, from.address, bytes));
   if (!from.on_device()) return CHECK_CUDA(cuMemcpyHtoD(to.address, from.host(), bytes));
   if (!to.on_device()) return CHECK_CUDA(cuMemcpyDtoH(to.host(), from.address, bytes));

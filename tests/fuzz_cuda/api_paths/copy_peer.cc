@@ -5,14 +5,14 @@
 namespace {
 using namespace model;
 
-bool fits(const Place& to, const Place& from, std::size_t) { return to.on_device() && from.on_device(); }
+bool fits(const CopyEnd& to, const CopyEnd& from, std::size_t) { return to.on_device() && from.on_device(); }
 
-void peer(World& world, unsigned stream, const Place& to, const Place& from, std::size_t bytes) {
+void peer(World& world, unsigned stream, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   const CUcontext context = world.device.context;
   CHECK_CUDA(cuMemcpyPeerAsync(to.address, context, from.address, context, bytes, world.stream(stream)));
 }
 
-void layers(World& world, unsigned stream, const Place& to, const Place& from, std::size_t bytes) {
+void layers(World& world, unsigned stream, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   CUDA_MEMCPY3D_PEER shape{};
   shape.dstMemoryType = shape.srcMemoryType = CU_MEMORYTYPE_DEVICE;
   shape.dstDevice = to.address;

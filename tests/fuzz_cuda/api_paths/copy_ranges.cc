@@ -5,16 +5,16 @@
 namespace {
 using namespace model;
 
-bool fits(const Place&, const Place&, std::size_t) { return true; }
+bool fits(const CopyEnd&, const CopyEnd&, std::size_t) { return true; }
 
-void by_direction(World& world, unsigned stream, const Place& to, const Place& from, std::size_t bytes) {
+void by_direction(World& world, unsigned stream, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   const CUstream in = world.stream(stream);
   if (!from.on_device()) return CHECK_CUDA(cuMemcpyHtoDAsync(to.address, from.host(), bytes, in));
   if (!to.on_device()) return CHECK_CUDA(cuMemcpyDtoHAsync(to.host(), from.address, bytes, in));
   CHECK_CUDA(cuMemcpyDtoDAsync(to.address, from.address, bytes, in));
 }
 
-void by_address(World& world, unsigned stream, const Place& to, const Place& from, std::size_t bytes) {
+void by_address(World& world, unsigned stream, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   CHECK_CUDA(cuMemcpyAsync(to.address, from.address, bytes, world.stream(stream)));
 }
 

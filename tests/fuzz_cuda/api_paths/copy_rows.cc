@@ -5,13 +5,13 @@
 namespace {
 using namespace model;
 
-bool in_two_rows(const Place&, const Place&, std::size_t bytes) { return bytes % 16 == 0; }
-bool in_layers(const Place&, const Place&, std::size_t bytes) { return bytes % 24 == 0; }
+bool in_two_rows(const CopyEnd&, const CopyEnd&, std::size_t bytes) { return bytes % 16 == 0; }
+bool in_layers(const CopyEnd&, const CopyEnd&, std::size_t bytes) { return bytes % 24 == 0; }
 
-CUmemorytype kind_of(const Place& place) { return place.on_device() ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST; }
+CUmemorytype kind_of(const CopyEnd& place) { return place.on_device() ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST; }
 
 template <typename Shape>
-void set_ends(Shape& shape, const Place& to, const Place& from, std::size_t pitch) {
+void set_ends(Shape& shape, const CopyEnd& to, const CopyEnd& from, std::size_t pitch) {
   shape.dstMemoryType = kind_of(to);
   shape.srcMemoryType = kind_of(from);
   if (to.on_device()) {
@@ -27,7 +27,7 @@ void set_ends(Shape& shape, const Place& to, const Place& from, std::size_t pitc
   shape.dstPitch = shape.srcPitch = pitch;
 }
 
-void rows(World& world, unsigned stream, const Place& to, const Place& from, std::size_t bytes) {
+void rows(World& world, unsigned stream, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   CUDA_MEMCPY2D shape{};
   set_ends(shape, to, from, bytes / 2);
   shape.WidthInBytes = bytes / 2;
@@ -35,7 +35,7 @@ void rows(World& world, unsigned stream, const Place& to, const Place& from, std
   CHECK_CUDA(cuMemcpy2DAsync(&shape, world.stream(stream)));
 }
 
-void layers(World& world, unsigned stream, const Place& to, const Place& from, std::size_t bytes) {
+void layers(World& world, unsigned stream, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   CUDA_MEMCPY3D shape{};
   set_ends(shape, to, from, bytes / 3);
   shape.dstHeight = shape.srcHeight = 1;
@@ -45,7 +45,7 @@ void layers(World& world, unsigned stream, const Place& to, const Place& from, s
   CHECK_CUDA(cuMemcpy3DAsync(&shape, world.stream(stream)));
 }
 
-void rows_at_once(World& world, unsigned, const Place& to, const Place& from, std::size_t bytes) {
+void rows_at_once(World& world, unsigned, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   CUDA_MEMCPY2D shape{};
   set_ends(shape, to, from, bytes / 2);
   shape.WidthInBytes = bytes / 2;

@@ -30,7 +30,7 @@ Task moved(World& world, unsigned stream, const Operands& operands) {
   World::Table& table = world.table();
   const CUdeviceptr first = table.buffer.address + kBytes;
   upload_table(world, stream, table, operands.table(), first);
-  copy(world, stream, {Place::Kind::kDevice, table.buffer.address}, {Place::Kind::kDevice, first}, kBytes);
+  copy(world, stream, {CopyEnd::Kind::kDevice, table.buffer.address}, {CopyEnd::Kind::kDevice, first}, kBytes);
   CHECK_CUDA(cuMemsetD8Async(first, 0, kBytes, world.stream(stream)));
   world.submitted(stream);
   world.after_write(stream, table.buffer);
@@ -90,11 +90,11 @@ bool may_be_tables(const Operands& operands) {
 
 // Accesses all other buffers, so that buffers that only the table points to are evicted.
 void crowd_out(World& world, unsigned stream) {
-  const Place there{Place::Kind::kPinned, reinterpret_cast<std::uint64_t>(world.staging())};
+  const CopyEnd there{CopyEnd::Kind::kPinned, reinterpret_cast<std::uint64_t>(world.staging())};
   for (const auto& buffer : world.buffers()) {
     if (!buffer->defined) continue;
     world.before_read(stream, *buffer);
-    copy(world, stream, there, {Place::Kind::kDevice, buffer->address}, sizeof(std::uint64_t));
+    copy(world, stream, there, {CopyEnd::Kind::kDevice, buffer->address}, sizeof(std::uint64_t));
     world.after_read(stream, *buffer);
   }
   world.staging_used(stream);

@@ -6,15 +6,15 @@
 namespace {
 using namespace model;
 
-bool fits(const Place&, const Place&, std::size_t) { return true; }
+bool fits(const CopyEnd&, const CopyEnd&, std::size_t) { return true; }
 
-void in_order(World&, unsigned, const Place& to, const Place& from, std::size_t bytes) {
+void in_order(World&, unsigned, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   if (!from.on_device()) return CHECK_CUDA(cuMemcpyHtoDAsync(to.address, from.host(), bytes, nullptr));
   if (!to.on_device()) return CHECK_CUDA(cuMemcpyDtoHAsync(to.host(), from.address, bytes, nullptr));
   CHECK_CUDA(cuMemcpyDtoDAsync(to.address, from.address, bytes, nullptr));
 }
 
-void blocking(World&, unsigned, const Place& to, const Place& from, std::size_t bytes) {
+void blocking(World&, unsigned, const CopyEnd& to, const CopyEnd& from, std::size_t bytes) {
   if (!from.on_device()) return CHECK_CUDA(cuMemcpyHtoD(to.address, from.host(), bytes));
   if (!to.on_device()) return CHECK_CUDA(cuMemcpyDtoH(to.host(), from.address, bytes));
   CHECK_CUDA(cuMemcpyDtoD(to.address, from.address, bytes));

@@ -29,8 +29,9 @@ void upload(World& world) {
   std::memcpy(from, noise, to.bytes());
   std::memcpy(to.words().at, noise, to.bytes());
   world.before_write(stream, *to.buffer);
-  copy(world, stream, {Place::Kind::kDevice, to.address()},
-       {pageable ? Place::Kind::kPageable : Place::Kind::kPinned, reinterpret_cast<std::uint64_t>(from)}, to.bytes());
+  copy(world, stream, {CopyEnd::Kind::kDevice, to.address()},
+       {pageable ? CopyEnd::Kind::kPageable : CopyEnd::Kind::kPinned, reinterpret_cast<std::uint64_t>(from)},
+       to.bytes());
   if (!pageable) world.staging_used(stream);
   world.after_write(stream, *to.buffer);
   to.buffer->defined = true;
@@ -43,8 +44,9 @@ void read_back(World& world) {
   const bool pageable = world.random.one_in(3);
   void* const to = pageable ? world.pageable() : world.staging();
   world.before_read(stream, *from.buffer);
-  copy(world, stream, {pageable ? Place::Kind::kPageable : Place::Kind::kPinned, reinterpret_cast<std::uint64_t>(to)},
-       {Place::Kind::kDevice, from.address()}, from.bytes());
+  copy(world, stream,
+       {pageable ? CopyEnd::Kind::kPageable : CopyEnd::Kind::kPinned, reinterpret_cast<std::uint64_t>(to)},
+       {CopyEnd::Kind::kDevice, from.address()}, from.bytes());
   world.after_read(stream, *from.buffer);
   CHECK_CUDA(cuStreamSynchronize(world.stream(stream)));
   world.expect(from, to);
@@ -59,7 +61,7 @@ void copy_on_device(World& world) {
   const unsigned stream = world.any_stream();
   world.before_read(stream, *from.buffer);
   world.before_write(stream, *to.buffer);
-  copy(world, stream, {Place::Kind::kDevice, to.address()}, {Place::Kind::kDevice, from.address()}, from.bytes());
+  copy(world, stream, {CopyEnd::Kind::kDevice, to.address()}, {CopyEnd::Kind::kDevice, from.address()}, from.bytes());
   world.after_read(stream, *from.buffer);
   world.after_write(stream, *to.buffer);
   std::memcpy(to.words().at, from.words().at, from.bytes());
