@@ -126,7 +126,8 @@ std::string meant_by(std::string_view line) {
   constexpr std::string_view kQuotes = "\"'";
   line = line.substr(0, line.find('#'));
   const std::size_t equals = line.find('=');
-  if (equals == std::string_view::npos) return "";
+  constexpr std::size_t kLongest = 100;  // of a line that is worth repeating
+  if (equals == std::string_view::npos || line.size() > kLongest) return "";
   std::string_view value = trimmed(line.substr(equals + 1));
   if (!value.empty() && kQuotes.find(value.front()) != std::string_view::npos) value.remove_prefix(1);
   if (!value.empty() && kQuotes.find(value.back()) != std::string_view::npos) value.remove_suffix(1);

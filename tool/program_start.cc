@@ -2,13 +2,16 @@
 #include "tool/program_start.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "tool/framework_settings.h"
 #include "tool/message.h"
@@ -44,6 +47,24 @@ std::string reason(const std::string& program, int error) {
   return "the file " + std::string(is_path ? "" : "in this folder ") + "is not executable (chmod +x)";
 }
 
+// A 64-bit ELF program that names no loader, which is what preloads, and is none itself.
+bool is_static(const std::string& path) {
+  if (fs::path(path).filename().string().starts_with("ld-")) return false;
+  std::ifstream file(path, std::ios::binary);
+  const auto read = [&file](std::uint64_t at, auto* out) {
+    return static_cast<bool>(
+        file.seekg(static_cast<std::streamoff>(at)).read(reinterpret_cast<char*>(out), sizeof *out));
+  };
+  Elf64_Ehdr header{};
+  if (!read(0, &header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) return false;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    if (!read(header.e_phoff + i * sizeof segment, &segment) || segment.p_type == PT_INTERP) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string not_started(const std::string& program, int error) {
@@ -65,6 +86,11 @@ void remark_on_missing_driver(const std::string& program) {
   }
   say("note: this machine has no NVIDIA driver (libcuda.so.1), so the program finds no device; --simulate DEVICE needs "
       "none");
+}
+
+void remark_on_static_program(const std::string& program) {
+  if (is_static(found_along_path(program)))
+    say("note: '" + program + "' is linked statically, so it can not be given the library: no budget holds for it");
 }
 
 }  // namespace thermocline

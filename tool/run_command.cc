@@ -280,6 +280,7 @@ int run(const Flags& flags, const CommandLine& line, const std::string& command)
     changes["THERMOCLINE_RECORD_LIMIT"] = flags.limit ? std::to_string(*record_limit(*flags.limit)) : "";
   }
   if (!flags.device && own.value_or(0) == 0) remark_on_missing_driver(line.program.front());
+  if (!flags.no_library) remark_on_static_program(line.program.front());
   const ChildResult result = run_child(line.program, changes);
   if (result.start_error == 0) {
     const int recorded = flags.trace ? make_traces(recording, trace, own, line.program) : kDone;

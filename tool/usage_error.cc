@@ -127,6 +127,8 @@ std::string in_our_words(const CLI::App& command, const CLI::ParseError& error, 
   }
   if (needs_command) return of_inner_command(command, words);
   if (is_extra) return "not expected: " + text.substr(text.find(": ") + 2);
+  if (text == "--output is required" && command.get_name() == "record")
+    return "-o TRACE is required: thermocline record -o step.trace -- PROGRAM";
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) return of_values(text);
   return text;
 }

@@ -54,12 +54,29 @@ TEST_F(WrongInput, AProgramThatDoesNotStartSaysWhatWould) {
   EXPECT_EQ(last_line("run -- absent", both), begin("absent") + missing);
 }
 
+TEST_F(WrongInput, AStaticProgramIsSaidToRunWithoutTheLibrary) {
+  const std::string program = path("program");
+  write("program.c", "int main(void) { return 7; }\n");
+  if (run_process({"cc", "-static", "-o", program, path("program.c")}).status != 0)
+    GTEST_SKIP() << "no static C library";
+  const std::string note =
+      "note: '" + program + "' is linked statically, so it can not be given the library: no budget holds for it\n";
+  const ProcessResult result = run({"run", "--simulate", "reference", "--", program});
+  EXPECT_EQ(result.status, 7);
+  EXPECT_EQ(result.err, "thermocline: " + note);
+  EXPECT_EQ(run({"run", "--simulate", "reference", "--no-library", "--", program}).err, "");
+  EXPECT_EQ(run({"run", "--simulate", "reference", "--", "/bin/true"}).err, "");
+}
+
 TEST_F(WrongInput, AProgramWithoutACommandIsToldWhichRunsIt) {
   const std::string what = "; a program is run by: thermocline run", missing = "a command is missing";
   expect_refused({"./digits", "--epochs", "1"}, 2, "unknown command './digits'" + what + " -- ./digits --epochs 1");
   expect_refused({"sh", "-c", "true"}, 2, "unknown command 'sh'" + what + " -- sh -c true");
   expect_refused({"--budget", "60%", "--", "./digits"}, 2, missing + what + " --budget 60% -- ./digits");
   expect_refused({"--", "./digits"}, 2, missing + what + " -- ./digits");
+  expect_refused({"record", "--", "./digits"}, 2,
+                 "-o TRACE is required: thermocline record -o step.trace -- PROGRAM ('thermocline record --help' shows "
+                 "the usage)");
   expect_refused({"relay", kUnet}, 2,
                  "unknown command 'relay'; did you mean 'replay'? ('thermocline --help' lists them)");
 }
