@@ -81,7 +81,8 @@ void apply_entry(const std::string& path, const TomlEntry& entry, LoadedSettings
     std::vector<std::string_view> keys;
     for (const Option& known : option_table()) keys.emplace_back(known.key);
     place.message = "unknown key '" + entry.key + "'";
-    place.suggestion = nearest_name(entry.key, keys);
+    // Settings are in no table.
+    place.suggestion = nearest_name(entry.key.substr(entry.key.rfind('.') + 1), keys);
     loaded->problems.push_back(std::move(place));
     return;
   }

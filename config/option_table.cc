@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
+#include <system_error>
 #include <type_traits>
 #include <vector>
 
@@ -327,7 +329,9 @@ bool parse_operators(std::string_view text, Value* out, ParseError* error) {
 // A program may change its folder before it uses the device.
 bool parse_folder(std::string_view text, Value* out, ParseError* error) {
   if (!text.empty() && text.front() != '/') {
-    *error = {"'" + std::string(text) + "' is no absolute path", "/" + std::string(text)};
+    std::error_code failed;
+    const std::filesystem::path here = std::filesystem::current_path(failed);
+    *error = {"'" + std::string(text) + "' is no absolute path", failed ? "" : (here / text).string()};
     return false;
   }
   out->folder = text;

@@ -101,13 +101,21 @@ std::optional<SizeSetting> percentage(std::string_view text, const Decimal& numb
   return SizeSetting::of_percent_millionths(millionths);
 }
 
+// "60%" for "0.6", "1.5GiB" for "1.5".
+std::string meant_by_fraction(std::string_view text, const Decimal& number, const SizeRules& rules) {
+  if (number.whole > 0 || !rules.allow_percent) return std::string(trimmed(text)) + "GiB";
+  return SizeSetting::of_percent_millionths(number.fraction * (kWholeInMillionths / number.scale)).text();
+}
+
 std::optional<SizeSetting> byte_count(std::string_view text, const Decimal& number, Bytes unit, const SizeRules& rules,
                                       ParseError* error) {
   const std::string quoted = "'" + std::string(text) + "'";
   if (!rules.allow_bytes) return failed(error, quoted + " is a size; a percentage is needed (60%)");
   if (number.too_large || number.whole > kMostBytes / unit) return failed(error, quoted + " is too large");
   if (number.too_fine) return failed(error, quoted + " has more than six decimals");
-  if (unit == 1 && number.fraction != 0) return failed(error, quoted + " has a fraction of a byte");
+  if (unit == 1 && number.fraction != 0) {
+    return failed(error, quoted + " has a fraction of a byte", meant_by_fraction(text, number, rules));
+  }
   const Bytes fraction = number.fraction * unit / number.scale;  // no overflow: at most 10^6 * 2^40
   const Bytes bytes = number.whole * unit + fraction;
   if (bytes == 0 && !rules.allow_zero) return failed(error, quoted + " is nothing at all; it must be above zero");

@@ -109,6 +109,32 @@ void flatten(const toml::table& table, const std::string& prefix, std::vector<To
   }
 }
 
+std::string_view line_of(std::string_view text, std::size_t number) {
+  for (; number > 1 && !text.empty(); --number) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  return text.substr(0, text.find('\n'));
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r";
+  const std::size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
+  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+// What was meant by a line that is no TOML: `budget = "3GiB"` for `budget = 3GiB` and `policy = "none"` for
+// `policy = "none`. "" if that is not known.
+std::string meant_by(std::string_view line) {
+  constexpr std::string_view kQuotes = "\"'";
+  line = line.substr(0, line.find('#'));
+  const std::size_t equals = line.find('=');
+  constexpr std::size_t kLongest = 100;  // of a line that is worth repeating
+  if (equals == std::string_view::npos || line.size() > kLongest) return "";
+  std::string_view value = trimmed(line.substr(equals + 1));
+  if (!value.empty() && kQuotes.find(value.front()) != std::string_view::npos) value.remove_prefix(1);
+  if (!value.empty() && kQuotes.find(value.back()) != std::string_view::npos) value.remove_suffix(1);
+  if (value.empty() || value.find_first_of("\"'[]{}\\") != std::string_view::npos) return "";
+  return std::string(trimmed(line.substr(0, equals))) + " = \"" + std::string(value) + "\"";
+}
+
 }  // namespace
 
 TomlResult read_toml(const std::string& path, std::vector<TomlEntry>* entries, std::vector<Problem>* problems) {
@@ -130,7 +156,8 @@ TomlResult read_toml(const std::string& path, std::vector<TomlEntry>* entries, s
     problems->push_back({.source = path,
                          .line = static_cast<int>(error.source().begin.line),
                          .column = static_cast<int>(error.source().begin.column),
-                         .message = std::string(error.description())});
+                         .message = std::string(error.description()),
+                         .suggestion = meant_by(line_of(content, error.source().begin.line))});
     return TomlResult::kFailed;
   }
   const auto first = static_cast<std::ptrdiff_t>(entries->size());

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # wheel.sh [PYTHON]: builds the Python wheel that carries the library for systems with glibc 2.28 or newer, has auditwheel judge that and
 # write the tag, installs it into a fresh virtual environment and tests what is installed there; with a PYTHON that has PyTorch also what
-# needs that, run by it. Called by ./dev wheel. wheel_bare.sh tries it on bare systems.
+# needs that, run by it. Called by ./dev wheel. bare.sh tries it on bare systems.
 set -euo pipefail
 torch_python=${1:-}
 glibc=2.28

@@ -36,7 +36,7 @@ int convert(const Flags& flags) {
   for (const std::string& warning : warnings) say((flags.from + ": note: ").append(warning));
   if (!converted) {
     if (flags.to == "-" && reader_is_gone()) return kFailed;
-    say(error.text());
+    say_trace_error(error);
     return error.path == flags.to ? kFailed : kBadInput;
   }
   const std::string before = size_of(flags.from), after = size_of(flags.to);

@@ -18,6 +18,7 @@
 #include "config/suggest.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
+#include "tool/framework_settings.h"
 #include "tool/help.h"
 #include "tool/message.h"
 #include "tool/output_file.h"
@@ -52,8 +53,26 @@ std::vector<std::string> in_our_words(std::vector<std::string> words) {
   return words;
 }
 
+// Of a word that is no command: a path, or a file that can be run.
+bool is_program(const std::string& word) {
+  return word.find('/') != std::string::npos || access(found_along_path(word).c_str(), X_OK) == 0;
+}
+
+// "thermocline run --budget 60% -- ./program": what was meant where the command is missing.
+int missing_run(const std::string& what, const std::vector<std::string>& flags,
+                const std::vector<std::string>& program) {
+  std::string text = what + "; a program is run by: thermocline run";
+  for (const std::string& word : flags) text += ' ' + shell_word(word);
+  text += " --";
+  for (const std::string& word : program) text += ' ' + shell_word(word);
+  say(text);
+  return kWrongUsage;
+}
+
 // The first word decides; a word that is no subcommand is never taken for a program to run.
-int check_first_word(const CLI::App& app, const std::vector<std::string>& words) {
+int check_first_word(const CLI::App& app, const std::vector<std::string>& words, const CommandLine& line) {
+  const bool has_command = !words.empty() && !words.front().starts_with('-');
+  if (line.has_program && !has_command) return missing_run("a command is missing", words, line.program);
   if (words.empty()) {
     std::fputs(app.help().c_str(), stderr);
     return kWrongUsage;
@@ -62,8 +81,9 @@ int check_first_word(const CLI::App& app, const std::vector<std::string>& words)
   if (word.starts_with('-') || is_command(app, word)) return kDone;
   std::vector<std::string> storage;
   const std::vector<std::string_view> names = command_names(app, &storage);
-  say("unknown command '" + word + "'" + did_you_mean(nearest_name(word, names)) +
-      " ('thermocline --help' lists them)");
+  const std::string unknown = "unknown command '" + word + "'";
+  if (nearest_name(word, names).empty() && is_program(word)) return missing_run(unknown, {}, words);
+  say(unknown + did_you_mean(nearest_name(word, names)) + " ('thermocline --help' lists them)");
   return kWrongUsage;
 }
 
@@ -98,7 +118,7 @@ void occupy_closed_streams() {
 }
 
 int run_command_line(int argc, char** argv) {
-  CLI::App app("GPU memory that sinks what is cold: runs CUDA programs past the size of their device.", "thermocline");
+  CLI::App app("Gives unmodified CUDA programs more memory than their GPU has.", "thermocline");
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("-V,--version", std::string("thermocline ") + THERMOCLINE_VERSION);
   app.require_subcommand(1);
@@ -117,7 +137,7 @@ int run_command_line(int argc, char** argv) {
     line.program.assign(dashes + 1, words.end());
     words.erase(dashes, words.end());
   }
-  if (const int status = check_first_word(app, words); status != kDone) return status;
+  if (const int status = check_first_word(app, words, line); status != kDone) return status;
   if (line.has_program && words.front() != "run" && words.front() != "record" && words.front() != "doctor") {
     say("'" + words.front() + "' takes no program behind '--'");
     return kWrongUsage;

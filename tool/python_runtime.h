@@ -15,7 +15,8 @@ struct PythonRuntime {
   bool is_replaceable;  // the simulated runtime is of the same number
 };
 
-// What `program`, a Python or a script beside one (torchrun), has in its site-packages; nothing for other programs.
+// What `program`, a Python or a script beside one (torchrun), finds among its packages, those of its user and of PYTHONPATH
+// included; nothing for other programs.
 std::optional<PythonRuntime> find_python_runtime(const std::string& program);
 
 }  // namespace thermocline

@@ -26,6 +26,7 @@
 #include "tool/message.h"
 #include "tool/number_option.h"
 #include "tool/places.h"
+#include "tool/program_start.h"
 #include "tool/python_runtime.h"
 #include "tool/record.h"
 #include "tool/values.h"
@@ -278,12 +279,14 @@ int run(const Flags& flags, const CommandLine& line, const std::string& command)
     // An empty value removes the variable.
     changes["THERMOCLINE_RECORD_LIMIT"] = flags.limit ? std::to_string(*record_limit(*flags.limit)) : "";
   }
+  if (!flags.device && own.value_or(0) == 0) remark_on_missing_driver(line.program.front());
+  if (!flags.no_library) remark_on_static_program(line.program.front());
   const ChildResult result = run_child(line.program, changes);
   if (result.start_error == 0) {
     const int recorded = flags.trace ? make_traces(recording, trace, own, line.program) : kDone;
     return result.status != 0 ? result.status : recorded;
   }
-  say("can not start '" + line.program.front() + "': " + std::strerror(result.start_error));
+  say(not_started(line.program.front(), result.start_error));
   return kBadInput;
 }
 

@@ -2,6 +2,7 @@
 #include "tool/usage_error.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <string_view>
 
@@ -93,6 +94,28 @@ std::string of_unknown_flag(const CLI::App& command, const std::vector<std::stri
   return flag.empty() ? "" : "unknown flag '" + flag + "'" + did_you_mean(nearest_name(flag, known));
 }
 
+bool is_unit(std::string word) {
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (word == "%" || word == "b") return true;
+  return !word.empty() && std::string_view("kmgt").find(word[0]) != std::string_view::npos &&
+         (word.size() == 1 || word.substr(1) == "b" || word.substr(1) == "i" || word.substr(1) == "ib");
+}
+
+// A value that was written as two words: "--budget 12 GB", "--stats json". Empty if there is none.
+std::string of_split_value(const CLI::App& command, const std::vector<std::string>& words) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string& before = words[i - 1];
+    const bool is_number = !before.empty() && before.find_first_not_of("0123456789.") == std::string::npos;
+    if (is_number && is_unit(words[i]))
+      return "'" + before + " " + words[i] + "' is one value: write " + before + words[i];
+    // A flag that may be without a value takes one behind '=' only.
+    constexpr std::array<std::string_view, 4> kStats = {"off", "table", "line", "json"};
+    if (before == "--stats" && takes_program(command.get_name()) && std::ranges::find(kStats, words[i]) != kStats.end())
+      return "the value goes behind '=': --stats=" + words[i];
+  }
+  return "";
+}
+
 std::string in_our_words(const CLI::App& command, const CLI::ParseError& error, const std::vector<std::string>& words) {
   std::string text = error.what();
   std::ranges::replace(text, '\n', ' ');
@@ -103,6 +126,9 @@ std::string in_our_words(const CLI::App& command, const CLI::ParseError& error, 
     if (std::string flag = of_unknown_flag(command, words); !flag.empty()) return flag;
   }
   if (needs_command) return of_inner_command(command, words);
+  if (is_extra) return "not expected: " + text.substr(text.find(": ") + 2);
+  if (text == "--output is required" && command.get_name() == "record")
+    return "-o TRACE is required: thermocline record -o step.trace -- PROGRAM";
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) return of_values(text);
   return text;
 }
@@ -114,14 +140,19 @@ bool takes_program(const std::string& command) { return command == "run" || comm
 int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words,
                 const CommandLine& line) {
   const CLI::App& command = deepest(app);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && takes_program(command.get_name()) &&
-      !line.has_program) {
+  const std::string help = " ('" + full_name(command) + " --help' shows the usage)";
+  const bool is_extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (const std::string split = is_extra ? of_split_value(command, words) : ""; !split.empty()) {
+    say(split + help);
+    return kWrongUsage;
+  }
+  if (is_extra && takes_program(command.get_name()) && !line.has_program) {
     // Everything from the program's name on is not parsed.
     const std::size_t at = first_external(command, words);
     say("the program goes behind '--': thermocline" + joined(words, 0, at) + " --" + joined(words, at, words.size()));
     return kWrongUsage;
   }
-  say(in_our_words(command, error, words) + " ('" + full_name(command) + " --help' shows the usage)");
+  say(in_our_words(command, error, words) + help);
   return kWrongUsage;
 }
 

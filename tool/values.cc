@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/values.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <string_view>
@@ -132,16 +134,22 @@ bool parse_setting_flag(const std::string& key, const std::string& text, const s
 
 std::string input_path(const std::string& name) { return name == "-" ? "/dev/stdin" : name; }
 
+void say_trace_error(const TraceError& error) {
+  const bool is_trace = !error.reason.starts_with("not a trace");
+  say(error.text() + (is_trace ? "" : "; a trace is made by 'thermocline record -o TRACE -- PROGRAM'"));
+}
+
 bool read_trace_file(const std::string& name, Trace* out) {
   if (name.empty()) {
     say("the trace has no name");
     return false;
   }
   const std::string path = input_path(name);
+  if (name == "-" && isatty(STDIN_FILENO) == 1) say("note: the trace is read from this terminal; Ctrl-C ends that");
   TraceError error;
   std::vector<std::string> warnings;
   if (!read_trace(path, out, &error, &warnings)) {
-    say(error.text());
+    say_trace_error(error);
     return false;
   }
   if (!out->is_single_device) {

@@ -10,6 +10,7 @@
 #include "config/settings.h"
 #include "config/size.h"
 #include "simulator/profile.h"
+#include "trace/event_file.h"
 #include "trace/trace.h"
 
 namespace thermocline {
@@ -49,6 +50,8 @@ bool parse_setting_flag(const std::string& key, const std::string& text, const s
 inline constexpr const char* kTraceHelp = "a recorded program ('-': stdin)";
 // What to read for a file's name on the command line: '-' is stdin.
 std::string input_path(const std::string& name);
+// Prints why a file is no trace, and how one is made.
+void say_trace_error(const TraceError& error);
 // Reads the trace; prints errors and warnings.
 bool read_trace_file(const std::string& path, Trace* out);
 

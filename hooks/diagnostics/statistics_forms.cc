@@ -105,6 +105,13 @@ std::string times(std::uint64_t count, const char* one, const char* many) {
   return std::to_string(count) + ' ' + (count == 1 ? one : many);
 }
 
+// Why nothing was copied. A buffer that was never written leaves the device without a copy.
+const char* nothing_moved(const EngineStatistics& s) {
+  if (s.peak_live_bytes > s.budget_bytes && s.budget_bytes > 0)
+    return "nothing: what left the device was never written";
+  return s.out_of_memory > 0 ? "nothing" : "nothing: it fitted";
+}
+
 }  // namespace
 
 std::string statistics_line(const EngineStatistics& statistics) {
@@ -134,7 +141,7 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
   add_row(&text, "on the device  %s at most, budget %s%s", human_bytes(s.peak_device_bytes).c_str(),
           human_bytes(s.budget_bytes).c_str(), budget_origin.empty() ? "" : (" = " + budget_origin).c_str());
   if (s.evicted_bytes == 0 && s.restored_bytes == 0) {
-    add_row(&text, "moved          nothing: it fitted");
+    add_row(&text, "moved          %s", nothing_moved(s));
   } else {
     add_row(&text, "on the host    %s at most, pinned", human_bytes(s.peak_host_bytes).c_str());
     add_row(&text, "evicted        %s in %s%s", human_bytes(s.evicted_bytes).c_str(),

@@ -79,6 +79,17 @@ void on_broken_invariant(const char* file, int line, const char* condition, cons
   throw BrokenInvariant();
 }
 
+void tell_budget(const Settings& settings, Bytes budget, Bytes device_bytes) {
+  if (settings.budget.is_percent() && budget != 0) {
+    THERMOCLINE_LOG_ONCE(LogLevel::kInfo, "budget %s = %s of the device's %s", human_bytes(budget).c_str(),
+                         settings.budget.text().c_str(), human_bytes(device_bytes).c_str());
+  }
+  if (budget > device_bytes) {
+    THERMOCLINE_LOG_ONCE(LogLevel::kWarning, "the budget of %s is more than the device has; it gets %s",
+                         human_bytes(budget).c_str(), human_bytes(device_bytes).c_str());
+  }
+}
+
 }  // namespace
 
 class Runtime::State {
@@ -309,11 +320,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
     return nullptr;
   }
   largest_device_bytes.store(std::max(largest_device_bytes.load(), facts->total_memory));
-  if (settings.budget.is_percent() && options.budget_bytes != 0) {
-    THERMOCLINE_LOG_ONCE(LogLevel::kInfo, "budget %s = %s of the device's %s",
-                         human_bytes(options.budget_bytes).c_str(), settings.budget.text().c_str(),
-                         human_bytes(facts->total_memory).c_str());
-  }
+  tell_budget(settings, options.budget_bytes, facts->total_memory);
   return engine;
 }
 

@@ -242,6 +242,11 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
       why = std::to_string(facts.slab_buffers) + " small buffers (" + amount(facts.now.slab_live_bytes) + ") keep " +
             amount(facts.now.slab_bytes) + " of shared pages";
       break;
+    case Cause::kWholePages:
+      why = amount(facts.now.live_bytes) + " of buffers take " + amount(facts.now.block_bytes) + " in whole pages of " +
+            amount(facts.page_bytes) + ", and this one " + amount(facts.wanted_pages) + " more; the budget is " +
+            budget;
+      break;
     case Cause::kPolicyNone:
       why = "everything is in use, and under policy none nothing may leave the device";
       break;
@@ -322,8 +327,9 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       advise(text, "or allocate small buffers that live long before those that do not, so that they share pages");
       if (!facts.has_stopped) advise_policy(text, facts);
       break;
+    case Cause::kWholePages:
     case Cause::kPolicyNone:
-      advise_policy(text, facts);
+      if (!facts.has_stopped) advise_policy(text, facts);
       advise_page_bytes_for_all(text, facts);
       advise_budget_for_all(text, facts);
       break;
@@ -386,7 +392,9 @@ Cause cause_of(const RefusalFacts& facts) {
   if (!facts.one_operation && most_addresses(facts) < wanted) return Cause::kAddresses;
   if (facts.free_pages >= wanted) return Cause::kDevice;
   if (!facts.evicts) {
-    if (facts.now.live_bytes - facts.now.external_bytes + facts.wanted <= limit) return Cause::kFragmentation;
+    const Bytes holes = facts.now.slab_bytes - std::min(facts.now.slab_bytes, facts.now.slab_live_bytes);
+    if (facts.now.block_bytes - std::min(facts.now.block_bytes, holes) + wanted <= limit) return Cause::kFragmentation;
+    if (facts.now.live_bytes - facts.now.external_bytes + facts.wanted <= limit) return Cause::kWholePages;
     return facts.has_stopped ? Cause::kStopped : Cause::kPolicyNone;
   }
   const Bytes host_limit = facts.now.host_limit_bytes;

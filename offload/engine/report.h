@@ -23,6 +23,7 @@ enum class Cause : std::uint8_t {
   kAddresses,         // no piece of free addresses is large enough
   kDevice,            // the budget has room, the driver has not: others use the device
   kFragmentation,     // nothing may leave, and free space lies between live buffers in shared pages
+  kWholePages,        // nothing may leave, and buffers of odd sizes fill up their pages
   kPolicyNone,        // nothing may leave
   kStopped,           // ... any more
   kHostLimit,         // what would have to leave has no room under the host limit

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -116,6 +118,7 @@ TEST(OptionTableTest, AFolderIsNamedByAnAbsolutePath) {
   EXPECT_TRUE(parse_value(*option, "", &value, &error)) << "off";
   EXPECT_FALSE(parse_value(*option, "scratch", &value, &error));
   EXPECT_NE(error.message.find("'scratch' is no absolute path"), std::string::npos) << error.message;
+  EXPECT_EQ(error.suggestion, (std::filesystem::current_path() / "scratch").string());
 }
 
 }  // namespace

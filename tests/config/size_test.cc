@@ -56,6 +56,9 @@ TEST(Size, WhatIsWrongIsNamed) {
   EXPECT_EQ(rejected("101%").message, "'101%' is more than 100%");
   EXPECT_EQ(rejected("100.5%").message, "'100.5%' is more than 100%");
   EXPECT_EQ(rejected("1.5").message, "'1.5' has a fraction of a byte");
+  EXPECT_EQ(rejected("1.5").suggestion, "1.5GiB");
+  EXPECT_EQ(rejected("0.6").suggestion, "60%");
+  EXPECT_EQ(rejected("0.625").suggestion, "62.5%");
   EXPECT_EQ(rejected("18446744073709551617").message, "'18446744073709551617' is too large");
   EXPECT_EQ(rejected("4294967297GiB").message, "'4294967297GiB' is too large");
   EXPECT_EQ(rejected("60%", {.allow_percent = false}).message,

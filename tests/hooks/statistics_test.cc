@@ -45,6 +45,17 @@ TEST(Statistics, TheTableSaysWhatMattersInFewLines) {
             "thermocline: digits held 64.0 MiB at most\n"
             "  on the device  64.0 MiB at most, budget 14.00 GiB = 60% of the device's 24.00 GiB\n"
             "  moved          nothing: it fitted\n");
+  const auto moved = [](const EngineStatistics& of) {
+    const std::string table = statistics_table(of, "digits", "");
+    const std::size_t row = table.find("  moved ");
+    return table.substr(row, table.find('\n', row) - row);
+  };
+  EngineStatistics refused = fits;
+  refused.out_of_memory = 1;
+  EXPECT_EQ(moved(refused), "  moved          nothing");
+  EngineStatistics unwritten = fits;
+  unwritten.peak_device_bytes = unwritten.budget_bytes = 32 * kMiB;
+  EXPECT_EQ(moved(unwritten), "  moved          nothing: what left the device was never written");
   EngineStatistics moves = fits;
   moves.peak_device_bytes = moves.budget_bytes = 22 * kMiB;
   moves.peak_host_bytes = 64 * kMiB;

@@ -343,6 +343,20 @@ TEST(Report, FragmentedPagesAreNamedAndNeedALargerBudget) {
   });
 }
 
+TEST(Report, BuffersThatTakeMoreInWholePagesAreNotBlamedOnSmallOnes) {
+  const auto body = [](Program& program) {
+    program.allocate(4096);
+    for (int i = 0; i < 4; ++i) program.use_new(kPage + kPage / 2);
+    program.use_new(kPage);
+  };
+  const EngineOptions options{.budget_bytes = 9 * kPage, .policy = kNoPolicy};
+  expect_good_advice(
+      options, "take 18.0 MiB in whole pages of 2.0 MiB, and this one 2.0 MiB more; the budget is 18.0 MiB", 0, body);
+  const std::string report = refused(options, body);
+  EXPECT_EQ(report.find("small buffers ("), std::string::npos) << report;
+  EXPECT_NE(report.find("do     budget = \"20MiB\""), std::string::npos) << report;
+}
+
 TEST(Report, OwnMappingsAreNamed) {
   expect_good_advice({.budget_bytes = 8 * kPage, .policy = kReactivePolicy},
                      "own mappings, arrays and graphs hold 12.0 MiB", 0, [](Program& program) {

@@ -40,5 +40,19 @@ TEST(Advertise, ToldOfBudgetAndHostItTakesMoreThanTheBudgetAndGetsIt) {
   EXPECT_GE(statistic(result, "evicted_bytes"), 16 * kMiB);
 }
 
+TEST(Advertise, ABudgetAboveTheDeviceIsSaidAndTheProgramIsToldOfTheDevice) {
+  const auto under = [](const std::string& budget) {
+    const Running running{.preload = {LIBRARY_FILE}, .budget = budget, .order = 0, .environment = {}};
+    return run_program({"api_paths/contexts/memory_told"}, running);
+  };
+  const ProcessResult result = under("100GiB");
+  EXPECT_EQ(result.out.substr(0, 27), "before: total 65536, free 6") << result.out;
+  const std::string note = "thermocline: the budget of 100.00 GiB is more than the device has; it gets 64.00 GiB\n";
+  const std::size_t at = result.err.find(note);
+  ASSERT_NE(at, std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find(note, at + 1), std::string::npos) << result.err;
+  EXPECT_EQ(under("64GiB").err.find("more than the device has"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace thermocline::test

@@ -26,7 +26,7 @@ TEST_F(Command, HelpGoesToStdoutAndNamesOnlyWhatExists) {
 TEST_F(Command, AnUnknownWordIsNoProgramAndTheNearestCommandIsSuggested) {
   expect_refused({"repaly", "x"}, 2,
                  "unknown command 'repaly'; did you mean 'replay'? ('thermocline --help' lists them)");
-  expect_refused({"ls"}, 2, "unknown command 'ls' ('thermocline --help' lists them)");
+  expect_refused({"no-such-word"}, 2, "unknown command 'no-such-word' ('thermocline --help' lists them)");
 }
 
 TEST_F(Command, AnUnknownFlagIsNamedWithTheNearestOne) {
@@ -152,13 +152,10 @@ TEST_F(Command, ATruncatedTraceIsBadInputNamedWithItsLine) {
   EXPECT_NE(result.err.find("truncated"), std::string::npos) << result.err;
 }
 
-TEST_F(Command, AnotherSchemaOrNoTraceIsBadInput) {
+TEST_F(Command, AnotherSchemaIsBadInput) {
   const std::string other = write("other", "{\"schema\":\"thermocline-trace/9\"}\n");
   expect_refused({"replay", other}, 3,
                  other + ":1: unsupported schema \"thermocline-trace/9\"; this version reads \"thermocline-trace/1\"");
-  const std::string text = write("text", "not JSON\n");
-  expect_refused({"bound", text}, 3,
-                 text + ":1: not a trace: the first line has to be a JSON object with a \"schema\"");
 }
 
 TEST_F(Command, AReplayThatRunsOutOfMemoryIsAResult) {
@@ -516,7 +513,8 @@ TEST_F(Run, AMissingProgramIsBadInput) {
   expect_refused({"run", "--", "/nowhere/program"}, 3, "can not start '/nowhere/program': No such file or directory");
   expect_refused({"run", "--", "no-such-program-anywhere"}, 3,
                  "can not start 'no-such-program-anywhere': No such file or directory");
-  expect_refused({"run", "--", write("data", "text")}, 3, "can not start '" + path("data") + "': Permission denied");
+  expect_refused({"run", "--", write("data", "text")}, 3,
+                 "can not start '" + path("data") + "': Permission denied; the file is not executable (chmod +x)");
   expect_refused({"run", "--budget", "1GiB", "--"}, 2,
                  "run needs a program behind '--': thermocline run [OPTIONS] -- PROGRAM [ARGS]");
 }

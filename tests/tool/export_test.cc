@@ -140,8 +140,9 @@ TEST_F(Export, BadInputIsRefusedInOneLineAndLeavesTheFileAsItWas) {
                  "--format: unknown format 'perfeto'; did you mean 'perfetto'?; known are perfetto, memory_viz, csv");
   expect_refused({"export", path("absent"), "--format", "csv", "-o", kept}, 3,
                  path("absent") + ": can not be opened: No such file or directory");
-  expect_refused({"export", write("empty", ""), "--format", "csv", "-o", kept}, 3,
-                 path("empty") + ": not a trace: the file is empty");
+  expect_refused(
+      {"export", write("empty", ""), "--format", "csv", "-o", kept}, 3,
+      path("empty") + ": not a trace: the file is empty; a trace is made by 'thermocline record -o TRACE -- PROGRAM'");
   expect_refused({"export", kUnet, "--format", "csv", "-o", "/nowhere/x"}, 1,
                  "/nowhere/x: can not be written: No such file or directory");
   expect_refused({"export", kUnet, "--format", "csv", "-o", "/dev/full"}, 1,

@@ -9,7 +9,17 @@ namespace {
 
 using nlohmann::json;
 
-class Frameworks : public Command {};
+const std::string kDriver = "LD_LIBRARY_PATH=" SIMULATOR_FOLDER;
+
+class Frameworks : public Command {
+ protected:
+  // On this machine there is a driver, and nothing is said of a missing one.
+  ProcessResult run_with_driver(const std::vector<std::string>& words,
+                                std::vector<std::string> environment = {}) const {
+    environment.push_back(kDriver);
+    return run(words, std::move(environment));
+  }
+};
 
 TEST_F(Frameworks, AreSetUpUnlessTheUserHasSpoken) {
   const std::string show =
@@ -52,16 +62,32 @@ TEST_F(Frameworks, WhatIsSetForFrameworksIsSaidInOneLineWherePythonOrAScriptRuns
   const std::string script = write("train", "#!/bin/sh\nexit 0\n");
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   std::filesystem::create_symlink("/bin/true", path("python3"));
-  EXPECT_EQ(run({"run", "--", script}).err, line);
-  EXPECT_EQ(run({"record", "-o", path("x.trace"), "--", path("python3")}).err.substr(0, line.size()), line);
-  EXPECT_EQ(run({"run", "--", "python3"}, {"PATH=" + folder_.string()}).err, line);
-  EXPECT_EQ(run({"run", "--", "/bin/true"}).err, "");
-  EXPECT_EQ(run({"run", "--no-frameworks", "--", script}).err, "");
-  EXPECT_EQ(run({"run", "--simulate", "reference", "--no-library", "--", script}).err, "");
+  EXPECT_EQ(run_with_driver({"run", "--", script}).err, line);
+  EXPECT_EQ(run_with_driver({"record", "-o", path("x.trace"), "--", path("python3")}).err.substr(0, line.size()), line);
+  EXPECT_EQ(run_with_driver({"run", "--", "python3"}, {"PATH=" + folder_.string()}).err, line);
+  EXPECT_EQ(run_with_driver({"run", "--", "/bin/true"}).err, "");
+  EXPECT_EQ(run_with_driver({"run", "--no-frameworks", "--", script}).err, "");
+  EXPECT_EQ(run_with_driver({"run", "--simulate", "reference", "--no-library", "--", script}).err, "");
   const std::vector<std::string> all = {"PYTORCH_NO_CUDA_MEMORY_CACHING=1", "TF_GPU_ALLOCATOR=bfc",
                                         "TF_FORCE_GPU_ALLOW_GROWTH=1",      "XLA_PYTHON_CLIENT_ALLOCATOR=bfc",
                                         "XLA_PYTHON_CLIENT_PREALLOCATE=1",  "XLA_FLAGS=--other"};
-  EXPECT_EQ(run({"run", "--", script}, all).err, "");
+  EXPECT_EQ(run_with_driver({"run", "--", script}, all).err, "");
+}
+
+// By the loader's search, as the program's.
+TEST_F(Frameworks, WithoutADriverThereIsANoteBeforeTheProgramRuns) {
+  if (std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg"))
+    GTEST_SKIP() << "there is a GPU";
+  const std::string note =
+      "thermocline: note: this machine has no NVIDIA driver (libcuda.so.1), so the program finds no device; --simulate "
+      "DEVICE needs none\n";
+  const std::string nowhere = "LD_LIBRARY_PATH=" + path("nowhere");
+  EXPECT_EQ(run({"run", "--", "/bin/true"}, {nowhere}).err, note);
+  EXPECT_EQ(run({"run", "--", "/bin/true"}, {nowhere, "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2"}).err, note);
+  EXPECT_EQ(run({"run", "--", "/bin/true"}, {nowhere, "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"}).err, "");
+  EXPECT_EQ(run({"run", "--", "/bin/true"}, {kDriver}).err, "");
+  EXPECT_EQ(run({"run", "--simulate", "reference", "--", "/bin/true"}, {nowhere}).err, "");
+  EXPECT_EQ(run({"run", "--", "/nowhere/program"}, {nowhere}).err.find("NVIDIA"), std::string::npos);
 }
 
 // Of a Python whose packages bring NVIDIA's runtime, by a path that no search finds.
@@ -94,6 +120,35 @@ TEST_F(Frameworks, ThePlaceOfNvidiasRuntimeIsTakenOnTheSimulatedDevice) {
                           python_with("cuda12", "nvidia/cuda_runtime/lib/libcudart.so.12")});
   EXPECT_EQ(older.out.find("libcudart"), std::string::npos) << older.out;
   EXPECT_NE(older.err.find("is of CUDA 12, and the simulated runtime of 13"), std::string::npos) << older.err;
+}
+
+// Packages are also found beside the Python: at home, in the folders of PYTHONPATH, and in those that a .pth file names.
+TEST_F(Frameworks, NvidiasRuntimeIsFoundWhereverPythonFindsPackages) {
+  namespace fs = std::filesystem;
+  const std::string runtime = "nvidia/cu13/lib/libcudart.so.13";
+  const auto with_runtime = [&](const std::string& packages) {
+    fs::create_directories(fs::path(path(packages + "/" + runtime)).parent_path());
+    return write(packages + "/" + runtime, "");
+  };
+  fs::create_directories(path("plain/bin"));
+  fs::create_directories(path("plain/lib/python3.11/site-packages"));
+  const std::string python = write("plain/bin/python3", "#!/bin/sh\nprintf '%s\\n' \"$LD_PRELOAD\"\n");
+  fs::permissions(python, fs::perms::owner_all);
+  const auto is_replaced = [&](const std::vector<std::string>& environment) {
+    const std::string out = run({"run", "--simulate", "reference", "--no-frameworks", "--", python}, environment).out;
+    return out.find("/simulator/libcudart.so.13\n") != std::string::npos;
+  };
+  const std::string empty = "HOME=" + path("nobody");
+  EXPECT_FALSE(is_replaced({empty}));
+  with_runtime("home/.local/lib/python3.11/site-packages");
+  EXPECT_TRUE(is_replaced({"HOME=" + path("home")}));
+  with_runtime("base/lib/python3.11/site-packages");
+  EXPECT_TRUE(is_replaced({empty, "PYTHONUSERBASE=" + path("base")}));
+  with_runtime("somewhere");
+  EXPECT_TRUE(is_replaced({empty, "PYTHONPATH=/nowhere:" + path("somewhere")}));
+  EXPECT_FALSE(is_replaced({empty}));
+  write("plain/lib/python3.11/site-packages/other.pth", "import os\n# nothing\n" + path("somewhere") + "\n");
+  EXPECT_TRUE(is_replaced({empty}));
 }
 
 TEST_F(Frameworks, TheDoctorSaysWhatFrameworksNeedAndWhatTheyHave) {

@@ -190,6 +190,19 @@ class Training(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "inputs: the arguments of one forward pass.*not str"):
             self.record(model, "input")
 
+    def test_what_is_given_wrongly_is_refused_before_anything_is_written(self) -> None:
+        model, x = torch.nn.Linear(8, 8), torch.empty(4, 8)
+        made = torch.optim.AdamW(model.parameters())
+        with self.assertRaisesRegex(TypeError, r"optimizer: .* lambda parameters: torch.optim.AdamW\(parameters, ...\); not an optimizer"):
+            self.record(model, x, optimizer=made)
+        with self.assertRaisesRegex(TypeError, "model: a torch.nn.Module is needed, not function"):
+            self.record(lambda x: x, x)
+        with tempfile.TemporaryDirectory() as folder:
+            absent = os.path.join(folder, "absent", "step.jsonl.gz")
+            with self.assertRaisesRegex(FileNotFoundError, "step.jsonl.gz: there is no folder .*absent"):
+                tt.record(model, x, absent)
+            self.assertEqual(os.listdir(folder), [])
+
     def test_the_loss_of_the_outputs_is_taken(self) -> None:
         by_itself = self.record(WithLoss(), {"x": torch.empty(4, 8)})
         self.assertEqual(by_itself, self.record(WithLoss(), torch.empty(4, 8), loss=lambda outputs, _x: outputs.loss))

@@ -40,6 +40,19 @@ def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     )
 
 
+def _check(model: Any, optimizer: Any, path: Any, steps: int) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model: a torch.nn.Module is needed, not {type(model).__name__}")
+    if optimizer is not None and not callable(optimizer):
+        made = f"lambda parameters: torch.optim.{type(optimizer).__name__}(parameters, ...)"
+        raise TypeError(f"optimizer: what makes one of the copy's parameters, such as {made}; not an optimizer that has been made")
+    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"the trace can not be written to {os.fspath(path)}: there is no folder {folder}")
+    if steps < 1:
+        raise ValueError(f"steps: at least one is needed, not {steps}")
+
+
 def _on_meta(model: torch.nn.Module) -> torch.nn.Module:
     """A copy without contents. What modules share, such as tied weights, they share there, too."""
     shapes: dict[int, Any] = {}
@@ -73,8 +86,7 @@ def record(
     are made and let go.
     steps: the first makes the optimizer's state; from the third on they are equal.
     """
-    if steps < 1:
-        raise ValueError(f"steps: at least one is needed, not {steps}")
+    _check(model, optimizer, path, steps)
     arguments, keywords = _arguments(inputs)
     twin = _on_meta(model)
     twin.train()
