@@ -32,7 +32,7 @@ void SpaceTag::clear() {
   zone = Zone::kBlocks;
   mapped = false;
   guard = false;
-  lent = false;
+  still_mapped = false;
   pending.clear();
   freed_at = 0;
 }
@@ -207,20 +207,20 @@ void AddressSpace::give(Chunk* chunk, const UseSet& pending, std::span<const Sta
   const std::uint64_t end = chunk->end();
   while (page < end) {
     while (!stale.empty() && stale.front().end() <= page) stale = stale.subspan(1);
-    const bool lent = !stale.empty() && stale.front().first <= page;
-    const std::uint64_t same_until = stale.empty() ? end : lent ? stale.front().end() : stale.front().first;
+    const bool still_mapped = !stale.empty() && stale.front().first <= page;
+    const std::uint64_t same_until = stale.empty() ? end : still_mapped ? stale.front().end() : stale.front().first;
     const bool mapped = handles_[page] != PageHandle{};
-    THERMOCLINE_CHECK(!(lent && mapped), "Stale addresses have no pages of their own.");
+    THERMOCLINE_CHECK(!(still_mapped && mapped), "Stale addresses have no pages of their own.");
     std::uint64_t next = all_mapped ? end : page + 1;
     while (next < std::min(end, same_until) && (handles_[next] != PageHandle{}) == mapped) ++next;
     Chunk* const rest = next < end ? space_.split(chunk, next - page) : nullptr;
     chunk->tag.mapped = mapped;
-    chunk->tag.lent = lent;
+    chunk->tag.still_mapped = still_mapped;
     chunk->tag.freed_at = now;
     if (mapped) std::fill(freed_at_ + page, freed_at_ + next, now);
     chunk->tag.pending.clear();
     if (mapped) chunk->tag.pending.join(pending);
-    if (lent) chunk->tag.pending.join(stale.front().pending);
+    if (still_mapped) chunk->tag.pending.join(stale.front().pending);
 
     space_.give(chunk);
     chunk = rest;
@@ -241,10 +241,10 @@ void AddressSpace::validate() const {
                         "A guard belongs to the block on its left.");
     }
     left = &chunk;
-    THERMOCLINE_CHECK(!chunk.tag.lent || (chunk.is_free() && !chunk.tag.mapped),
-                      "What is lent is free and has no pages of its own.");
+    THERMOCLINE_CHECK(!chunk.tag.still_mapped || (chunk.is_free() && !chunk.tag.mapped),
+                      "What is still mapped is free and has no pages of its own.");
     if (chunk.is_free() && !chunk.tag.mapped) {
-      THERMOCLINE_CHECK(chunk.tag.lent || chunk.tag.pending.empty(),
+      THERMOCLINE_CHECK(chunk.tag.still_mapped || chunk.tag.pending.empty(),
                         "Nothing is pending on free addresses without pages.");
       // Addresses that were never handed out are skipped: their table entries have never been written, so reading them
       // would only page them in.

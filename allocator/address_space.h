@@ -31,18 +31,21 @@ struct SpaceTag {
   Zone zone = Zone::kBlocks;
   bool mapped = false;
   bool guard = false;  // free, but not to be handed out
-  bool lent = false;   // free; its pages already serve another block, but the driver still maps these addresses to them
-  UseSet pending;      // submitted work that may still access the pages; empty when unmapped
+  // Free; its pages already serve another block, but the driver still maps these addresses to them.
+  bool still_mapped = false;
+  UseSet pending;         // submitted work that may still access the pages; empty when unmapped
   FreeTime freed_at = 0;  // of a merged chunk: that of the part freed last
 
-  unsigned shelf() const { return lent ? kLentShelf : guard ? guard_shelf_of(mapped) : shelf_of(zone, mapped); }
-  static constexpr unsigned kLentShelf = 6;
+  unsigned shelf() const {
+    return still_mapped ? kStillMappedShelf : guard ? guard_shelf_of(mapped) : shelf_of(zone, mapped);
+  }
+  static constexpr unsigned kStillMappedShelf = 6;
   static constexpr unsigned shelf_of(Zone zone, bool mapped) {
     return (zone == Zone::kSlabs ? 2u : 0u) + (mapped ? 0u : 1u);
   }
   static constexpr unsigned guard_shelf_of(bool mapped) { return mapped ? 4u : 5u; }
   bool merges_with(const SpaceTag& right) const {
-    return !guard && !right.guard && mapped == right.mapped && lent == right.lent;
+    return !guard && !right.guard && mapped == right.mapped && still_mapped == right.still_mapped;
   }
   void join(const SpaceTag& right);
   void clear();
@@ -55,16 +58,16 @@ struct SpaceTag {
 // addresses. If it lies on free mapped space, its page stays mapped, so that no driver call is needed; that page counts
 // as free mapped space, is reused like it, and is taken before new pages are created (backing.cc).
 //
-// Lent chunks. The physical pages of free space may be mapped at other addresses while work submitted earlier may still
-// use them, if their new user's work is ordered after that work on the device. The driver's old mapping is removed when
-// that work has completed (Backing::sweep); until then the chunk's addresses are not handed out. For a program this is
-// reuse in stream order: only a use after free can see the bytes of another buffer.
+// Chunks still mapped. The physical pages of free space may be mapped at other addresses while work submitted earlier
+// may still use them, if their new user's work is ordered after that work on the device. The driver's old mapping is
+// removed when that work has completed (Backing::sweep); until then the chunk's addresses are not handed out. For a
+// program this is reuse in stream order: only a use after free can see the bytes of another buffer.
 //
 // Invariants:
 //   - a free mapped chunk has a physical page at each of its addresses, a free unmapped one at none;
 //   - only the pages of chunks in use, and of their guards, have a block;
 //   - a guard is one page and lies directly right of a chunk in use;
-//   - no physical page is mapped at two addresses, apart from those of lent chunks.
+//   - no physical page is mapped at two addresses, apart from those of chunks still mapped.
 class AddressSpace {
  public:
   using Space = Bfc<SpaceTag>;
@@ -83,16 +86,16 @@ class AddressSpace {
   // `guarded`: a guard follows the chunk, on unmapped addresses if they are as good.
   Chunk* take(std::uint64_t pages, Zone zone, bool guarded = false);
   // Frees a chunk and its guard. The uses stay pending on the parts that have pages. `stale`: the ranges of the chunk
-  // that have no pages but are still mapped by the driver, in order of address; they become lent. `all_mapped`: every
-  // page of the chunk has memory, so none is looked at.
+  // that have no pages but are still mapped by the driver, in order of address; they become `still_mapped`.
+  // `all_mapped`: every page of the chunk has memory, so none is looked at.
   void give(Chunk* chunk, const UseSet& pending, std::span<const StaleRange> stale, bool all_mapped);
   // Records the pending uses of memory that is freed, or given up, now.
   FreeTime log(const UseSet& pending) { return log_.add(pending); }
   // For a chunk in use: its pages, plus its guard if it has one.
   std::uint64_t pages_with_guard(Chunk* chunk);
-  // True for a free chunk that is neither guard nor lent; false for null.
+  // True for a free chunk that is neither guard nor still mapped; false for null.
   static bool is_open(const Chunk* chunk) {
-    return chunk != nullptr && chunk->is_free() && !chunk->tag.guard && !chunk->tag.lent;
+    return chunk != nullptr && chunk->is_free() && !chunk->tag.guard && !chunk->tag.still_mapped;
   }
 
   DeviceAddress begin() const { return owner_.begin(); }
@@ -121,12 +124,12 @@ class AddressSpace {
     for (Chunk& chunk : space_.shelf(SpaceTag::guard_shelf_of(true))) visit(chunk);
   }
   template <class Wanted>
-  Chunk* largest_lent(Wanted wanted) {
-    Space::Shelf& shelf = space_.shelf(SpaceTag::kLentShelf);
+  Chunk* largest_stale(Wanted wanted) {
+    Space::Shelf& shelf = space_.shelf(SpaceTag::kStillMappedShelf);
     const auto found = std::find_if(shelf.rbegin(), shelf.rend(), wanted);
     return found != shelf.rend() ? &*found : nullptr;
   }
-  std::uint64_t lent_pages() const { return space_.free_size(SpaceTag::kLentShelf); }
+  std::uint64_t still_mapped_pages() const { return space_.free_size(SpaceTag::kStillMappedShelf); }
   // How many pages of addresses, beside each other, could be taken at most. Linear in the number of chunks.
   std::uint64_t largest_open_pages() const;
   // Includes guards that have pages.

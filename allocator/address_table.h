@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "driver/check.h"
+#include "driver/hash.h"
 #include "driver/units.h"
 
 namespace thermocline {
@@ -67,7 +68,7 @@ class AddressTable {
   static constexpr std::size_t kLeast = 64;
 
   // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
-  std::size_t home(std::uint64_t address) const { return (address * 0x9E3779B97F4A7C15u) >> shift_; }
+  std::size_t home(std::uint64_t address) const { return (address * kHashFactor) >> shift_; }
   void insert(Slot slot) {
     Slot* const slots = slots_.data();
     std::size_t at = home(slot.address);

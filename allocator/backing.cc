@@ -14,9 +14,9 @@ namespace {
 // a program's phases alternate would cost driver calls in every step.
 constexpr std::uint64_t kCreatedPerGuard = 256;
 
-// Lent addresses are unmapped when they are more than half of all created pages. By then adjacent ones can be unmapped
-// together, and an unmap call costs the same whatever its length.
-constexpr std::uint64_t kCreatedPerLent = 2;
+// Addresses still mapped are unmapped when they are more than half of all created pages. By then adjacent ones can be
+// unmapped together, and an unmap call costs the same whatever its length.
+constexpr std::uint64_t kCreatedPerStillMapped = 2;
 
 // Number of attempts for a call whose failure would leave pages unusable.
 constexpr int kAttempts = 4;
@@ -31,8 +31,8 @@ Backing::~Backing() {
   // Adjacent chunks are unmapped together: a call costs the same whatever its length.
   for_each_mapped_range(
       [this](std::uint64_t first, std::uint64_t count) { static_cast<void>(unmap_pages(first, count)); });
-  while (Chunk* lent = space_->largest_lent([](const Chunk&) { return true; })) {
-    if (!sweep(lent).ok()) break;
+  while (Chunk* chunk = space_->largest_stale([](const Chunk&) { return true; })) {
+    if (!sweep(chunk).ok()) break;
   }
   while (const StaleRange* stale = deferred_unmaps_.stale_in(0, space_->pages())) {
     if (!unmap_stale(stale->first, stale->count).ok()) break;
@@ -138,7 +138,7 @@ std::uint64_t Backing::free_pages() const {
 }
 
 Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
-  if (space_->lent_pages() * kCreatedPerLent > pool_->created_pages() && may_unmap()) {
+  if (space_->still_mapped_pages() * kCreatedPerStillMapped > pool_->created_pages() && may_unmap()) {
     if (const Status status = sweep_one(); !status.ok()) return status;
   }
   std::uint64_t spare = 0;
@@ -148,7 +148,7 @@ Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
   count -= at_hand;
   if (spare != 0) {
     count -= choose_runs(count, wait == Wait::kBehindNewest, [this](const Run& run) { return is_spare(run); });
-    lend_runs(behind);
+    take_pages_of_runs(behind);
   }
   borrow(count, wait == Wait::kBehindNewest, behind);
   return Status();
@@ -247,10 +247,10 @@ void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
     if (count == 0) return;
     count -= choose_runs(count, newest_first,
                          [&](const Run& run) { return kind_of(run) == kind || kind_of(run) == or_kind; });
-    lend_runs(behind);
+    take_pages_of_runs(behind);
   };
   if (newest) take_of(true, Kind::kFree, Kind::kFree);
-  if (!timetable_.empty()) {
+  if (!assigned_pages_.empty()) {
     take_of(false, Kind::kFree, Kind::kFree);
     count -= borrow_unmissed(count, behind);
   }
@@ -259,14 +259,14 @@ void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
   THERMOCLINE_CHECK(count == 0, "What is borrowed was counted before.");
 }
 
-void Backing::lend_runs(UseSet* behind) {
+void Backing::take_pages_of_runs(UseSet* behind) {
   for (const Run& run : runs_) {
     behind->join(pending_on(run));
-    lend_run(run);
+    take_pages_of(run);
   }
 }
 
-void Backing::lend_run(const Run& run) {
+void Backing::take_pages_of(const Run& run) {
   if (run.chunk == nullptr) {
     deferred_unmaps_.take(run.time, run.count, [this](PageHandle page) { taken_.push_back(page); });
     return;
@@ -278,28 +278,28 @@ void Backing::lend_run(const Run& run) {
     space_->handles()[page] = PageHandle{};
   }
   taken->tag.mapped = false;
-  taken->tag.lent = true;
+  taken->tag.still_mapped = true;
   taken->tag.pending = pending;
   mapped_pages_ -= run.count;
   space_->space().give(taken);
 }
 
-void Backing::loosen() {
+void Backing::defer_unmaps_of_free_space() {
   choose_runs(space_->free_mapped_pages(), false, [](const Run& run) { return run.chunk != nullptr; });
   for (const Run& run : runs_) {
     const UseSet pending = pending_on(run);
     // A guard has no free time of its own.
     const FreeTime time = run.chunk->tag.guard ? space_->log(pending) : run.time;
     taken_.clear();
-    lend_run(run);
+    take_pages_of(run);
     deferred_unmaps_.add(taken_, pending, time);
   }
   taken_.clear();
 }
 
 Status Backing::sweep_all(Wait wait) {
-  while (Chunk* const chunk = space_->largest_lent(
-             [&](const Chunk& lent) { return wait == Wait::kYes || clock_->passed(lent.tag.pending); })) {
+  while (Chunk* const chunk = space_->largest_stale(
+             [&](const Chunk& one) { return wait == Wait::kYes || clock_->passed(one.tag.pending); })) {
     if (const Status status = clock_->synchronize(chunk->tag.pending); !status.ok()) return status;
     if (const Status status = sweep(chunk); !status.ok()) return status;
   }
@@ -311,7 +311,7 @@ Status Backing::sweep_all(Wait wait) {
 
 // Unmaps the largest chunk first: a call costs the same whatever its length.
 Status Backing::sweep_one() {
-  Chunk* const chunk = space_->largest_lent([this](const Chunk& lent) { return clock_->passed(lent.tag.pending); });
+  Chunk* const chunk = space_->largest_stale([this](const Chunk& one) { return clock_->passed(one.tag.pending); });
   return chunk == nullptr ? Status() : sweep(chunk);
 }
 
@@ -322,7 +322,7 @@ Status Backing::sweep(Chunk* chunk) {
   ++unmaps_;
   shown_.hidden(chunk->offset(), chunk->end());
   Chunk* const taken = space_->space().take(chunk, chunk->offset(), chunk->size());
-  taken->tag.lent = false;
+  taken->tag.still_mapped = false;
   taken->tag.pending.clear();
   space_->space().give(taken);
   return Status();

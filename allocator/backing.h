@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "allocator/address_space.h"
+#include "allocator/assigned_pages.h"
 #include "allocator/deferred_unmaps.h"
 #include "allocator/page_pool.h"
 #include "allocator/shown.h"
 #include "allocator/stream_clock.h"
-#include "allocator/timetable.h"
 #include "driver/driver.h"
 #include "driver/locks.h"
 #include "driver/probes.h"
@@ -38,7 +38,7 @@ struct PageRange {
 
 // Invariant: mapped pages + pages whose unmap is deferred + pages in the pool == created pages.
 //
-// Static page assignment (timetable.h): an address with an assigned physical page ("home") gets that page if it is
+// Static page assignment (assigned_pages.h): an address with an assigned physical page gets that page if it is
 // free. If the driver still maps the address to that page from before, no driver call is needed. So two addresses that
 // are never in use at the same time can share a page permanently.
 class Backing {
@@ -61,12 +61,12 @@ class Backing {
   bool abandon_shown(const Block& block, PageRange range, void* host, const UseSet& pending);
   std::vector<void*> take_released() { return shown_.take_released(); }
   bool has_stale() const { return deferred_unmaps_.has_stale(); }
-  // Unmaps up to `most` stale ranges whose uses have completed. `homes`: also those that still map to their assigned
+  // Unmaps up to `most` stale ranges whose uses have completed. `assigned`: also those that still map to their assigned
   // pages.
-  void sweep_passed_stale(std::size_t most, bool homes);
-  void forget_homes(const Block& block);
-  void loosen();
-  Timetable& timetable() { return timetable_; }
+  void sweep_passed_stale(std::size_t most, bool assigned);
+  void forget_assigned_pages(const Block& block);
+  void defer_unmaps_of_free_space();
+  AssignedPages& assigned_pages() { return assigned_pages_; }
   const DeferredUnmaps& deferred_unmaps() const { return deferred_unmaps_; }
   // See Heap.
   void mapping_waits(WaitingCalls calls) { waiting_calls_ = calls; }
@@ -77,10 +77,10 @@ class Backing {
   // in order of address. From now on they belong to the address space.
   std::vector<StaleRange> take_stale(const Block& block);
 
-  // Unmaps all lent addresses whose uses have completed (kYes: waits for them). A page is released to the driver only
-  // when no address maps to it any more.
+  // Unmaps all addresses still mapped whose uses have completed (kYes: waits for them). A page is released to the driver
+  // only when no address maps to it any more.
   Status sweep_all(Wait wait);
-  bool has_lent() const { return space_->lent_pages() != 0 || deferred_unmaps_.has_stale(); }
+  bool has_stale_mappings() const { return space_->still_mapped_pages() != 0 || deferred_unmaps_.has_stale(); }
 
   bool passed(const UseSet& uses) { return clock_->passed(uses); }
 
@@ -163,11 +163,11 @@ class Backing {
   // pages.
   std::uint64_t borrow_unmissed(std::uint64_t count, UseSet* behind);
   // Takes the pages of all runs in runs_, which must be in descending order of address.
-  void lend_runs(UseSet* behind);
-  void lend_run(const Run& run);
-  // Unmaps the largest lent chunk whose uses have completed, if there is one.
+  void take_pages_of_runs(UseSet* behind);
+  void take_pages_of(const Run& run);
+  // Unmaps the largest chunk that is still mapped and whose uses have completed, if there is one.
   Status sweep_one();
-  Status sweep(Chunk* lent);
+  Status sweep(Chunk* chunk);
   // Unmaps the stale addresses in this range of pages. kNo, and a use through them has not completed: out_of_memory.
   Status sweep_stale(std::uint64_t begin, std::uint64_t end, Wait wait);
   Status unmap_stale(std::uint64_t first, std::uint64_t count);
@@ -204,7 +204,7 @@ class Backing {
   WaitingCalls waiting_calls_ = WaitingCalls::kNone;
   DeferredUnmaps deferred_unmaps_;
   Shown shown_;
-  Timetable timetable_;
+  AssignedPages assigned_pages_;
   struct Taken {
     PageHandle page;
     FreeTime time;  // when its unmap was deferred; 0: it was in the pool

@@ -10,7 +10,7 @@
 namespace thermocline {
 
 PageHandle Backing::known_page(std::uint64_t page) const {
-  if (const PageHandle home = timetable_.home_of(page); home != PageHandle{}) return home;
+  if (const PageHandle physical = assigned_pages_.physical_of(page); physical != PageHandle{}) return physical;
   const StaleRange* const stale = deferred_unmaps_.stale_at(page);
   if (stale == nullptr) return PageHandle{};
   const PageHandle reachable = stale->page_at(page);
@@ -114,7 +114,7 @@ std::uint64_t Backing::borrow_unmissed(std::uint64_t count, UseSet* behind) {
   std::vector<std::pair<std::uint64_t, PageHandle>> idle;
   idle.reserve(deferred_unmaps_.pages());
   for (const auto& [time, entry] : deferred_unmaps_.entries()) {
-    for (const PageHandle page : entry.pages) idle.push_back({timetable_.idle_for(page), page});
+    for (const PageHandle page : entry.pages) idle.push_back({assigned_pages_.idle_for(page), page});
   }
   count = std::min<std::uint64_t>(count, idle.size());
   const auto end = idle.begin() + static_cast<std::ptrdiff_t>(count);
@@ -129,10 +129,10 @@ std::uint64_t Backing::borrow_unmissed(std::uint64_t count, UseSet* behind) {
   return count;
 }
 
-void Backing::forget_homes(const Block& block) {
-  if (!timetable_.has_homes()) return;
+void Backing::forget_assigned_pages(const Block& block) {
+  if (!assigned_pages_.has_any()) return;
   const std::uint64_t begin = space_->page_of(block.begin());
-  for (std::uint64_t page = begin; page < begin + block.pages(); ++page) timetable_.forget(page);
+  for (std::uint64_t page = begin; page < begin + block.pages(); ++page) assigned_pages_.forget(page);
 }
 
 // Of blocks whose addresses have been freed.
@@ -168,10 +168,11 @@ Status Backing::unmap_stale(std::uint64_t first, std::uint64_t count) {
   return status;
 }
 
-void Backing::sweep_passed_stale(std::size_t most, bool homes) {
+void Backing::sweep_passed_stale(std::size_t most, bool assigned) {
   std::vector<std::uint64_t> firsts;
   deferred_unmaps_.for_each_stale([&](const StaleRange& stale) {
-    if (firsts.size() >= most || (!homes && timetable_.home_of(stale.first) == stale.leads_to.front())) return;
+    if (firsts.size() >= most || (!assigned && assigned_pages_.physical_of(stale.first) == stale.leads_to.front()))
+      return;
     if (clock_->passed(stale.pending)) firsts.push_back(stale.first);
   });
   for (const std::uint64_t first : firsts) {
@@ -246,13 +247,13 @@ Status Backing::hide(std::uint64_t begin, std::uint64_t end) {
 
 // A page that is assigned to another address would do, but that address would then take a third one's page in turn.
 bool Backing::homes_at_hand(const Block& block, PageRange range, bool early) const {
-  if (timetable_.empty()) return true;
+  if (assigned_pages_.empty()) return true;
   const std::uint64_t begin = space_->page_of(block.begin()) + range.first;
   for (std::uint64_t page = begin; page < begin + range.count; ++page) {
     if (space_->handles()[page] != PageHandle{}) continue;
-    const PageHandle home = timetable_.home_of(page);
-    if (home != PageHandle{} && !is_at_hand(home, Wait::kBehind)) return false;
-    if (early && !timetable_.is_next(page)) return false;
+    const PageHandle physical = assigned_pages_.physical_of(page);
+    if (physical != PageHandle{} && !is_at_hand(physical, Wait::kBehind)) return false;
+    if (early && !assigned_pages_.is_next(page)) return false;
   }
   return true;
 }

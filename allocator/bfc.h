@@ -9,7 +9,7 @@
 //
 //   struct Tag {
 //     static constexpr unsigned kShelves;
-//     unsigned shelf() const;                       // of a free chunk; must not change while it is free (see set_tag)
+//     unsigned shelf() const;                       // of a free chunk; must not change while it is free
 //     bool merges_with(const Tag& right) const;     // both free and adjacent: merge them?
 //     void join(const Tag& right);                  // becomes the tag of the merged chunk
 //     void clear();                                 // back to the state of a new one
@@ -45,7 +45,7 @@ class BfcChunk : public boost::intrusive::list_base_hook<>, public SizeTreeHook 
   bool is_free() const { return free_; }
   bool begins_range() const { return begins_range_; }
 
-  // A change through this must not change the shelf of a free chunk (see set_tag).
+  // The shelf of a free chunk must not change.
   Tag tag;
 
  private:
@@ -161,15 +161,6 @@ class Bfc {
   Chunk* split(Chunk* chunk, std::uint64_t left_size) {
     THERMOCLINE_CHECK(!chunk->free_ && left_size > 0 && left_size < chunk->size_, "A split leaves two chunks in use.");
     return split_behind(chunk, left_size);
-  }
-
-  // Changes the tag of a chunk, including its shelf. Does not merge.
-  template <class Change>
-  void set_tag(Chunk* chunk, Change change) {
-    const bool was_free = chunk->free_;
-    if (was_free) unshelve(chunk);
-    change(chunk->tag);
-    if (was_free) shelve(chunk);
   }
 
   // Neighbours in the same range, or null.

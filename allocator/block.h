@@ -81,8 +81,6 @@ class Block {
   std::span<const PageHandle> page_handles() const { return {handles_, pages_}; }
 
   bool is_slab() const { return is_slab_; }
-  // True if the block has no buffer and its addresses are kept for an owner that returns (Heap::vacate).
-  bool is_vacant() const { return is_vacant_; }
   std::uint32_t live_buffers() const { return live_buffers_; }
   // The sum of the requested sizes of the live buffers.
   Bytes live_bytes() const { return live_bytes_; }
@@ -108,7 +106,7 @@ class Block {
   PageHandle* handles_ = nullptr;  // in the heap's page table
   BfcChunk<SpaceTag>* chunk_ = nullptr;
   bool is_slab_ = false;
-  bool is_vacant_ = false;
+  bool is_vacant_ = false;  // it has no buffer, and its addresses are kept for an owner that returns (Heap::vacate)
   std::uint32_t live_buffers_ = 0;
   Bytes live_bytes_ = 0;
   std::uint32_t index_ = 0;

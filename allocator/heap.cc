@@ -119,7 +119,7 @@ Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vaca
 
 void Heap::end_block(Block* block) {
   std::fill_n(space_->blocks() + block->chunk_->offset(), space_->pages_with_guard(block->chunk_), nullptr);
-  backing_->forget_homes(*block);
+  backing_->forget_assigned_pages(*block);
   space_->give(block->chunk_, block->uses, backing_->take_stale(*block), block->mapped());
   block->uses.clear();
   block->chunk_ = nullptr;
@@ -282,7 +282,7 @@ Bytes Heap::available_bytes(Wait wait) { return backing_->available_pages(wait) 
 
 Status Heap::trim(Bytes keep, Wait wait) {
   if (const Status status = backing_->sweep_all(wait); !status.ok()) return status;
-  if (backing_->has_lent()) return Status();  // it is not known which pages the lent addresses still map to
+  if (backing_->has_stale_mappings()) return Status();  // it is not known which pages the stale mappings lead to
   if (const Status status = pool_.trim(keep); !status.ok()) return status;
   if (pool_.created_bytes() <= keep) return Status();
   const std::uint64_t excess = (pool_.created_bytes() - keep + options_.page_bytes - 1) / options_.page_bytes;

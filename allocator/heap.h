@@ -165,10 +165,10 @@ class Heap {
   Status open_to(int device) { return backing_->open_to(device); }
   // Which physical pages should be mapped at which addresses (both by page of the reservation), and when. Entries of a
   // block are removed with the block.
-  Timetable& timetable() { return backing_->timetable(); }
+  AssignedPages& assigned_pages() { return backing_->assigned_pages(); }
   // Makes the pages of free addresses available for any address. The freed addresses are not handed out until the
   // driver's old mapping is removed.
-  void loosen() { backing_->loosen(); }
+  void defer_unmaps_of_free_space() { backing_->defer_unmaps_of_free_space(); }
   std::uint64_t page_of(DeviceAddress address) const { return space_->page_of(address); }
   // Calls visit(handle) for every page that is free and not recorded at any address.
   template <class Visit>
@@ -189,7 +189,7 @@ class Heap {
     return backing_->abandon_shown(block, range, host, pending);
   }
   std::vector<void*> take_released() { return backing_->take_released(); }
-  // Removes the mappings of lent and abandoned addresses whose uses have completed (kYes: waits for them).
+  // Removes the mappings of still mapped and of abandoned addresses whose uses have completed (kYes: waits for them).
   Status sweep(Wait wait) { return backing_->sweep_all(wait); }
   // False if somebody else has a page that is assigned to the range, or (`early`) will need it before this range does.
   bool homes_at_hand(const Block& block, PageRange range, bool early) const {
@@ -218,7 +218,7 @@ class Heap {
   Bytes available_bytes(Wait wait);
 
   // Returns unused pages to the driver until at most `keep` bytes are created. kNo: does nothing while submitted work
-  // may still use lent addresses.
+  // may still use addresses that are still mapped.
   Status trim(Bytes keep, Wait wait = Wait::kNo);
   // Trims as far as needed (kYes: waits). If live blocks hold more: out_of_memory, and nothing changes.
   Status set_limit(Bytes limit, Wait wait = Wait::kYes);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "driver/check.h"
+#include "driver/hash.h"
 #include "driver/locks.h"
 
 namespace thermocline {
@@ -43,7 +44,7 @@ std::uint32_t number(StreamIndex stream) { return static_cast<std::uint32_t>(str
 }  // namespace
 
 std::size_t StreamClock::KeyHash::operator()(const Key& key) const {
-  return std::hash<std::uint64_t>()(static_cast<std::uint64_t>(key.handle) * 0x9E3779B97F4A7C15u ^ key.thread);
+  return std::hash<std::uint64_t>()(static_cast<std::uint64_t>(key.handle) * kHashFactor ^ key.thread);
 }
 
 StreamClock::Key StreamClock::key_of(StreamHandle handle) { return {handle, handle == kPerThread ? this_thread() : 0}; }
@@ -311,11 +312,11 @@ Status StreamClock::wait(StreamIndex waiter, Use use) {
   }
   const Fence* fence = covering(from, use.ordinal);
   THERMOCLINE_CHECK(fence != nullptr, "A new fence covers everything submitted.");
-  const bool stands = !from.blocked_at.empty() && fence->ordinal >= from.blocked_at.front();
+  const bool is_behind_blocked_work = !from.blocked_at.empty() && fence->ordinal >= from.blocked_at.front();
   if (!can_record(to)) return Status::not_supported();
   if (const Status status = driver_->wait(to.handle, fence->event); !status.ok()) return status;
   to.seen[number(use.stream)] = fence->ordinal;
-  if (stands) blocked_from(to, to.submitted + 1);
+  if (is_behind_blocked_work) blocked_from(to, to.submitted + 1);
   return Status();
 }
 
@@ -451,11 +452,11 @@ void StreamClock::validate() const {
     const auto known = index_.find(key_of(latest_handle_));
     THERMOCLINE_CHECK(known != index_.end() && known->second == latest_, "The latest stream is as it was looked up.");
   }
-  std::size_t alive = 0, standing = 0;
+  std::size_t alive = 0, blocked = 0;
   for (const Stream& stream : streams_) {
-    standing += stream.blocked_at.empty() ? 0 : 1;
+    blocked += stream.blocked_at.empty() ? 0 : 1;
     THERMOCLINE_CHECK(stream.blocked_at.empty() || stream.blocked_at.front() > stream.passed,
-                      "What has passed stands no more.");
+                      "What has passed is not blocked.");
     THERMOCLINE_CHECK(stream.passed <= stream.submitted, "Only what was submitted has passed.");
     Ordinal last = stream.passed;
     for (const Fence& fence : stream.fences) {
@@ -469,7 +470,7 @@ void StreamClock::validate() const {
     alive += stream.alive ? 1 : 0;
   }
   THERMOCLINE_CHECK(alive == index_.size(), "Every living stream has one key.");
-  THERMOCLINE_CHECK(standing == blocked_, "Streams that may stand are counted.");
+  THERMOCLINE_CHECK(blocked == blocked_, "Streams that may be blocked are counted.");
   for (const auto& [key, index] : index_) {
     THERMOCLINE_CHECK(at(index).alive && at(index).handle == key.handle, "A key leads to its stream.");
   }

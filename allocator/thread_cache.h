@@ -23,6 +23,7 @@
 
 #include "allocator/block.h"
 #include "driver/driver.h"
+#include "driver/hash.h"
 #include "driver/units.h"
 
 namespace thermocline {
@@ -72,7 +73,7 @@ class ThreadCache {
   // Called by the owner thread when it allocates what take() did not have: false the first time, and if it has asked for
   // other sizes since. A buffer of a size that does not come again is not worth remembering.
   bool has_asked_for(Bytes bytes) {
-    Bytes& newest = asked_for_[(bytes * 0x9E3779B97F4A7C15u) >> 58];
+    Bytes& newest = asked_for_[hash_bits(bytes, 6)];
     static_assert(kAskedFor == 64, "The hash gives so many bits.");
     if (newest == bytes) return true;
     newest = bytes;
@@ -184,12 +185,11 @@ class ThreadCache {
   static constexpr unsigned kAskedFor = 64;
 
   static bool is_cached_state(State state) { return state == State::kCached || state == State::kCachedUnnoted; }
-  // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
-  static unsigned set_of(Bytes bytes) { return static_cast<unsigned>((bytes * 0x9E3779B97F4A7C15u) >> 60) * kWays; }
+  static unsigned set_of(Bytes bytes) { return static_cast<unsigned>(hash_bits(bytes, 4)) * kWays; }
   // By the distance from the first buffer, so that what shares a place, and so what is cached, does not depend on where
   // the system put the reservation: a program's steps are the same in every run.
   unsigned place_of(DeviceAddress address) const {
-    return static_cast<unsigned>(((address.value - first_address_) * 0x9E3779B97F4A7C15u) >> 56);
+    return static_cast<unsigned>(hash_bits(address.value - first_address_, 8));
   }
   static_assert(kSets == 16 && kPlaces == 256, "The hashes give so many bits.");
 

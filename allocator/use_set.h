@@ -67,15 +67,6 @@ class UseSet {
   void clear() { size_ = 0; }
   // The newest ordinal of the stream in this set; 0 if the set has none.
   Ordinal newest(StreamIndex stream) const;
-  // Removes the uses for which `passed(use)` is true.
-  template <class Predicate>
-  void drop_if(Predicate passed) {
-    Use* keep = data();
-    for (const Use& use : *this) {
-      if (!passed(use)) *keep++ = use;
-    }
-    size_ = static_cast<std::uint32_t>(keep - data());
-  }
 
   void validate() const;
 

@@ -115,14 +115,6 @@ Status Driver::facts(DeviceFacts* out) const {
   return Status();
 }
 
-Status Driver::current_context(std::uintptr_t* out) const {
-  THERMOCLINE_NEED(cuCtxGetCurrent);
-  CUcontext context = nullptr;
-  const CUresult r = table_->cuCtxGetCurrent(&context);
-  if (r == CUDA_SUCCESS) *out = reinterpret_cast<std::uintptr_t>(context);
-  return status_of(r);
-}
-
 Status Driver::memory_info(Bytes* free, Bytes* total) const {
   THERMOCLINE_NEED(cuMemGetInfo);
   std::size_t free_bytes = 0;

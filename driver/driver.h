@@ -59,7 +59,6 @@ class Driver {
 
   // Asks the driver about the device of the current context.
   Status facts(DeviceFacts* out) const;
-  Status current_context(std::uintptr_t* out) const;
   Status memory_info(Bytes* free, Bytes* total) const;
 
   // Address ranges. `alignment` 0: the allocation granularity.

@@ -198,18 +198,18 @@ def programs(machine: Machine) -> dict:
         "copies/over_the_ends_of_units": "42MiB",
         "copies/rows_larger_than_the_room": "80MiB",
         "copies/two_that_do_not_fit": "40MiB",
-        "graphs/memory_while_standing": "32MiB",
+        "graphs/memory_while_blocked": "32MiB",
         "graphs/more_than_fits_at_once": "32MiB",
         "graphs/parts_of_large_buffers": "96MiB",
     }
     # They print what the library reports or refuses, which differs under a budget.
     about_the_library = {
-        "contexts/memory_told", "copies/standing_on_all", "graphs/refused_while_recording", "memory/shared_between_processes",
+        "contexts/memory_told", "copies/blocked_on_all", "graphs/refused_while_recording", "memory/shared_between_processes",
         "memory/pool_attributes",
     }  # fmt: skip
     # They do not end on an H200 (driver 580.159), even without the library: one thread waits in a driver call for what another does next, whose
     # calls probably wait for the first one's.
-    hang_alone = {"copies/standing_elsewhere", "launches/full_queue", "memory/freed_while_standing"}
+    hang_alone = {"copies/blocked_elsewhere", "launches/full_queue", "memory/freed_while_blocked"}
     # In one a thread fills a queue and waits, without a lock only as far as the queue holds as much as the library believes. One prints
     # whether all memory is free at the end, where the driver keeps the code that it loaded. One prints that the driver refuses memory to a
     # thread that captures: where the library can not ask for its capture mode, it grants what it has.

@@ -78,7 +78,7 @@ typedef struct SimulatedDeviceControl {
    *   kernel-time  LOW-HIGH: undeclared kernels take between so many microseconds, log-uniform by name and parameters
    *   faults       a plan of what goes wrong, or a file that holds one (docs/faults.md)
    *   driver       how the driver violates assumptions about drivers: queue=1000,unmap=waits (docs/faults.md)
-   *   patience     seconds that the host waits for a stream that waits for a value, while nobody calls the driver; then
+   *   blocked_timeout  seconds that the host waits for a stream that waits for a value, while nobody calls the driver; then
    *                the process ends with a line that says which
    *   queue-limit  operations that a stream holds before a call that adds to it waits: 1024; 0: any number
    *   check        0 | 1 | strict: the race checker (docs/race_checker.md)

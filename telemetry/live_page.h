@@ -130,7 +130,7 @@ struct LiveStatistics {
   std::vector<std::uint64_t> values;    // by row of statistics_table(); only rows that both sides know
 };
 
-LiveRead read_live_page(const std::string& folder, int pid, std::chrono::milliseconds patience, LiveStatistics* out);
+LiveRead read_live_page(const std::string& folder, int pid, std::chrono::milliseconds timeout, LiveStatistics* out);
 
 // Processes that have a page, in order of number. Removes pages of processes that have ended.
 std::vector<int> live_processes(const std::string& folder);

@@ -56,7 +56,7 @@ void describe(const OpenPage& open, int pid, LiveStatistics* out) {
 
 }  // namespace
 
-LiveRead read_live_page(const std::string& folder, int pid, std::chrono::milliseconds patience, LiveStatistics* out) {
+LiveRead read_live_page(const std::string& folder, int pid, std::chrono::milliseconds timeout, LiveStatistics* out) {
   OpenPage page;
   const LiveRead found = find_live_page(folder, pid, &page);
   if (found != LiveRead::kAnswered) return found;
@@ -64,7 +64,7 @@ LiveRead read_live_page(const std::string& folder, int pid, std::chrono::millise
   // Requests that others made meanwhile count too: the answer to a later request also answers this one.
   if (!page.ask() || !page.read_again()) return LiveRead::kUnknown;
   const std::uint32_t request = page.copy().requests.load();
-  const nanoseconds until = now() + patience;
+  const nanoseconds until = now() + timeout;
   bool has_copy = false;
   for (;;) {
     std::uint32_t sequence = 0, answered = 0;

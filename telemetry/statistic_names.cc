@@ -145,7 +145,7 @@ constexpr std::array kTable = {
     class_buffers<5>("live_buffers_above_256MiB", "Larger live buffers."),
     row<&S::references>("references", StatisticKind::kCurrent, false,
                         "Places in memory where addresses of buffers stand."),
-    calls<&S::followed>("followed", "Accesses of buffers that such addresses led to."),
+    calls<&S::followed>("followed", "Accesses of buffers that such addresses point to."),
     calls<&S::unfetched_targets>("unfetched_targets",
                                  "Blocks that stored addresses lead to, used at their host copies for lack of room."),
     calls<&S::over_budget_operations>("over_budget_operations",

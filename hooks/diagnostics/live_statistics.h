@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the statistics of this process available to other processes (telemetry/live_page.h). A thread sleeps until they
-// are requested. It also hears the orders that they give (telemetry/live_order.h), and has them carried out on another
+// are requested. It also receives the orders that they give (telemetry/live_order.h), and has them carried out on another
 // thread, so that statistics are shown meanwhile.
 #pragma once
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/hash.h"
 #include "driver/locks.h"
 #include "driver/page_size.h"
 #include "hooks/interpose/lock_levels.h"
@@ -50,7 +51,7 @@ struct Shard {
 constexpr std::size_t kShards = 16;
 std::array<Shard, kShards>& shards() { return process_lifetime<std::array<Shard, kShards>>(); }
 // Fibonacci hashing, as in layouts.cc.
-Shard& shard_of(DeviceAddress at) { return shards()[(at.value * 0x9E3779B97F4A7C15u) >> 60]; }
+Shard& shard_of(DeviceAddress at) { return shards()[hash_bits(at.value, 4)]; }
 
 // Number of buffers in all shards: most programs have none, and then a free need not search.
 std::atomic<std::uint64_t> buffers{0};

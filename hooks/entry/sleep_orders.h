@@ -8,7 +8,7 @@
 
 namespace thermocline {
 
-// Called before orders are heard. If the end of the process can not be noticed, none is carried out.
+// Called before orders are received. If the end of the process can not be noticed, none is carried out.
 void take_sleep_orders();
 
 // On the calling thread, for every engine; a CUresult. NOT_READY: a stream captures a graph.

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "driver/hash.h"
 #include "hooks/interpose/nccl.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/symbols.h"
@@ -78,8 +79,7 @@ const Layouts::Facts& Layouts::facts(CUfunction function) {
     remembered.last = {};
     remembered.generation = generation;
   }
-  // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
-  Remembered::One& last = remembered.last[(reinterpret_cast<std::uintptr_t>(function) * 0x9E3779B97F4A7C15u) >> 58];
+  Remembered::One& last = remembered.last[hash_bits(reinterpret_cast<std::uintptr_t>(function), 6)];
   if (last.function == function && last.facts != nullptr) return *last.facts;
   const Facts& facts = ask(function);
   if (facts.is_settled) last = {function, &facts};

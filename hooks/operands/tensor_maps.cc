@@ -5,6 +5,7 @@
 #include <bit>
 #include <mutex>
 
+#include "driver/hash.h"
 #include "hooks/interpose/process_lifetime.h"
 
 namespace thermocline {
@@ -17,7 +18,7 @@ std::uint64_t stir(std::uint64_t hash, std::uint64_t word) {
 }
 
 std::uint64_t stir_words(const void* at, std::size_t words) {
-  std::uint64_t hash = 0x9E3779B97F4A7C15u;
+  std::uint64_t hash = kHashFactor;
   for (std::size_t i = 0; i < words; ++i) {
     std::uint64_t word;
     std::memcpy(&word, static_cast<const unsigned char*>(at) + i * sizeof word, sizeof word);

@@ -60,7 +60,7 @@ class [[nodiscard]] Operation {
   ~Operation();
 
   Status status() const { return status_; }
-  // Its stream has come behind one that stands: a call that waits for it must not be made under the lock.
+  // Its stream has come behind a blocked one: a call that waits for it must not be made under the lock.
   bool is_behind_blocked() const;
   // Where the range begins that it reads (OperationInfo::reads_host_copy): pinned host memory, which stays as it is
   // until what is submitted to the stream before commit has run. Null: the range is on the device.
@@ -200,7 +200,7 @@ class Engine {
   // Another device, which the driver lets use memory of this one, may use all of the engine's: what is mapped, and what
   // will be. For good. On failure it may use some of it.
   Status open_to(int device);
-  // `order` makes the stream wait for what may stand, and says whether it has. Under the lock, so that nobody finds the
+  // `order` makes the stream wait for what may be blocked, and says whether it has. Under the lock, so that nobody finds the
   // stream waiting before it is known to.
   void come_behind(StreamHandle stream, const std::function<bool()>& order);
   // Whether an operation that is submitted to the stream now runs after one that is blocked until the host acts: a value that

@@ -342,8 +342,8 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   Buffer* buffer = nullptr;
   if (Status status = place(bytes, clock.index_of(handle.value_or(StreamHandle{})), &buffer); !status.ok()) {
     // What is kept for something that is made of it does not go by waiting.
-    const auto stands = [this](const Buffer* one) { return clock.is_blocked(one->block().uses); };
-    if (status.is_out_of_memory() && std::ranges::any_of(detained, stands)) return Status::not_ready();
+    const auto blocked = [this](const Buffer* one) { return clock.is_blocked(one->block().uses); };
+    if (status.is_out_of_memory() && std::ranges::any_of(detained, blocked)) return Status::not_ready();
     return status.is_out_of_memory() ? refuse("an allocation", bytes) : status;
   }
   Block& block = buffer->block();

@@ -218,7 +218,7 @@ class Engine::State {
   std::unordered_map<std::uint64_t, Held> held_ranges;  // few: as many as there are such calls
   std::uint64_t newest_hold = 0;
   std::unordered_map<const Buffer*, Pin> pinned;  // few: each counts in its block's pins
-  // Freed while streams stood that use them, or that they were freed on: nobody has their place before these have gone
+  // Freed while streams were blocked that use them, or that they were freed on: nobody has their place before these have gone
   // on. For the heap they live. Invariant: none is cached, and the sums below are theirs.
   std::unordered_set<Buffer const*> detained;
   Bytes detained_bytes = 0, detained_block_bytes = 0;

@@ -58,12 +58,12 @@ bool Engine::State::give_back_pages() {
   const bool all_passed = clock.passed(clock.newest());
   reclaim();
   note_peaks();
-  // Where pages have homes (static_assignment.h) they are all part of a plan.
-  const bool have_homes = heap.timetable().has_homes();
-  if (!have_homes) static_cast<void>(heap.sweep(Wait::kNo));
+  // Where pages of addresses have assigned physical pages (static_assignment.h) they are all part of a plan.
+  const bool have_assigned_pages = heap.assigned_pages().has_any();
+  if (!have_assigned_pages) static_cast<void>(heap.sweep(Wait::kNo));
   migration.collect_retired();
   const auto excess = [&] {
-    const Bytes unused = have_homes ? 0 : heap.unused_bytes();
+    const Bytes unused = have_assigned_pages ? 0 : heap.unused_bytes();
     return unused - std::min(unused, options.idle_reserve_bytes);
   };
   // What the driver refuses to take back stays, and is tried again.

@@ -84,7 +84,7 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
     return {};
   }
   if (any_nonresident() || (followed.anywhere && residency.any_nonresident())) {
-    // Room has to be made: what is cached goes first, and may be what a stale word led to.
+    // Room has to be made: what is cached goes first, and may be what a stale word points to.
     bool again = reclaim(pressed ? Reclaim::kCached : Reclaim::kForget);
     pressed = true;
     // Nor is anything brought back for words that perhaps nobody has written.
@@ -117,13 +117,13 @@ bool Engine::State::is_given_small_buffers() const {
 }
 
 bool Engine::State::settle_looks(Wait wait) {
-  if (!looks.settle(wait)) return false;
+  if (!looks.evaluate_completed(wait)) return false;
   show_references();
   return true;
 }
 
 // Kernels may have written more addresses than there are: what may be reached by them does not fit, or is not known at
-// all. So what stands in their tables now, when the operation's turn in its stream comes, is read.
+// all. So what their tables hold now, when the operation's turn in its stream comes, is read.
 Status Engine::State::read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything) {
   const StreamIndex in = clock.index_of(handle);
   References::TableWords read;
@@ -154,7 +154,7 @@ Status Engine::State::read_tables(std::span<const MemoryAccess> list, StreamHand
 }
 
 // The stream waits for all that may still write there; so once the copy has passed, what was read stands there until
-// somebody else is submitted. Streams that stand, and may write somewhere beside it, are not waited for.
+// somebody else is submitted. Blocked streams that may write somewhere beside it are not waited for.
 Status Engine::State::read_table(AddressRange range, StreamIndex in, bool copies_may_come,
                                  std::vector<DeviceAddress>* words) {
   if (clock.is_behind_blocked(in)) return Status::not_ready();
@@ -182,7 +182,7 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, bool copies
   const Use use{in, clock.advance(in)};
   block->uses.add(use);
   if (status = clock.synchronize(use); !status.ok()) return status;
-  std::vector<HeldWord> standing;
+  std::vector<HeldWord> stored;
   for (Bytes at = round_up(range.at.value, sizeof(std::uint32_t)) - range.at.value;
        at + sizeof(std::uint64_t) <= range.bytes; at += sizeof(std::uint32_t)) {
     std::uint64_t word;
@@ -190,10 +190,10 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, bool copies
     // One past the end of the reservation may be one past the end of a buffer.
     if (word - heap.range_begin().value > heap.range_bytes()) continue;
     words->push_back({word});
-    standing.push_back({range.at + at, word});
+    stored.push_back({range.at + at, word});
   }
   if (!clock.passed(block->uses)) return {};
-  references.now_hold(range, standing, copies_may_come);
+  references.now_hold(range, stored, copies_may_come);
   show_references();
   return {};
 }

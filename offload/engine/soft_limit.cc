@@ -45,7 +45,7 @@ void Engine::State::count_raise() {
   if (std::exchange(raised, false)) ++counters.over_budget_operations;
 }
 
-// Where streams stand, or something is pinned, the budget stays exceeded until the next operation asks again.
+// Where streams are blocked, or something is pinned, the budget stays exceeded until the next operation asks again.
 Status Engine::State::return_to_budget() {
   Status status = residency.make_room_for_limit(limit_of_pages());
   over_budget = !status.ok();

@@ -143,7 +143,7 @@ class Assignment {
     const std::size_t best = choose(units_[unit].stays);
     if (best == groups_.size()) return 0;
     const std::size_t part = split(best, count);
-    settle(part, unit);
+    assign(part, unit);
     return count_of(groups_[part].pages);
   }
 
@@ -157,7 +157,7 @@ class Assignment {
       count = std::min({count, count_of(groups_[i].pages), count_of(groups_[to].pages)});
       const std::size_t from_part = split(i, count), to_part = split(to, count);
       move(others.front(), from_part, to_part);
-      settle(from_part, unit);
+      assign(from_part, unit);
       return count;
     }
     return 0;
@@ -174,7 +174,7 @@ class Assignment {
     return groups_.size() - 1;
   }
 
-  void settle(std::size_t which, std::uint32_t unit) {
+  void assign(std::size_t which, std::uint32_t unit) {
     Group& group = groups_[which];
     add_stays(group, units_[unit].stays);
     units_[unit].pages.insert(units_[unit].pages.end(), group.pages.begin(), group.pages.end());

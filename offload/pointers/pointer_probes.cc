@@ -168,7 +168,7 @@ void PointerProbes::look(Kernel& kernel, StreamIndex stream, const References::G
   looks_.push_back(std::move(look));
 }
 
-bool PointerProbes::settle(Wait wait) {
+bool PointerProbes::evaluate_completed(Wait wait) {
   bool any = false;
   while (!looks_.empty()) {
     const Look& oldest = looks_.front();
@@ -194,7 +194,7 @@ PointerProbes::Findings PointerProbes::find_in(const Look& look) const {
       found.any = true;
       if (std::any_of(part.known.begin(), part.known.end(), leads_there)) continue;
       found.any_new = true;
-      if (is_there) found.standing.push_back({part.at + at, word});
+      if (is_there) found.stored.push_back({part.at + at, word});
     }
   }
   return found;
@@ -204,7 +204,7 @@ void PointerProbes::judge(const Look& look) {
   Kernel& kernel = *look.kernel;
   const Findings found = find_in(look);
   if (look.is_former) {
-    references_.found(found.standing);
+    references_.found(found.stored);
     if (look.number != 0 && found.any_new) references_.confirm(look.number);
     if (look.number != 0 && !found.any_new) references_.retract(look.number);
     return;
@@ -219,7 +219,7 @@ void PointerProbes::judge(const Look& look) {
     if (kernel.number != 0) references_.retract(kernel.number);
     return;
   }
-  references_.found(found.standing);
+  references_.found(found.stored);
   if (kernel.number != 0) references_.confirm(kernel.number);
   kernel.looked_at = false;
   kernel.clean_looks = 0;

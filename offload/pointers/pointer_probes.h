@@ -67,7 +67,7 @@ class PointerProbes {
 
   bool any_under_way() const { return !looks_.empty(); }
   // Evaluates the probes that have completed (kYes: waits for all). True if there was any.
-  bool settle(Wait wait);
+  bool evaluate_completed(Wait wait);
 
   std::uint64_t looks() const { return made_; }
   // Number of kernels known to write pointers.
@@ -105,7 +105,7 @@ class PointerProbes {
   // Words that are addresses in the targets.
   struct Findings {
     bool any = false, any_new = false;
-    std::vector<HeldWord> standing;  // new ones, in buffers that still exist
+    std::vector<HeldWord> stored;  // new ones, in buffers that still exist
   };
 
   bool is_given_a_table(std::span<const MemoryAccess> accesses) const;

@@ -26,7 +26,7 @@ void StaticAssignment::begins(std::size_t iteration, std::uint64_t submitted_ns,
   const std::uint64_t nanoseconds = submitted_ns - std::exchange(began_ns_, submitted_ns);
   advance(iteration, nanoseconds, link);
   measure(iteration);
-  if (!known_[iteration].reserved.keeps()) heap_.timetable().rest();
+  if (!known_[iteration].reserved.keeps()) heap_.assigned_pages().rest();
 }
 
 void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link) {
@@ -34,8 +34,8 @@ void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds,
   if (known.rounds <= kSettled + 1) ++known.rounds;
   if (known.reserved.keeps()) {
     residency_.give_up_at_once(true);
-    if (heap_.timetable().rests() || known.rounds == kSettled + 1) rebind();
-    return heap_.timetable().resume();
+    if (heap_.assigned_pages().rests() || known.rounds == kSettled + 1) rebind();
+    return heap_.assigned_pages().resume();
   }
   const bool another =
       std::any_of(known_.begin(), known_.end(), [](const AssignedIteration& one) { return one.reserved.keeps(); });
@@ -59,7 +59,7 @@ void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds,
       return;
     }
     const Assigned assigned = assigning_.take();
-    if (assigned.pages.is_worth_it()) settle(known, assigned, nanoseconds);
+    if (assigned.pages.is_worth_it()) apply(known, assigned, nanoseconds);
   }
 }
 
@@ -85,7 +85,7 @@ void StaticAssignment::arriving(std::size_t iteration, std::uint64_t submitted_n
   if (!residency_.is_trusting()) return;
   known_[iteration].reserved.next();
   log_.at(submitted_ns - began_ns_);
-  heap_.timetable().now(submitted_ns - began_ns_);
+  heap_.assigned_pages().now(submitted_ns - began_ns_);
 }
 
 void StaticAssignment::watch(AssignedIteration& known) {
@@ -124,7 +124,7 @@ std::vector<PageHandle> StaticAssignment::bind(const AssignedIteration& known, c
     if (page_owner.stays[one.stay].from != 0 || block == nullptr) continue;
     pages[one.physical] = block->page_handles()[page_owner.range.first + one.page];
   }
-  heap_.loosen();
+  heap_.defer_unmaps_of_free_space();
   auto next = pages.begin();
   heap_.for_each_loose_page([&](PageHandle page) {
     next = std::find(next, pages.end(), PageHandle{});
@@ -133,12 +133,12 @@ std::vector<PageHandle> StaticAssignment::bind(const AssignedIteration& known, c
   return pages;
 }
 
-void StaticAssignment::settle(AssignedIteration& known, const Assigned& assigned, std::uint64_t nanoseconds) {
+void StaticAssignment::apply(AssignedIteration& known, const Assigned& assigned, std::uint64_t nanoseconds) {
   ++changes_;
   residency_.give_up_at_once(true);
-  heap_.timetable().clear();
-  heap_.timetable().resume();
-  heap_.timetable().set_period(nanoseconds);
+  heap_.assigned_pages().clear();
+  heap_.assigned_pages().resume();
+  heap_.assigned_pages().set_period(nanoseconds);
   const std::vector<PageHandle> pages = bind(known, assigned);
   for (const AssignedPage& one : assigned.pages.assigned) {
     if (pages[one.physical] == PageHandle{}) continue;
@@ -158,9 +158,10 @@ void StaticAssignment::settle(AssignedIteration& known, const Assigned& assigned
   // Blocks that are never evicted in the iteration may be by something that runs in between.
   heap_.for_each_block([&](const Block& block) {
     for (std::uint64_t page = 0; page < block.pages(); ++page) {
-      const PageHandle home = block.page_handles()[page];
+      const PageHandle physical = block.page_handles()[page];
       const std::uint64_t at = heap_.page_of(block.begin()) + page;
-      if (home != PageHandle{} && !heap_.timetable().has_home(at)) heap_.timetable().add(at, 0, nanoseconds, home);
+      if (physical != PageHandle{} && !heap_.assigned_pages().is_assigned(at))
+        heap_.assigned_pages().add(at, 0, nanoseconds, physical);
     }
   });
   known.reserved.keep();
@@ -168,8 +169,8 @@ void StaticAssignment::settle(AssignedIteration& known, const Assigned& assigned
 
 // What ran in between, or was there before the assignment, may be on pages that are assigned to others.
 void StaticAssignment::rebind() {
-  heap_.loosen();
-  std::vector<Timetable::Held> held;
+  heap_.defer_unmaps_of_free_space();
+  std::vector<AssignedPages::Held> held;
   heap_.for_each_block([&](const Block& block) {
     const std::uint64_t first = heap_.page_of(block.begin());
     for (std::uint64_t page = 0; page < block.pages(); ++page) {
@@ -178,11 +179,11 @@ void StaticAssignment::rebind() {
   });
   std::vector<PageHandle> loose;
   heap_.for_each_loose_page([&loose](PageHandle page) { loose.push_back(page); });
-  heap_.timetable().rebind(held, loose);
+  heap_.assigned_pages().rebind(held, loose);
 }
 
 void StaticAssignment::put(const Block& block, const TimedPage& page) {
-  heap_.timetable().add(heap_.page_of(block.begin()) + page.page, page.from_ns, page.until_ns, page.physical);
+  heap_.assigned_pages().add(heap_.page_of(block.begin()) + page.page, page.from_ns, page.until_ns, page.physical);
 }
 
 void StaticAssignment::occupied(std::size_t iteration, std::size_t operation, Bytes bytes, Block& block) {
@@ -205,7 +206,7 @@ bool StaticAssignment::vacated_by_name(const Block& block) {
 }
 
 void StaticAssignment::diverged() {
-  heap_.timetable().rest();
+  heap_.assigned_pages().rest();
   meter_.clear();
   residency_.give_up_at_once(false);
   if (!watching_) return;
@@ -219,7 +220,7 @@ void StaticAssignment::forget(std::size_t iteration) {
   AssignedIteration& known = known_[iteration];
   if (known.reserved.keeps()) {
     ++changes_;
-    heap_.timetable().clear();
+    heap_.assigned_pages().clear();
   }
   known.reserved.clear(heap_);
   known.timed_pages.clear();

@@ -91,7 +91,7 @@ class StaticAssignment {
   void measure(std::size_t iteration);
   void watch(AssignedIteration& known);
   void assign(const Link& link);
-  void settle(AssignedIteration& known, const Assigned& assigned, std::uint64_t nanoseconds);
+  void apply(AssignedIteration& known, const Assigned& assigned, std::uint64_t nanoseconds);
   void rebind();
   std::vector<PageHandle> bind(const AssignedIteration& known, const Assigned& assigned);
   const Block* block_of(const AssignedIteration& known, const PageOwner& page_owner) const;

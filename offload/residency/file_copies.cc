@@ -65,7 +65,7 @@ void FileCopies::begin_read(EvictionUnit& part, void* memory) {
   queue_.begin(std::move(transfer));
 }
 
-void FileCopies::settle() {
+void FileCopies::note_completed() {
   for (std::size_t i = 0; i < moving_.size();) {
     EvictionUnit& part = *moving_[i];
     if (part.file->transfer->is_pending()) {

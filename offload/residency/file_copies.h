@@ -48,7 +48,7 @@ class FileCopies {
   // The unit's contents are in the file alone; `memory` has room for them.
   void begin_read(EvictionUnit& part, void* memory);
   // Takes note of what has ended. Never blocks.
-  void settle();
+  void note_completed();
 
   // The unit's host memory is somebody else's from now on: its contents are in the file alone.
   void* take_host(EvictionUnit& part);

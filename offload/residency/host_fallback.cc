@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "driver/hash.h"
+
 namespace thermocline {
 namespace {
 
@@ -12,10 +14,9 @@ constexpr std::size_t kLines = 64;
 // In one operation of the program.
 constexpr int kAtOnce = 4;
 
-// Multiplication by an odd number loses nothing, and each word changes all above it (Knuth, The Art of Computer
-// Programming 3, 6.4: multiplicative hashing).
+// Each word changes all above it.
 std::uint64_t mix(std::uint64_t digest, std::uint64_t word) {
-  digest = (digest ^ word) * 0x9E3779B97F4A7C15u;
+  digest = (digest ^ word) * kHashFactor;
   return digest ^ (digest >> 32);
 }
 

@@ -43,7 +43,7 @@ Status Migration::copy_out(EvictionUnit& part) {
   BlockState& state = *part.whole;
   THERMOCLINE_CHECK(part.mapped() && part.defined && part.copy == HostCopy::kNone,
                     "only defined contents on the device, without a host copy, are copied out");
-  // The copies behind it would stand, too.
+  // The copies behind it would be blocked, too.
   if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) return Status::not_ready();
   const Bytes bytes = contents_of(part);
   void* host = allocate_host(bytes, part.bytes());

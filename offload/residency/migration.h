@@ -112,7 +112,7 @@ class Migration {
   void free_abandoned(Wait wait);
   static UseSet uses_of_host(EvictionUnit& part);
   void collect_ended();
-  // Of what is retired: copies to the program's memory may stand behind what it does later.
+  // Of what is retired: copies to the program's memory may be blocked behind what it does later.
   std::deque<Retired>::iterator first_that_goes_on();
 
   const Driver& driver_;

@@ -124,7 +124,7 @@ Status Residency::come_to_rest() {
   return {};
 }
 
-Status Residency::settle(std::span<BlockState* const> blocks) {
+Status Residency::wait_for_users(std::span<BlockState* const> blocks) {
   const WaitsInPlace others_submit;
   const StreamClock::Deferring none(clock_, false);
   for (BlockState* state : blocks) {
@@ -158,7 +158,7 @@ Status Residency::make_resident(std::span<BlockState* const> blocks, FetchReason
   const bool blocked = clock_.any_blocked();
   Status status = not_ready_if_put_off(bring(blocks), blocked);
   // Also what came before the one for which there was no room.
-  if (Status settled = net_.full() ? settle(blocks) : Status(); status.ok()) status = settled;
+  if (Status settled = net_.full() ? wait_for_users(blocks) : Status(); status.ok()) status = settled;
   return status;
 }
 

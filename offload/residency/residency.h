@@ -246,10 +246,10 @@ class Residency {
     std::optional<StreamClock::Deferring> none;
     std::optional<WaitsInPlace> in_place;
   };
-  // With a full host fallback: nothing runs that could access what is about to change its place, and no copy is older
+  // With a full host fallback: nothing runs that could access what is about to be evicted or fetched, and no copy is older
   // than that.
   Status come_to_rest();
-  Status settle(std::span<BlockState* const> blocks);
+  Status wait_for_users(std::span<BlockState* const> blocks);
   Status bring(std::span<BlockState* const> blocks);
   Status shrink_to(Bytes new_limit);
   // The same: what is evicted leads to the host, whether or not it has contents.

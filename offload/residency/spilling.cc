@@ -104,7 +104,7 @@ bool Residency::begin_spilling_of(PartList& list, Bytes bytes, std::size_t most)
     begun = true;
     bytes -= std::min(bytes, part->host_bytes);
   }
-  files.settle();
+  files.note_completed();
   return begun;
 }
 
@@ -143,7 +143,7 @@ bool Residency::await_what_may_spill() {
 bool Residency::make_host_room(Bytes bytes, bool reads) {
   FileCopies& files = *migration_.files();
   for (bool tries_again = waits_for_file_;;) {
-    files.settle();
+    files.note_completed();
     if (free_host_of_written(bytes) > 0) return true;
     // Not ahead of need: two copies would take each other's memory in turn.
     if (waits_for_file_ && drop_copies_of_resident(false)) return true;
@@ -171,7 +171,7 @@ bool Residency::make_host_room_again(Bytes bytes, bool reads) {
 
 void Residency::spill_behind() {
   FileCopies& files = *migration_.files();
-  files.settle();
+  files.note_completed();
   const Bytes limit = migration_.host_limit();
   if (limit == 0) return;
   const Bytes used = std::min(limit, migration_.host_live_bytes());
@@ -186,7 +186,7 @@ void Residency::spill_behind() {
 // False: there is no host memory for it now, or it can not be read.
 bool Residency::begin_to_read(EvictionUnit& part, bool makes_room) {
   FileCopies& files = *migration_.files();
-  files.settle();
+  files.note_completed();
   if (!part.in_file_only() || part.file->state == FileCopyState::kReading) return true;
   if (part.file->state == FileCopyState::kUnreadable) return false;
   void* memory = migration_.allocate_for(part);
@@ -195,7 +195,7 @@ bool Residency::begin_to_read(EvictionUnit& part, bool makes_room) {
   if (memory == nullptr) return false;
   if (options_.observer != nullptr) options_.observer->reading_spilled(moved_unit(part, part.host_bytes));
   files.begin_read(part, memory);
-  files.settle();
+  files.note_completed();
   return true;
 }
 
@@ -207,7 +207,7 @@ Status Residency::bring_to_host(EvictionUnit& part) {
     if (part.file->state != FileCopyState::kUnreadable) return Status::out_of_memory();
   } else if (part.in_file_only() && part.file->state == FileCopyState::kReading) {
     if (Status status = migration_.wait_for(part.file->transfer); !status.ok()) return status;
-    migration_.files()->settle();
+    migration_.files()->note_completed();
   }
   // It is there as long as nobody says that it is not: the next access reads again.
   return part.in_file_only() ? Status::operating_system() : Status();

@@ -95,10 +95,10 @@ bool set_queue_limit(Settings& settings, std::string_view value) {
   return true;
 }
 
-bool set_patience(Settings& settings, std::string_view value) {
+bool set_blocked_timeout(Settings& settings, std::string_view value) {
   const auto seconds = parse<double>(value);
   if (!seconds || !(*seconds > 0) || *seconds > 1e6) return false;
-  settings.patience = *seconds;
+  settings.blocked_timeout = *seconds;
   return true;
 }
 
@@ -146,7 +146,8 @@ constexpr Key kKeys[] = {
     {"devices", "THERMOCLINE_SIMULATE_DEVICES", "a number of devices from 1 to 8", set_devices},
     {"queue-limit", "THERMOCLINE_SIMULATE_QUEUE_LIMIT", "a number of operations up to 2^32; 0: no limit",
      set_queue_limit},
-    {"patience", "THERMOCLINE_SIMULATE_PATIENCE", "a number of seconds, such as 0.5", set_patience},
+    {"blocked_timeout", "THERMOCLINE_SIMULATE_BLOCKED_TIMEOUT", "a number of seconds, such as 0.5",
+     set_blocked_timeout},
     {"faults", "THERMOCLINE_SIMULATE_FAULTS", "", nullptr},
     {"driver", "THERMOCLINE_SIMULATE_DRIVER", "", nullptr},
 };
@@ -182,7 +183,7 @@ std::string Settings::set_from_environment() {
   return {};
 }
 
-void Settings::settle() {
+void Settings::apply_driver() {
   queue_limit = driver.queue.value_or(queue_limit);
   lazy_loading = driver.lazy_load.value_or(lazy_loading);
   driver.add_to(&faults);

@@ -36,7 +36,7 @@ struct Settings {
          kernel_high = 0;  // duration of undeclared kernels in microseconds, log-uniform; 0: according to their buffers
   bool stats = false;
   std::uint64_t queue_limit = 1024;  // operations of a stream that the host may be ahead by; 0: unlimited
-  double patience = 10;              // seconds that a host waits for a blocked operation while no thread makes a call
+  double blocked_timeout = 10;       // seconds that a host waits for a blocked operation while no thread makes a call
   Checking check = Checking::kOff;
   FaultPlan faults;
   DriverSwitches driver;
@@ -49,7 +49,7 @@ struct Settings {
   // Sets what the environment names. Returns the first error, or empty.
   std::string set_from_environment();
   // Applies `driver` to the other settings. Called after all have been set.
-  void settle();
+  void apply_driver();
 };
 
 }  // namespace simulator

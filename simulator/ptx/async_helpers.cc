@@ -45,19 +45,19 @@ std::uint64_t use(ThreadContext* thread, std::uint32_t site, std::uint64_t addre
       [[fallthrough]];
     case MbarrierOperation::kArrive:
       expect_arrivals(count);
-      barrier.settle();
+      barrier.complete_phase_if_due();
       break;
     case MbarrierOperation::kArriveExpecting:
       barrier.bytes += static_cast<std::int32_t>(count);
       expect_arrivals(1);
-      barrier.settle();
+      barrier.complete_phase_if_due();
       break;
     case MbarrierOperation::kExpect:
       barrier.bytes += static_cast<std::int32_t>(count);
       break;
     case MbarrierOperation::kComplete:
       barrier.bytes -= static_cast<std::int32_t>(count);
-      barrier.settle();
+      barrier.complete_phase_if_due();
       break;
     default:
       if (is_over(barrier, operation, argument)) return 1;

@@ -39,7 +39,7 @@ struct Mbarrier {
     barrier.phase = word >> 63 != 0;
     return barrier;
   }
-  void settle() {
+  void complete_phase_if_due() {
     if (pending != 0 || bytes != 0) return;
     phase = !phase;
     pending = expected;

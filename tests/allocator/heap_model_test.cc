@@ -248,14 +248,14 @@ class Program {
     const Block& block = live_[pick(live_.size())].buffer->block();
     const Block& other = live_[pick(live_.size())].buffer->block();
     for (std::uint64_t page = 0; page < std::min(block.pages(), other.pages()); ++page) {
-      const PageHandle home = other.page_handles()[page];
-      if (home != PageHandle{})
-        heap_->timetable().add(heap_->page_of(block.begin()) + page, pick(100), pick(100), home);
+      const PageHandle physical = other.page_handles()[page];
+      if (physical != PageHandle{})
+        heap_->assigned_pages().add(heap_->page_of(block.begin()) + page, pick(100), pick(100), physical);
     }
-    heap_->timetable().set_period(100);
-    heap_->timetable().now(pick(100));
-    if (pick(20) == 0) heap_->timetable().clear();
-    if (pick(10) == 0) heap_->loosen();
+    heap_->assigned_pages().set_period(100);
+    heap_->assigned_pages().now(pick(100));
+    if (pick(20) == 0) heap_->assigned_pages().clear();
+    if (pick(10) == 0) heap_->defer_unmaps_of_free_space();
   }
 
   void advance() {

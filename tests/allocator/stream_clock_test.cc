@@ -432,7 +432,7 @@ TEST_F(StreamClockTest, AStreamIsHeldUpBehindWhatStands) {
   EXPECT_FALSE(clock->is_behind_blocked(b));
   EXPECT_TRUE(clock->is_behind_blocked(legacy)) << "whatever it is given next comes behind";
   submit(b);
-  EXPECT_FALSE(clock->is_behind_blocked(b)) << "busy is not standing";
+  EXPECT_FALSE(clock->is_behind_blocked(b)) << "busy is not blocked";
   clock->comes_behind(b);
   EXPECT_TRUE(clock->is_behind_blocked(b)) << "whatever is submitted to it next";
   fake.run_all();

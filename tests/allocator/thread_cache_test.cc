@@ -125,7 +125,7 @@ TEST_F(ThreadCacheTest, WhatTheOwnerDoesMeanwhileIsNotedTheNextTime) {
   }
 }
 
-TEST_F(ThreadCacheTest, WhatIsForgottenIsNotParked) {
+TEST_F(ThreadCacheTest, WhatIsForgottenIsNotCached) {
   Buffer& out = allocate(1000);
   Buffer& cached = allocate(2000);
   caches_.remember(out, kStream);
@@ -152,7 +152,7 @@ TEST_F(ThreadCacheTest, HoldsNoMoreThanItsSlots) {
   EXPECT_EQ(rest.size() + displaced, 4 * ThreadCache::kSlots);
 }
 
-TEST_F(ThreadCacheTest, EndedThreadsLeaveWhatTheyParked) {
+TEST_F(ThreadCacheTest, EndedThreadsLeaveWhatTheyCached) {
   Buffer& buffer = allocate(1000);
   Buffer& out = allocate(1000);
   std::thread([&] {

@@ -116,16 +116,16 @@ TEST_P(HostReadsTest, TheHostCopyStaysUntilItHasBeenRead) {
 // A copy that is blocked is not waited for, and keeps only its own host memory.
 TEST_P(HostReadsTest, ACopyThatStandsKeepsItsOwnHostCopyAlone) {
   ASSERT_TRUE(device_->driver().synchronize_context().ok());
-  StreamHandle standing{};
-  ASSERT_TRUE(device_->driver().create_stream(&standing).ok());
+  StreamHandle blocked{};
+  ASSERT_TRUE(device_->driver().create_stream(&blocked).ok());
   {
-    Operation operation = engine_->begin(standing, {}, {.may_block = true});
-    launch_something_long(standing);
+    Operation operation = engine_->begin(blocked, {}, {.may_block = true});
+    launch_something_long(blocked);
     operation.commit();
   }
   const MemoryAccess access{large_, kPartBytes, Access::kRead};
   {
-    Operation operation = engine_->begin(standing, {&access, 1}, kCopyToHost);
+    Operation operation = engine_->begin(blocked, {&access, 1}, kCopyToHost);
     ASSERT_NE(operation.host_copy(), nullptr);
     operation.commit();
   }

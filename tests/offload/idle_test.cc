@@ -34,12 +34,12 @@ TEST(IdleWatch, NeverIsNever) {
 // One cycle: idle for the watch's threshold and then for `rest` more. Returns how long the watch waited.
 std::uint64_t go_round(IdleWatch& watch, std::uint64_t* now, std::uint64_t* activity, std::uint64_t rest) {
   EXPECT_FALSE(watch.is_due(*now, ++*activity));
-  const std::uint64_t patience = watch.required_idle_ns();
-  EXPECT_FALSE(watch.is_due(*now + patience - 1, *activity));
-  EXPECT_TRUE(watch.is_due(*now += patience, *activity));
+  const std::uint64_t required = watch.required_idle_ns();
+  EXPECT_FALSE(watch.is_due(*now + required - 1, *activity));
+  EXPECT_TRUE(watch.is_due(*now += required, *activity));
   watch.given_back(*now);
   *now += rest;
-  return patience;
+  return required;
 }
 
 TEST(IdleWatch, WhoGoesOnSoonIsLeftAloneForLonger) {

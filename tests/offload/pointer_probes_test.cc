@@ -41,7 +41,7 @@ class PointerProbesTest : public testing::Test {
   }
   void TearDown() override {
     fake.run_all();
-    looks->settle(Wait::kYes);
+    looks->evaluate_completed(Wait::kYes);
     references->validate();
     looks.reset();
     EXPECT_EQ(fake.host_taken(), 0u);
@@ -71,9 +71,9 @@ class PointerProbesTest : public testing::Test {
     const References::Targets all = references->targets_of(*from);
     return std::find(all.begin(), all.end(), to) != all.end();
   }
-  bool settle() {
+  bool evaluate_completed() {
     fake.run_all();
-    return looks->settle(Wait::kNo);
+    return looks->evaluate_completed(Wait::kNo);
   }
 
   // The contents of device memory, by address. Copies take their data at once; when a probe is complete depends on the
@@ -94,11 +94,11 @@ class PointerProbesTest : public testing::Test {
 TEST_F(PointerProbesTest, WhatAWriterWroteIsConfirmedAndTheNextOnesAreNotLookedAt) {
   write(table, 8, target);
   launch("setup", {table, target});
-  EXPECT_TRUE(settle());
+  EXPECT_TRUE(evaluate_completed());
   EXPECT_TRUE(leads(table, target));
   write(table, 16, other);
   launch("setup", {table, other});
-  EXPECT_TRUE(settle());
+  EXPECT_TRUE(evaluate_completed());
   EXPECT_EQ(looks->kernels(), 1u);
   Buffer* const third = allocate(kPage);
   launch("setup", {table, third});
@@ -120,7 +120,7 @@ TEST_F(PointerProbesTest, AWriterIsFoundThatStoresTheNeighbourOfWhatIsThere) {
       const std::string name = "link" + std::to_string(bytes) + std::to_string(is_left);
       own_names.push_back(std::make_unique<std::string>(name));
       launch(own_names.back()->c_str(), {root, stored});
-      EXPECT_TRUE(settle());
+      EXPECT_TRUE(evaluate_completed());
       EXPECT_TRUE(leads(root, stored)) << name;
     }
   }
@@ -132,7 +132,7 @@ TEST_F(PointerProbesTest, AnotherKernelOfTheNameIsProbedAtItsFirstLaunch) {
     const char* const name = is_under_way ? "second" : "first";
     for (int i = 0; i < 4; ++i) {
       launch(name, {table, target});
-      if (i < 3 || !is_under_way) settle();
+      if (i < 3 || !is_under_way) evaluate_completed();
     }
     EXPECT_EQ(looks->writes_none(name), true);
     looks->kernels_may_be_others();
@@ -140,7 +140,7 @@ TEST_F(PointerProbesTest, AnotherKernelOfTheNameIsProbedAtItsFirstLaunch) {
     write(table, 8, other);
     launch(name, {table, other});
     EXPECT_TRUE(leads(table, other));
-    settle();
+    evaluate_completed();
     EXPECT_TRUE(leads(table, other));
     references->forget(*table);
     memory.clear();
@@ -153,7 +153,7 @@ TEST_F(PointerProbesTest, AddressesAreFoundAtEveryMultipleOfFour) {
   memory[packed->address().value] = target->address().value << 32;
   memory[packed->address().value + 8] = target->address().value >> 32;
   launch("pack", {packed, target});
-  EXPECT_TRUE(settle());
+  EXPECT_TRUE(evaluate_completed());
   EXPECT_TRUE(leads(packed, target));
 }
 
@@ -161,7 +161,7 @@ TEST_F(PointerProbesTest, AWriterOfTheSameAddressesIsOneToo) {
   write(table, 8, target);
   for (int i = 0; i < 2; ++i) {
     launch("setup", {table, target});
-    settle();
+    evaluate_completed();
   }
   EXPECT_EQ(looks->kernels(), 1u);
 }
@@ -172,7 +172,7 @@ TEST_F(PointerProbesTest, UntilTheFirstLookIsOverAnythingMayHaveBeenWrittenAndTh
   EXPECT_TRUE(leads(table, target));
   EXPECT_TRUE(leads(table, other));
   EXPECT_EQ(looks->looks(), 1u);
-  EXPECT_TRUE(settle());
+  EXPECT_TRUE(evaluate_completed());
   EXPECT_EQ(references->runs(), 0u);
   launch("bias", {table, target});
   EXPECT_EQ(references->runs(), 0u);
@@ -183,22 +183,22 @@ TEST_F(PointerProbesTest, SayOfWhichKernelsTheyFoundTwiceThatTheyWriteNone) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_FALSE(looks->writes_none(bias));
     launch(bias, {table, target});
-    settle();
+    evaluate_completed();
   }
   EXPECT_TRUE(looks->writes_none(bias));
   EXPECT_FALSE(looks->writes_none(nullptr));
   write(table, 8, target);
   for (int i = 0; i < 2; ++i) launch(bias, {table, target});
-  settle();
+  evaluate_completed();
   EXPECT_FALSE(looks->writes_none(bias));
 }
 
 // Whoever asks next must not take it for his own.
 TEST_F(PointerProbesTest, AKernelThatWasNotSubmittedIsForgottenByTheNext) {
   launch("bias", {table, target});
-  settle();
+  evaluate_completed();
   for (int i = 0; i < 2; ++i) launch("bias", {table, target});
-  settle();
+  evaluate_completed();
   const std::vector<MemoryAccess> accesses = {{table->address()}, {target->address()}};
   looks->arriving({.name = "other", .follows = true}, accesses, false);
   ASSERT_TRUE(looks->has_arrived());
@@ -210,7 +210,7 @@ TEST_F(PointerProbesTest, AKernelThatWasNotSubmittedIsForgottenByTheNext) {
 TEST_F(PointerProbesTest, LooksBecomeRare) {
   for (int i = 0; i < 1000; ++i) {
     launch("bias", {table, target});
-    settle();
+    evaluate_completed();
   }
   EXPECT_EQ(looks->looks(), 10u) << "1, 2, 4, ..., 512";
 }
@@ -222,7 +222,7 @@ TEST_F(PointerProbesTest, WhoOnlyReadsATableWritesNone) {
   Buffer* const bias = allocate(64);
   for (int i = 0; i < 3; ++i) {
     launch("grouped", {table, bias, other});
-    settle();
+    evaluate_completed();
   }
   EXPECT_EQ(looks->kernels(), 0u);
   EXPECT_FALSE(leads(bias, target));
@@ -233,23 +233,23 @@ TEST_F(PointerProbesTest, WhoMovesWordsIsLookedAtAnewWhereTheyAreAddresses) {
   Buffer* const from = allocate(64);
   for (int i = 0; i < 100; ++i) {
     launch("move", {table, from});
-    settle();
+    evaluate_completed();
   }
   const HeldWord word{from->address(), target->address().value};
   references->hold({&word, 1});
   write(table, 0, target);
   launch("move", {table, from});
-  settle();
+  evaluate_completed();
   EXPECT_TRUE(leads(table, target));
 }
 
 TEST_F(PointerProbesTest, WhatALaterLookFindsIsHeld) {
   launch("sometimes", {table, target});
-  settle();
+  evaluate_completed();
   write(table, 8, target);
   launch("sometimes", {table, target});
   EXPECT_FALSE(leads(table, target));
-  settle();
+  evaluate_completed();
   EXPECT_TRUE(leads(table, target));
 }
 
@@ -259,19 +259,19 @@ TEST_F(PointerProbesTest, CopiesOfWhatMayBeATableAreTakenBackWithIt) {
   references->copied({copy->address(), 256}, {table->address(), 256}, true);
   references->validate();
   EXPECT_TRUE(leads(copy, target));
-  settle();
+  evaluate_completed();
   EXPECT_FALSE(leads(copy, target));
   write(table, 8, target);
   launch("setup", {table, target});
   references->copied({copy->address(), 256}, {table->address(), 256}, true);
-  settle();
+  evaluate_completed();
   EXPECT_TRUE(leads(copy, target));
 }
 
 TEST_F(PointerProbesTest, NumbersThatAreNoAddressesOfWhatItWasGivenSayNothing) {
   write(table, 8, other);
   launch("bias", {table, target});
-  settle();
+  evaluate_completed();
   EXPECT_EQ(references->runs(), 0u);
 }
 
@@ -283,7 +283,7 @@ TEST_F(PointerProbesTest, WhatIsWrittenWhileAnyStreamRecordsIsLookedAtLater) {
   clock.recording(false);
   launch("setup", {table, other});
   EXPECT_TRUE(looks->any_under_way());
-  settle();
+  evaluate_completed();
   EXPECT_EQ(references->runs(), 0u);
 }
 
@@ -291,7 +291,7 @@ TEST_F(PointerProbesTest, KnownWritersWriteWhileAnyStreamRecords) {
   write(table, 8, target);
   for (int i = 0; i < 2; ++i) {
     launch("setup", {table, target});
-    settle();
+    evaluate_completed();
   }
   ASSERT_EQ(looks->kernels(), 1u);
   clock.recording(true);
@@ -317,7 +317,7 @@ TEST_F(PointerProbesTest, AFailureToCopyIsNoVerdict) {
   EXPECT_TRUE(leads(table, target));
   write(table, 8, target);
   launch("setup", {table, target});
-  settle();
+  evaluate_completed();
   EXPECT_TRUE(leads(table, target));
 }
 
@@ -342,11 +342,11 @@ TEST_F(PointerProbesTest, EachLookSeesItsOwnBuffers) {
     if (looks->looks() > before && writes) written.insert(unlike);
     made += looks->looks() - before;
     for (std::uint64_t steps = random() % 3; steps > 0; --steps) fake.step(handle);
-    looks->settle(Wait::kNo);
+    looks->evaluate_completed(Wait::kNo);
     references->validate();
   }
   fake.run_all();
-  looks->settle(Wait::kYes);
+  looks->evaluate_completed(Wait::kYes);
   EXPECT_GT(made, 50u);
   std::set<const Buffer*> reachable;
   for (const Buffer* const one : tables) {

@@ -36,9 +36,9 @@ const std::vector<std::string> kPrograms = {
     "copies/ranges",
     "copies/rows",
     "copies/sets",
-    "copies/standing",
-    "copies/standing_elsewhere",
-    "copies/standing_released",
+    "copies/blocked",
+    "copies/blocked_elsewhere",
+    "copies/blocked_released",
     "copies/values",
     "graphs/captured",
     "graphs/captured_while_others_allocate",
@@ -142,7 +142,7 @@ TEST(ApiPathsOfValues, WordsKeepNothingOnTheDevice) {
 
 // The program itself could be the one that writes the value, so its call must return.
 TEST(ApiPathsOfValues, WhatOnlyStandingStreamsHoldIsOutOfMemoryInTheEnd) {
-  const std::vector<std::string> program = {"api_paths/copies/standing_on_all"};
+  const std::vector<std::string> program = {"api_paths/copies/blocked_on_all"};
   const std::string told = "working, parameters, NULL): ";
   const ProcessResult plain = run_plain(program);
   EXPECT_EQ(plain.status, 0) << plain.err;

@@ -47,7 +47,7 @@ TEST(DeviceGraphs, KeepOnTheDeviceWhatAnyOfTheirNodesNames) {
 
 // While all else is used by a blocked stream, there is no room to count what the driver holds for a graph; then there is, without another launch.
 TEST(ApiPaths, MemoryOfGraphsCountsOnceTheStreamsGoOn) {
-  const std::vector<std::string> arguments = {"api_paths/graphs/memory_while_standing"};
+  const std::vector<std::string> arguments = {"api_paths/graphs/memory_while_blocked"};
   const ProcessResult plain = run_plain(arguments);
   for (const char* budget : {"", "32MiB"}) {
     const ProcessResult result = run_preloaded(arguments, budget);

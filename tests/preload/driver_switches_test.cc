@@ -136,8 +136,8 @@ TEST(DriverSwitches, ProgramsThatBlockStreamsDoNotHangWhereMappingWaits) {
     std::future<ProcessResult> plain, under;
   };
   std::vector<Run> runs;
-  for (const char* program : {"copies/standing", "copies/standing_released", "copies/standing_elsewhere",
-                              "copies/standing_on_all", "memory/freed_while_standing", "launches/full_queue"}) {
+  for (const char* program : {"copies/blocked", "copies/blocked_released", "copies/blocked_elsewhere",
+                              "copies/blocked_on_all", "memory/freed_while_blocked", "launches/full_queue"}) {
     for (const char* switches : {"map=waits", "unmap=waits"}) {
       const auto start = [&](const std::string& with, bool preload) {
         return std::async(std::launch::async, run, program, with, preload, 0, std::vector<std::string>());
@@ -159,10 +159,10 @@ TEST(DriverSwitches, ProgramsThatBlockStreamsDoNotHangWhereMappingWaits) {
 // Where only unmapping waits, programs that fit need not be refused, even if they allocate while a stream is blocked.
 TEST(DriverSwitches, ProgramsThatFitHaveTheSameBitsWhereMappingWaits) {
   const std::pair<const char*, const char*> cases[] = {
-      {"copies/standing_released", "map=waits"},      {"copies/values", "map=waits"},
-      {"launches/host_functions", "map=waits"},       {"graphs/host_nodes", "map=waits"},
-      {"copies/standing_released", "unmap=waits"},    {"copies/standing", "unmap=waits"},
-      {"memory/freed_while_standing", "unmap=waits"}, {"launches/full_queue", "unmap=waits"}};
+      {"copies/blocked_released", "map=waits"},      {"copies/values", "map=waits"},
+      {"launches/host_functions", "map=waits"},      {"graphs/host_nodes", "map=waits"},
+      {"copies/blocked_released", "unmap=waits"},    {"copies/blocked", "unmap=waits"},
+      {"memory/freed_while_blocked", "unmap=waits"}, {"launches/full_queue", "unmap=waits"}};
   for (const auto& [program, switches] : cases) {
     const ProcessResult plain = run(program, "", false, 0);
     const ProcessResult fits = run_program({std::string("api_paths/") + program},

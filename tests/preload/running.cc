@@ -50,7 +50,7 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
   // In a fork jemalloc takes all of its locks, more than the 64 in one thread that the thread sanitizer's deadlock
   // detector can count. These programs fork.
   for (const char* forks :
-       {"fork", "exported", "between_processes", "runtime/shared", "contexts/destroyed_while_standing"}) {
+       {"fork", "exported", "between_processes", "runtime/shared", "contexts/destroyed_while_blocked"}) {
     if (is_about(forks)) environment.push_back(kTsanOptions + ":detect_deadlocks=0");
   }
   // Ending in a signal handler is unsafe, and is what these programs test. The program must make sure that no other

@@ -52,7 +52,10 @@ TEST_F(Spill, WithoutAFolderItIsRefusedAndToldOfOne) {
 }
 
 TEST_F(Spill, AFolderThatIsNotThereIsSaidAndTheProgramGoesOn) {
+  const ProcessResult without = run_program({"workload"}, running(""));
   const ProcessResult refused = run_program({"workload"}, running(folder_ + "/none"));
+  EXPECT_EQ(refused.status, without.status) << refused.err;
+  EXPECT_EQ(refused.out, without.out);
   EXPECT_NE(refused.err.find("host_spill can not be used: " + folder_ + "/none: No such file or directory"),
             std::string::npos)
       << refused.err;

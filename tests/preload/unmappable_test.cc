@@ -52,12 +52,12 @@ INSTANTIATE_TEST_SUITE_P(Small, Unmappable,
                                          "contexts/memory_info", "contexts/pointer_attributes",
                                          "contexts/primary_beside", "contexts/primary_released",
                                          "contexts/primary_reset", "contexts/two", "contexts/two_while_recording",
-                                         "copies/ranges", "copies/standing", "copies/standing_released",
-                                         "copies/values", "graphs/captured", "graphs/captured_while_others_allocate",
+                                         "copies/ranges", "copies/blocked", "copies/blocked_released", "copies/values",
+                                         "graphs/captured", "graphs/captured_while_others_allocate",
                                          "graphs/captured_while_others_leave", "graphs/captured_with_a_fork",
                                          "graphs/host_nodes", "graphs/memory_in_capture", "graphs/memory_nodes",
                                          "graphs/memory_while_recording", "launches/host_functions", "launches/streams",
-                                         "memory/arrays", "memory/freed_while_standing", "memory/in_order",
+                                         "memory/arrays", "memory/freed_while_blocked", "memory/in_order",
                                          "memory/managed", "memory/pitched", "memory/pool_attributes", "memory/pools",
                                          "memory/shared_between_processes", "memory/shared_with_others",
                                          "process/calls_in_callbacks", "process/fork_and_end", "process/fork_before",
@@ -190,8 +190,8 @@ TEST(UnmappableDevice, WhatIsCachedGoesForWhatIsAskedForNext) {
 
 // To free memory while a stream is blocked would wait for the thread that is to let it go on.
 TEST(UnmappableDevice, NothingIsCachedAnyMoreWhenAStreamIsBlocked) {
-  const ProcessResult with = run({"memory/asked_while_standing"}, "17MiB");
-  expect_same(plain({"memory/asked_while_standing"}), with);
+  const ProcessResult with = run({"memory/asked_while_blocked"}, "17MiB");
+  expect_same(plain({"memory/asked_while_blocked"}), with);
   EXPECT_EQ(statistic(with, "creates"), 5u);
 }
 

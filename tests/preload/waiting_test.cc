@@ -30,11 +30,11 @@ void expect_that_nobody_is_kept_waiting(const std::string& program) {
 }
 
 TEST(Waiting, WhoDestroysAContextKeepsNobodyWaiting) {
-  expect_that_nobody_is_kept_waiting("contexts/destroyed_while_standing");
+  expect_that_nobody_is_kept_waiting("contexts/destroyed_while_blocked");
 }
 
 TEST(Waiting, WhoFreesABufferThatOthersUseUnseenKeepsNobodyWaiting) {
-  expect_that_nobody_is_kept_waiting("memory/freed_while_standing");
+  expect_that_nobody_is_kept_waiting("memory/freed_while_blocked");
 }
 
 // A launch into a full queue waits in the driver.

@@ -17,8 +17,8 @@ class QueueTest : public DeviceTest {
     data_ = allocate(64);
     write<unsigned>(word_, {0, 0});
     ASSERT_OK(cuCtxSynchronize());
-    standing_ = make_stream();
-    ASSERT_OK(cuStreamWaitValue32(standing_, word_, 1, CU_STREAM_WAIT_VALUE_EQ));
+    blocked_ = make_stream();
+    ASSERT_OK(cuStreamWaitValue32(blocked_, word_, 1, CU_STREAM_WAIT_VALUE_EQ));
   }
   void TearDown() override { control().configure("queue-limit", "1024"); }
 
@@ -34,22 +34,22 @@ class QueueTest : public DeviceTest {
     });
     while (back < calls) std::this_thread::yield();
     for (int i = 0; i < 100; ++i) {
-      ASSERT_EQ(cuStreamQuery(standing_), CUDA_ERROR_NOT_READY);
+      ASSERT_EQ(cuStreamQuery(blocked_), CUDA_ERROR_NOT_READY);
       std::this_thread::yield();
     }
     EXPECT_EQ(back, calls);
     ASSERT_OK(cuMemsetD32(word_, 1, 1));
     other.join();
-    ASSERT_OK(cuStreamSynchronize(standing_));
+    ASSERT_OK(cuStreamSynchronize(blocked_));
     EXPECT_EQ(back, calls + more);
   }
 
   CUdeviceptr word_ = 0, data_ = 0;
-  CUstream standing_ = nullptr;
+  CUstream blocked_ = nullptr;
 };
 
 TEST_F(QueueTest, ALaunchIntoAFullQueueWaits) {
-  expect_room_for(1023, 50, [&] { return cuMemsetD32Async(data_, 1, 1, standing_); });
+  expect_room_for(1023, 50, [&] { return cuMemsetD32Async(data_, 1, 1, blocked_); });
 }
 
 TEST_F(QueueTest, SoDoEventsAndWaitsForThem) {
@@ -60,7 +60,7 @@ TEST_F(QueueTest, SoDoEventsAndWaitsForThem) {
   bool records = false;
   expect_room_for(1023, 50, [&] {
     records = !records;
-    return records ? cuEventRecord(event, standing_) : cuStreamWaitEvent(standing_, before, 0);
+    return records ? cuEventRecord(event, blocked_) : cuStreamWaitEvent(blocked_, before, 0);
   });
 }
 
@@ -72,12 +72,12 @@ TEST_F(QueueTest, AGraphIsOneOfThem) {
   for (int i = 0; i < 5; ++i) ASSERT_OK(cuMemsetD32Async(data_, 1, 1, recording));
   ASSERT_OK(cuStreamEndCapture(recording, &graph));
   ASSERT_OK(cuGraphInstantiate(&executable, graph, 0));
-  expect_room_for(1023, 50, [&] { return cuGraphLaunch(executable, standing_); });
+  expect_room_for(1023, 50, [&] { return cuGraphLaunch(executable, blocked_); });
 }
 
 TEST_F(QueueTest, AnotherStreamHasItsOwn) {
   const CUstream free_one = make_stream();
-  for (int i = 0; i < 1023; ++i) ASSERT_OK(cuMemsetD32Async(data_, 1, 1, standing_));
+  for (int i = 0; i < 1023; ++i) ASSERT_OK(cuMemsetD32Async(data_, 1, 1, blocked_));
   for (int i = 0; i < 5000; ++i) ASSERT_OK(cuMemsetD32Async(data_ + 32, 2, 1, free_one));
   ASSERT_OK(cuMemsetD32(word_, 1, 1));
   ASSERT_OK(cuCtxSynchronize());
@@ -88,13 +88,13 @@ TEST_F(QueueTest, ItsEndIsASetting) {
   ASSERT_NE(control().configure("queue-limit", "some"), nullptr);
   ASSERT_EQ(control().configure("queue-limit", "0"), nullptr);
   SetUp();
-  for (int i = 0; i < 5000; ++i) ASSERT_OK(cuMemsetD32Async(data_, 1, 1, standing_));
+  for (int i = 0; i < 5000; ++i) ASSERT_OK(cuMemsetD32Async(data_, 1, 1, blocked_));
   ASSERT_OK(cuMemsetD32(word_, 1, 1));
   ASSERT_OK(cuCtxSynchronize());
   control().reset();
   ASSERT_EQ(control().configure("queue-limit", "8"), nullptr);
   SetUp();
-  expect_room_for(7, 50, [&] { return cuMemsetD32Async(data_, 1, 1, standing_); });
+  expect_room_for(7, 50, [&] { return cuMemsetD32Async(data_, 1, 1, blocked_); });
 }
 
 }  // namespace

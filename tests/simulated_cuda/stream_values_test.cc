@@ -108,7 +108,7 @@ TEST_F(StreamValueTest, AnotherThreadLetsTheWaitingHostGoOn) {
 // As long as a host function runs, somebody may write the value; and so may whoever it has told that it has ended.
 TEST_F(StreamValueTest, AHostFunctionTakesItsTimeWhileTheHostWaitsForAValue) {
   control().reset();
-  ASSERT_EQ(control().configure("patience", "0.3"), nullptr);
+  ASSERT_EQ(control().configure("blocked_timeout", "0.3"), nullptr);
   ASSERT_OK(cuInit(0));
   ASSERT_OK(cuDevicePrimaryCtxRetain(&context_, 0));
   ASSERT_OK(cuCtxSetCurrent(context_));
@@ -291,7 +291,7 @@ TEST_F(StreamValueDeathTest, HostThatWaitsForNobodySaysWhatStands) {
   const auto waits = [] {
     control().reset();
     control().configure("progress", "off");
-    control().configure("patience", "0.05");
+    control().configure("blocked_timeout", "0.05");
     EXPECT_OK(cuInit(0));
     CUcontext context = nullptr;
     EXPECT_OK(cuDevicePrimaryCtxRetain(&context, 0));

@@ -26,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // A reader of a page whose process is alive may wait this long.
-constexpr auto kPatience = 60'000ms;
+constexpr auto kTimeout = 60'000ms;
 
 class LivePageTest : public testing::Test {
  protected:
@@ -82,12 +82,12 @@ TEST_F(LivePageTest, WhoAsksGetsWhatIsSoAfterwards) {
   const auto writer = LivePageWriter::create(folder_, "1.2.3");
   ASSERT_NE(writer, nullptr);
   Answering answering(*writer);
-  ASSERT_EQ(read_live_page(folder_, getpid(), kPatience, &found_), LiveRead::kAnswered);
+  ASSERT_EQ(read_live_page(folder_, getpid(), kTimeout, &found_), LiveRead::kAnswered);
   EXPECT_EQ(value(found_, "live_bytes"), 1u);
   EXPECT_EQ(found_.version, "1.2.3");
   EXPECT_NE(found_.program.find("live_page"), std::string::npos) << found_.program;
   answering.end_at_next();
-  ASSERT_EQ(read_live_page(folder_, getpid(), kPatience, &found_), LiveRead::kAnswered);
+  ASSERT_EQ(read_live_page(folder_, getpid(), kTimeout, &found_), LiveRead::kAnswered);
   EXPECT_EQ(value(found_, "live_bytes"), 2u);
   EXPECT_EQ(found_.values.size(), statistics_table().size());
 }
@@ -114,7 +114,7 @@ TEST_F(LivePageTest, NobodySeesPartOfACopy) {
     readers.emplace_back([&] {
       for (int turn = 0; turn < 300; ++turn) {
         LiveStatistics found;
-        if (read_live_page(folder_, getpid(), kPatience, &found) != LiveRead::kAnswered) continue;
+        if (read_live_page(folder_, getpid(), kTimeout, &found) != LiveRead::kAnswered) continue;
         ++answered;
         const std::uint64_t first = value(found, "budget_bytes");
         if (value(found, "live_bytes") != first || value(found, "out_of_memory") != first) ++torn;
@@ -125,7 +125,7 @@ TEST_F(LivePageTest, NobodySeesPartOfACopy) {
   EXPECT_EQ(torn, 0);
   EXPECT_EQ(answered, 900);
   answering.end_at_next();
-  read_live_page(folder_, getpid(), kPatience, &found_);
+  read_live_page(folder_, getpid(), kTimeout, &found_);
 }
 
 TEST_F(LivePageTest, ThePageIsTheOwnersAloneAndGoesWithIt) {
@@ -139,7 +139,7 @@ TEST_F(LivePageTest, ThePageIsTheOwnersAloneAndGoesWithIt) {
   writer.reset();
   EXPECT_FALSE(std::filesystem::exists(page(getpid())));
   EXPECT_EQ(live_processes(folder_), std::vector<int>{});
-  EXPECT_EQ(read_live_page(folder_, getpid(), kPatience, &found_), LiveRead::kNone);
+  EXPECT_EQ(read_live_page(folder_, getpid(), kTimeout, &found_), LiveRead::kNone);
 }
 
 TEST_F(LivePageTest, AProcessThatDoesNotAnswerIsSaidToBeSilent) {
@@ -151,7 +151,7 @@ TEST_F(LivePageTest, AProcessThatDoesNotAnswerIsSaidToBeSilent) {
 TEST_F(LivePageTest, ThePageOfAProcessThatWasKilledIsRemovedByTheNextReader) {
   const int one = killed_child(), other = killed_child();
   EXPECT_TRUE(std::filesystem::exists(page(one)));
-  EXPECT_EQ(read_live_page(folder_, one, kPatience, &found_), LiveRead::kNone);
+  EXPECT_EQ(read_live_page(folder_, one, kTimeout, &found_), LiveRead::kNone);
   EXPECT_FALSE(std::filesystem::exists(page(one)));
   EXPECT_EQ(live_processes(folder_), std::vector<int>{});
   EXPECT_FALSE(std::filesystem::exists(page(other)));
@@ -168,7 +168,7 @@ TEST_F(LivePageTest, ANumberThatComesAgainIsAnotherProcess) {
   file.open(page(getpid()), std::ios::binary | std::ios::in | std::ios::out);
   file.seekp(offsetof(LivePage, began)).write(reinterpret_cast<const char*>(&began), sizeof began);
   file.close();
-  EXPECT_EQ(read_live_page(folder_, getpid(), kPatience, &found_), LiveRead::kNone);
+  EXPECT_EQ(read_live_page(folder_, getpid(), kTimeout, &found_), LiveRead::kNone);
   EXPECT_NE(LivePageWriter::create(folder_, "1"), nullptr);
 }
 
@@ -196,8 +196,8 @@ TEST_F(LivePageTest, WhatIsNoPageIsLeftAlone) {
   std::ofstream(page(1)) << "something else";
   std::ofstream(folder_ / "thermocline.x1") << "something else";
   std::filesystem::create_symlink("/etc/passwd", page(2));
-  EXPECT_EQ(read_live_page(folder_, 1, kPatience, &found_), LiveRead::kUnknown);
-  EXPECT_EQ(read_live_page(folder_, 2, kPatience, &found_), LiveRead::kRefused);
+  EXPECT_EQ(read_live_page(folder_, 1, kTimeout, &found_), LiveRead::kUnknown);
+  EXPECT_EQ(read_live_page(folder_, 2, kTimeout, &found_), LiveRead::kRefused);
   EXPECT_EQ(live_processes(folder_), std::vector<int>{});
   EXPECT_TRUE(std::filesystem::exists(page(1)));
 }
@@ -291,7 +291,7 @@ TEST_F(OtherUsersPageTest, ANameThatAnotherTookKeepsNobodyFromHavingAPage) {
   {
     Answering answering(*writer);
     answering.end_at_next();
-    EXPECT_EQ(read_live_page(folder_, ours, kPatience, &found_), LiveRead::kAnswered);
+    EXPECT_EQ(read_live_page(folder_, ours, kTimeout, &found_), LiveRead::kAnswered);
   }
   EXPECT_EQ(found_.version, "1.2.3");
   EXPECT_EQ(found_.owner, geteuid());
@@ -305,7 +305,7 @@ TEST_F(OtherUsersPageTest, ANameThatAnotherTookKeepsNobodyFromHavingAPage) {
 
 TEST_F(OtherUsersPageTest, APipeHoldsUpNobody) {
   const pid_t child = stranger([this] { return mkfifo(page(1).c_str(), 0666) == 0; });
-  EXPECT_EQ(read_live_page(folder_, 1, kPatience, &found_), LiveRead::kUnknown);
+  EXPECT_EQ(read_live_page(folder_, 1, kTimeout, &found_), LiveRead::kUnknown);
   EXPECT_EQ(live_processes(folder_), std::vector<int>{});
   leave(child);
 }

@@ -120,7 +120,7 @@ CUresult Machine::initialize() {
     std::fprintf(stderr, "simulated device: %s\n", complaint.c_str());
     return CUDA_ERROR_NO_DEVICE;
   }
-  settings.settle();
+  settings.apply_driver();
   state_->settings = settings;
   state_->device = std::make_unique<Device>(settings);
   return CUDA_SUCCESS;
@@ -176,7 +176,7 @@ const FaultPlan& Machine::fault_plan() const {
   if (!state_->early) {
     state_->early.emplace().set_from_environment();
     for (const auto& [key, value] : state_->configured) state_->early->set(key, value);
-    state_->early->settle();
+    state_->early->apply_driver();
   }
   return state_->early->faults;
 }

@@ -236,18 +236,18 @@ void Machine::wait_until(const std::function<std::optional<Time>()>& ended) {
     mutex_.unlock();
     std::this_thread::sleep_for(kBetweenLooks);
     mutex_.lock();
-    if (heard != state_->progress.signs() || device().timeline.standing() == nullptr) {
+    if (heard != state_->progress.signs() || device().timeline.first_blocked() == nullptr) {
       heard = state_->progress.signs();
       since = std::chrono::steady_clock::now();
     }
     const std::chrono::duration<double> silence = std::chrono::steady_clock::now() - since;
-    if (silence.count() > device().settings.patience) blocked_for_good();
+    if (silence.count() > device().settings.blocked_timeout) blocked_for_good();
   }
   device().clock.wait_until(*end);
 }
 
 void Machine::blocked_for_good() const {
-  if (const Operation* const operation = device().timeline.standing()) {
+  if (const Operation* const operation = device().timeline.first_blocked()) {
     const auto* const wait = std::get_if<WaitValue>(&operation->work);
     std::fprintf(
         stderr,

@@ -95,7 +95,7 @@ bool Timeline::must_block(Operation& operation) {
   return may_wait && !operation.executed && !effects_.may_go_on(operation);
 }
 
-const Operation* Timeline::standing() const {
+const Operation* Timeline::first_blocked() const {
   const Operation* waits = nullptr;
   for (const OperationId id : blocked_) {
     if (std::holds_alternative<HostFunction>(at(id).work)) return nullptr;

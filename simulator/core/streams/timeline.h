@@ -98,7 +98,7 @@ class Timeline {
   bool executed(OperationId id) const { return id < base_ || at(id).executed; }
   bool has_unexecuted() const { return unexecuted_ > 0; }
   // The first operation that waits for a value; null where there is none, or a host function has not returned.
-  const Operation* standing() const;
+  const Operation* first_blocked() const;
   bool idle() const { return base_ == next_; }
   OperationId newest() const { return next_ - 1; }
 

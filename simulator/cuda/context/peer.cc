@@ -15,7 +15,7 @@ CUresult check_pair(Call& call, CUdevice device, CUdevice peer) {
 }
 
 // Sets what `device` may do with the allocations of `owner`, from what its contexts have enabled.
-void settle(Call& call, DeviceId device, DeviceId owner) {
+void set_access_of_peer(Call& call, DeviceId device, DeviceId owner) {
   if (device == owner) return;
   bool is_peer = false;
   call.state().contexts.for_each([&](const CUctx_st& context) {
@@ -33,8 +33,8 @@ void forget_peer(Call& call, CUcontext context) {
   context->peers.clear();
   call.state().contexts.for_each([&](CUctx_st& other) { other.peers.erase(context); });
   for (DeviceId device = 0; device < call.machine().devices(); ++device) {
-    settle(call, context->device, device);
-    settle(call, device, context->device);
+    set_access_of_peer(call, context->device, device);
+    set_access_of_peer(call, device, context->device);
   }
 }
 
@@ -66,7 +66,7 @@ SIMULATED_API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   if (!call.state().contexts.has(peer)) return CUDA_ERROR_INVALID_CONTEXT;
   if (peer->device == call.device()) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   if (!call.context()->peers.insert(peer).second) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
-  settle(call, call.device(), peer->device);
+  set_access_of_peer(call, call.device(), peer->device);
   return CUDA_SUCCESS;
 }
 
@@ -75,6 +75,6 @@ SIMULATED_API CUresult cuCtxDisablePeerAccess(CUcontext peer) {
   if (!call) return call.result();
   if (!call.state().contexts.has(peer)) return CUDA_ERROR_INVALID_CONTEXT;
   if (call.context()->peers.erase(peer) == 0) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-  settle(call, call.device(), peer->device);
+  set_access_of_peer(call, call.device(), peer->device);
   return CUDA_SUCCESS;
 }

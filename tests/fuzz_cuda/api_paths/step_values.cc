@@ -64,8 +64,8 @@ void write(const Word& word, std::uint64_t value, bool wide, CUstream writing) {
 // anything runs: evicted buffers could not be fetched before the value is written.
 void stand(World& world) {
   if (world.options.unseen || world.buffers().empty()) return;
-  const unsigned standing = world.own_stream(), other = world.own_stream();
-  if (is_blocking(world, standing) || is_blocking(world, other)) return;
+  const unsigned blocked = world.own_stream(), other = world.own_stream();
+  if (is_blocking(world, blocked) || is_blocking(world, other)) return;
   const bool wide = world.random.one_in(2);
   const Word word = make_word(world);
   CUstream writing = nullptr;
@@ -75,16 +75,16 @@ void stand(World& world) {
     CHECK_CUDA(cuStreamSynchronize(writing));
   }
   if (wide) {
-    CHECK_CUDA(cuStreamWaitValue64(world.stream(standing), word.address, 1, CU_STREAM_WAIT_VALUE_EQ));
+    CHECK_CUDA(cuStreamWaitValue64(world.stream(blocked), word.address, 1, CU_STREAM_WAIT_VALUE_EQ));
   } else {
-    CHECK_CUDA(cuStreamWaitValue32(world.stream(standing), word.address, 1, CU_STREAM_WAIT_VALUE_EQ));
+    CHECK_CUDA(cuStreamWaitValue32(world.stream(blocked), word.address, 1, CU_STREAM_WAIT_VALUE_EQ));
   }
-  set(world, standing);
+  set(world, blocked);
   // In another stream, which is ordered after the first if they share a buffer.
   set(world, other);
   write(word, 1, wide, writing);
-  set(world, standing);
-  CHECK_CUDA(cuStreamSynchronize(world.stream(standing)));
+  set(world, blocked);
+  CHECK_CUDA(cuStreamSynchronize(world.stream(blocked)));
   CHECK_CUDA(cuStreamSynchronize(writing));
   CHECK_CUDA(cuStreamDestroy(writing));
   free_word(word);

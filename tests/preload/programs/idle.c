@@ -59,7 +59,7 @@ static void stands(void) {
   CHECK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
   use();
-  stand(blocked, 1);
+  block(blocked, 1);
   usleep(50000);
   CHECK(cuMemAlloc(&more, BYTES));
   release(other, 1);

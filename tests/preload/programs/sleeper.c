@@ -99,7 +99,7 @@ static void stand_meanwhile(int count, char** commands) {
   begin_to_wait();
   CHECK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-  stand(blocked, 1);
+  block(blocked, 1);
   CHECK(cuMemsetD32Async(buffers[3], 17, BYTES / 4, blocked));
   run_all(count, commands, 0);
   release(other, 1);

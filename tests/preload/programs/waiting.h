@@ -20,7 +20,7 @@ static inline void begin_to_wait(void) {
   *word = 0;
 }
 
-static inline void stand(CUstream stream, unsigned value) {
+static inline void block(CUstream stream, unsigned value) {
   CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)word, value, CU_STREAM_WAIT_VALUE_EQ));
 }
 

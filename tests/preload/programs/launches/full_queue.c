@@ -8,7 +8,7 @@
 
 enum { LAUNCHES, SETS, COPIES, EVENTS, GRAPHS, HOST_FUNCTIONS, VALUES, KINDS };
 
-static CUstream standing, working;
+static CUstream blocked, working;
 static CUdeviceptr small[2];
 static CUevent before, behind;
 static CUgraphExec step;
@@ -19,25 +19,25 @@ static void CUDA_CB count(void* data) { ++*(int*)data; }
 static void submit(unsigned i) {
   switch (kind) {
     case LAUNCHES:
-      launch_mix(mix, standing, small[i % 2], small[(i + 1) % 2], SMALL);
+      launch_mix(mix, blocked, small[i % 2], small[(i + 1) % 2], SMALL);
       break;
     case SETS:
-      CHECK(cuMemsetD32Async(small[i % 2], i, SMALL / 4, standing));
+      CHECK(cuMemsetD32Async(small[i % 2], i, SMALL / 4, blocked));
       break;
     case COPIES:
-      CHECK(cuMemcpyDtoDAsync(small[i % 2], small[(i + 1) % 2] + 64, 256, standing));
+      CHECK(cuMemcpyDtoDAsync(small[i % 2], small[(i + 1) % 2] + 64, 256, blocked));
       break;
     case EVENTS:
-      CHECK(i % 2 == 0 ? cuEventRecord(behind, standing) : cuStreamWaitEvent(standing, before, 0));
+      CHECK(i % 2 == 0 ? cuEventRecord(behind, blocked) : cuStreamWaitEvent(blocked, before, 0));
       break;
     case GRAPHS:
-      CHECK(cuGraphLaunch(step, standing));
+      CHECK(cuGraphLaunch(step, blocked));
       break;
     case HOST_FUNCTIONS:
-      CHECK(cuLaunchHostFunc(standing, count, &runs));
+      CHECK(cuLaunchHostFunc(blocked, count, &runs));
       break;
     case VALUES:
-      CHECK(cuStreamWriteValue32(standing, small[0], i, CU_STREAM_WRITE_VALUE_DEFAULT));
+      CHECK(cuStreamWriteValue32(blocked, small[0], i, CU_STREAM_WRITE_VALUE_DEFAULT));
       break;
     default:
       break;
@@ -52,7 +52,7 @@ static void* fill_queue(void* nothing) {
     __atomic_fetch_add(&calls_made, 1, __ATOMIC_RELEASE);
   }
   // Whatever filled the queue, memory is used after it.
-  launch_mix(mix, standing, small[1], small[0], SMALL);
+  launch_mix(mix, blocked, small[1], small[0], SMALL);
   return nothing;
 }
 
@@ -78,14 +78,14 @@ static CUdeviceptr work(void) {
 static void round_of(int which, unsigned value) {
   kind = which;
   calls_made = 0;
-  stand(standing, value);
+  block(blocked, value);
   pthread_t other;
   if (pthread_create(&other, NULL, fill_queue, NULL) != 0) exit(3);
   wait_until_it_is_full();
   const CUdeviceptr more = work();
   release(working, value);
   join(other);
-  CHECK(cuStreamSynchronize(standing));
+  CHECK(cuStreamSynchronize(blocked));
   CHECK(cuMemFree(more));  // waits for all streams
   show("small", small[0], SMALL);
   show("small", small[1], SMALL);
@@ -108,7 +108,7 @@ int main(void) {
     CHECK(cuMemAlloc(&small[i], SMALL));
     fill(small[i], SMALL, 70 + (unsigned)i);
   }
-  CHECK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&working, CU_STREAM_NON_BLOCKING));
   CHECK(cuEventCreate(&before, CU_EVENT_DISABLE_TIMING));
   CHECK(cuEventCreate(&behind, CU_EVENT_DISABLE_TIMING));
@@ -120,7 +120,7 @@ int main(void) {
   CHECK(cuGraphExecDestroy(step));
   CHECK(cuEventDestroy(before));
   CHECK(cuEventDestroy(behind));
-  CHECK(cuStreamDestroy(standing));
+  CHECK(cuStreamDestroy(blocked));
   CHECK(cuStreamDestroy(working));
   for (int i = 0; i < 2; ++i) CHECK(cuMemFree(small[i]));
   CHECK(cuMemFreeHost(word));

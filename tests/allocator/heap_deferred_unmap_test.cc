@@ -15,7 +15,7 @@ constexpr Bytes kPage = FakeDriver::kPage;
 // A buffer that leaves so much of its last page unused needs no guard: the next one may begin behind that.
 constexpr Bytes kTail = Heap::kMostElement + 1;
 
-class HeapLendingTest : public testing::Test {
+class HeapDeferredUnmapTest : public testing::Test {
  protected:
   FakeDriver fake;
   Driver driver{fake.table()};
@@ -68,7 +68,7 @@ class HeapLendingTest : public testing::Test {
   void settle(Buffer* buffer) {
     const Block& block = buffer->block();
     for (std::uint64_t page = 0; page < block.pages(); ++page) {
-      heap->timetable().add(heap->page_of(block.begin()) + page, 0, 1, block.page_handles()[page]);
+      heap->assigned_pages().add(heap->page_of(block.begin()) + page, 0, 1, block.page_handles()[page]);
     }
   }
   void give_up(Buffer* buffer) {
@@ -88,7 +88,7 @@ class HeapLendingTest : public testing::Test {
   }
 };
 
-TEST_F(HeapLendingTest, FreedPagesServeOthersWhileTheyAreStillInUse) {
+TEST_F(HeapDeferredUnmapTest, FreedPagesServeOthersWhileTheyAreStillInUse) {
   make(8 * kPage);
   fake.allow_aliases = true;
   Buffer* const former = allocate_mapped(6 * kPage - kTail);
@@ -111,7 +111,7 @@ TEST_F(HeapLendingTest, FreedPagesServeOthersWhileTheyAreStillInUse) {
   static_cast<void>(wall);
 }
 
-TEST_F(HeapLendingTest, FreedPagesServeBeforeMoreAreCreatedThanWhatLives) {
+TEST_F(HeapDeferredUnmapTest, FreedPagesServeBeforeMoreAreCreatedThanWhatLives) {
   make(640 * kPage);
   fake.allow_aliases = true;
   Buffer* const former = allocate_mapped(100 * kPage - kTail);
@@ -129,7 +129,7 @@ TEST_F(HeapLendingTest, FreedPagesServeBeforeMoreAreCreatedThanWhatLives) {
   static_cast<void>(wall);
 }
 
-TEST_F(HeapLendingTest, WhatMakesNobodyWaitServesFirst) {
+TEST_F(HeapDeferredUnmapTest, WhatMakesNobodyWaitServesFirst) {
   make(640 * kPage);
   fake.allow_aliases = true;
   Buffer* const of_a = allocate_mapped(100 * kPage - kTail);
@@ -150,7 +150,7 @@ TEST_F(HeapLendingTest, WhatMakesNobodyWaitServesFirst) {
   static_cast<void>(other_wall);
 }
 
-TEST_F(HeapLendingTest, PagesAreCreatedRatherThanTakenFromBehindWhatMayNeverEnd) {
+TEST_F(HeapDeferredUnmapTest, PagesAreCreatedRatherThanTakenFromBehindWhatMayNeverEnd) {
   make(640 * kPage);
   fake.allow_aliases = true;
   Buffer* const former = allocate_mapped(100 * kPage - kTail);
@@ -169,7 +169,7 @@ TEST_F(HeapLendingTest, PagesAreCreatedRatherThanTakenFromBehindWhatMayNeverEnd)
 // Calls of the driver's mapping functions.
 constexpr const char* kMappingCalls[] = {"cuMemMap", "cuMemSetAccess", "cuMemUnmap"};
 
-TEST_F(HeapLendingTest, NothingIsMappedWhileAStreamIsBlockedWhereMappingWaits) {
+TEST_F(HeapDeferredUnmapTest, NothingIsMappedWhileAStreamIsBlockedWhereMappingWaits) {
   Buffer* const there = allocate_mapped(4 * kPage);
   Buffer* const wanted = allocate(4 * kPage);
   block(b);
@@ -192,7 +192,7 @@ TEST_F(HeapLendingTest, NothingIsMappedWhileAStreamIsBlockedWhereMappingWaits) {
   heap->validate();
 }
 
-TEST_F(HeapLendingTest, PagesAreMappedWhileAStreamIsBlockedWhereOnlyUnmappingWaits) {
+TEST_F(HeapDeferredUnmapTest, PagesAreMappedWhileAStreamIsBlockedWhereOnlyUnmappingWaits) {
   Buffer* const there = allocate_mapped(4 * kPage);
   Buffer* const wanted = allocate(4 * kPage);
   block(b);
@@ -210,7 +210,7 @@ TEST_F(HeapLendingTest, PagesAreMappedWhileAStreamIsBlockedWhereOnlyUnmappingWai
 }
 
 // What was given up may have to be mapped over, after its own mapping is gone.
-TEST_F(HeapLendingTest, StaleAddressesStayWhileAStreamIsBlockedWhereUnmappingWaits) {
+TEST_F(HeapDeferredUnmapTest, StaleAddressesStayWhileAStreamIsBlockedWhereUnmappingWaits) {
   make(9 * kPage);
   fake.allow_aliases = true;
   Buffer* const first = allocate_mapped(4 * kPage);
@@ -227,7 +227,7 @@ TEST_F(HeapLendingTest, StaleAddressesStayWhileAStreamIsBlockedWhereUnmappingWai
   fake.run_all();
 }
 
-TEST_F(HeapLendingTest, LentAddressesAreHandedOutOnlyAfterTheyWereUnmapped) {
+TEST_F(HeapDeferredUnmapTest, AddressesStillMappedAreHandedOutOnlyAfterTheyWereUnmapped) {
   make(8 * kPage);
   fake.allow_aliases = true;
   for (int turn = 0; turn < 40; ++turn) {
@@ -248,7 +248,7 @@ TEST_F(HeapLendingTest, LentAddressesAreHandedOutOnlyAfterTheyWereUnmapped) {
   EXPECT_EQ(clock->host_waits(), 0u);
 }
 
-TEST_F(HeapLendingTest, PagesAreNotDestroyedWhileLentAddressesLeadToThem) {
+TEST_F(HeapDeferredUnmapTest, PagesAreNotDestroyedWhileAddressesStillMappedLeadToThem) {
   make(8 * kPage);
   fake.allow_aliases = true;
   Buffer* const former = allocate_mapped(6 * kPage - kTail);
@@ -266,7 +266,7 @@ TEST_F(HeapLendingTest, PagesAreNotDestroyedWhileLentAddressesLeadToThem) {
   EXPECT_EQ(fake.mappings(), 0u);
 }
 
-TEST_F(HeapLendingTest, WhatWasFreedLongAgoIsTakenFromBesideWhatWasFreedJustNow) {
+TEST_F(HeapDeferredUnmapTest, WhatWasFreedLongAgoIsTakenFromBesideWhatWasFreedJustNow) {
   make(6 * kPage);
   Buffer* const left = allocate_mapped(2 * kPage - kTail);
   Buffer* const right = allocate_mapped(2 * kPage - kTail);
@@ -283,7 +283,7 @@ TEST_F(HeapLendingTest, WhatWasFreedLongAgoIsTakenFromBesideWhatWasFreedJustNow)
   static_cast<void>(wall);
 }
 
-TEST_F(HeapLendingTest, PartsOfABlockAreMappedAndUnmappedOnTheirOwn) {
+TEST_F(HeapDeferredUnmapTest, PartsOfABlockAreMappedAndUnmappedOnTheirOwn) {
   Buffer* const buffer = allocate(6 * kPage - kTail);
   Block& block = buffer->block();
   UseSet behind;
@@ -301,7 +301,7 @@ TEST_F(HeapLendingTest, PartsOfABlockAreMappedAndUnmappedOnTheirOwn) {
   free(buffer);
 }
 
-TEST_F(HeapLendingTest, AnAddressGetsBackThePageItLeadsToWithoutACall) {
+TEST_F(HeapDeferredUnmapTest, AnAddressGetsBackThePageItLeadsToWithoutACall) {
   make(8 * kPage);
   fake.allow_aliases = true;
   Buffer* const buffer = allocate_mapped(3 * kPage - kTail);
@@ -320,7 +320,7 @@ TEST_F(HeapLendingTest, AnAddressGetsBackThePageItLeadsToWithoutACall) {
   EXPECT_NE(behind.newest(a), 0u);
 }
 
-TEST_F(HeapLendingTest, WhatAnotherHasHadMeanwhileIsNotUntouched) {
+TEST_F(HeapDeferredUnmapTest, WhatAnotherHasHadMeanwhileIsNotUntouched) {
   make(3 * kPage);
   fake.allow_aliases = true;
   Buffer* const buffer = allocate_mapped(3 * kPage - kTail);
@@ -336,10 +336,10 @@ TEST_F(HeapLendingTest, WhatAnotherHasHadMeanwhileIsNotUntouched) {
   ASSERT_TRUE(heap->map(buffer->block(), {0, 3}, Wait::kBehind, &behind, &untouched).ok());
   heap->validate();
   EXPECT_FALSE(untouched);
-  EXPECT_EQ(heap->mapping_calls(), calls) << "its addresses lead home all the same";
+  EXPECT_EQ(heap->mapping_calls(), calls) << "its addresses lead to its assigned pages all the same";
 }
 
-TEST_F(HeapLendingTest, TrimmingGivesHomesBackToo) {
+TEST_F(HeapDeferredUnmapTest, TrimmingGivesHomesBackToo) {
   make(8 * kPage);
   fake.allow_aliases = true;
   Buffer* const buffer = allocate_mapped(3 * kPage - kTail);
@@ -352,7 +352,7 @@ TEST_F(HeapLendingTest, TrimmingGivesHomesBackToo) {
   heap->validate();
 }
 
-TEST_F(HeapLendingTest, AVacantBlockKeepsItsAddressesAndNothingElse) {
+TEST_F(HeapDeferredUnmapTest, AVacantBlockKeepsItsAddressesAndNothingElse) {
   make(8 * kPage);
   fake.allow_aliases = true;
   Buffer* const former = allocate_mapped(3 * kPage);

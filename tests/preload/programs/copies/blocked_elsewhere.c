@@ -18,7 +18,7 @@ enum {
   KINDS
 };
 
-static CUstream standing, working, behind, blocking;
+static CUstream blocked, working, behind, blocking;
 static void* pageable;
 static int copies_now;
 
@@ -102,9 +102,9 @@ static void round_of(int kind, unsigned value) {
   pthread_t other;
   CUevent event = NULL;
   CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-  CHECK(cuStreamWaitValue32(standing, buffers[0], value, CU_STREAM_WAIT_VALUE_EQ));
-  mix_on(standing, buffers[1], buffers[2]);
-  CHECK(cuEventRecord(event, standing));
+  CHECK(cuStreamWaitValue32(blocked, buffers[0], value, CU_STREAM_WAIT_VALUE_EQ));
+  mix_on(blocked, buffers[1], buffers[2]);
+  CHECK(cuEventRecord(event, blocked));
   CHECK(cuStreamWaitEvent(behind, event, 0));
   CHECK(cuStreamWaitEvent(NULL, event, 0));
   __atomic_store_n(&copies_now, 0, __ATOMIC_RELEASE);
@@ -126,14 +126,14 @@ int main(void) {
   begin();
   make_buffers();
   pageable = pattern(BYTES, 77);
-  CHECK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&working, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&behind, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
   CHECK(cuMemsetD32(buffers[0], 0, 64));
   CHECK(cuCtxSynchronize());
   for (int kind = 0; kind < KINDS; ++kind) round_of(kind, (unsigned)kind + 1);
-  CHECK(cuStreamDestroy(standing));
+  CHECK(cuStreamDestroy(blocked));
   CHECK(cuStreamDestroy(working));
   CHECK(cuStreamDestroy(behind));
   CHECK(cuStreamDestroy(blocking));

@@ -13,21 +13,21 @@ static void* free_it(void* nothing) {
 }
 
 int main(void) {
-  CUstream standing, working;
+  CUstream blocked, working;
   CUgraph graph = NULL;
   CUgraphExec step = NULL;
   CUdeviceptr more = 0;
   begin();
   begin_to_wait();
   make_buffers();
-  CHECK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&working, CU_STREAM_NON_BLOCKING));
   CHECK(cuMemAlloc(&doomed, BYTES));
   fill(doomed, BYTES, 99);
   const CUdeviceptr texture = texture_of(doomed, BYTES);
   CHECK(cuCtxSynchronize());
-  stand(standing, 1);
-  launch_mix(kernel("mix_line"), standing, buffers[0], texture, BYTES);
+  block(blocked, 1);
+  launch_mix(kernel("mix_line"), blocked, buffers[0], texture, BYTES);
   const pthread_t thread = start(free_it);
   CHECK(cuMemAllocAsync(&more, BYTES, working));
   CHECK(cuMemsetD32Async(more, 3, BYTES / 4, working));
@@ -46,7 +46,7 @@ int main(void) {
   CHECK(cuGraphExecDestroy(step));
   CHECK(cuGraphDestroy(graph));
   CHECK(cuMemFreeHost(word));
-  CHECK(cuStreamDestroy(standing));
+  CHECK(cuStreamDestroy(blocked));
   CHECK(cuStreamDestroy(working));
   return finish();
 }

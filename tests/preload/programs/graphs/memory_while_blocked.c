@@ -16,18 +16,18 @@ static CUgraphExec allocating(CUstream stream, CUdeviceptr* at) {
 }
 
 int main(void) {
-  CUstream standing = NULL, working = NULL;
+  CUstream blocked = NULL, working = NULL;
   volatile unsigned* pinned = NULL;
   CUdeviceptr at = 0;
   begin();
   make_buffers();
-  CHECK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&working, CU_STREAM_NON_BLOCKING));
   CHECK(cuMemHostAlloc((void**)&pinned, 64, 0));
   *pinned = 0;
   CUgraphExec ready = allocating(working, &at);
-  CHECK(cuStreamWaitValue32(standing, (CUdeviceptr)pinned, 1, CU_STREAM_WAIT_VALUE_EQ));
-  mix_all(standing);
+  CHECK(cuStreamWaitValue32(blocked, (CUdeviceptr)pinned, 1, CU_STREAM_WAIT_VALUE_EQ));
+  mix_all(blocked);
   CHECK(cuGraphLaunch(ready, working));
   CHECK(cuStreamSynchronize(working));
   *pinned = 1;

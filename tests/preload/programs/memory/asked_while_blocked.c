@@ -4,27 +4,27 @@
 #include "tests/preload/programs/waiting.h"
 
 int main(void) {
-  CUstream standing, working;
+  CUstream blocked, working;
   CUdeviceptr small[4], large = 0;
   begin();
   begin_to_wait();
-  CHECK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&working, CU_STREAM_NON_BLOCKING));
   for (int i = 0; i < 4; ++i) {
     CHECK(cuMemAlloc(&small[i], BYTES));
     CHECK(cuMemsetD8Async(small[i], (unsigned char)i, BYTES, working));
   }
   for (int i = 0; i < 4; ++i) CHECK(cuMemFree(small[i]));
-  stand(standing, 1);
+  block(blocked, 1);
   CHECK(cuMemAlloc(&large, 4 * BYTES));
   CHECK(cuMemsetD8Async(large, 9, 4 * BYTES, working));
   release(working, 1);
-  CHECK(cuStreamSynchronize(standing));
+  CHECK(cuStreamSynchronize(blocked));
   CHECK(cuStreamSynchronize(working));
   show("large", large, 4 * BYTES);
   CHECK(cuMemFree(large));
   CHECK(cuMemFreeHost(word));
-  CHECK(cuStreamDestroy(standing));
+  CHECK(cuStreamDestroy(blocked));
   CHECK(cuStreamDestroy(working));
   end();
   return 0;

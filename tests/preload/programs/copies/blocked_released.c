@@ -6,7 +6,7 @@
 
 #include "tests/preload/programs/small.h"
 
-static CUstream standing, working, writing;
+static CUstream blocked, working, writing;
 
 static void* release(void* unused) {
   (void)unused;
@@ -20,23 +20,23 @@ static void* release(void* unused) {
 int main(void) {
   begin();
   make_buffers();
-  CHECK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&working, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&writing, CU_STREAM_NON_BLOCKING));
   for (int round = 0; round < 2; ++round) {
     CHECK(cuMemsetD32(buffers[0], 0, 64));
     CHECK(cuCtxSynchronize());
-    CHECK(cuStreamWaitValue32(standing, buffers[0], 1, CU_STREAM_WAIT_VALUE_EQ));
-    for (int i = 1; i < 4; ++i) mix_on(standing, buffers[i], buffers[i + 1]);
+    CHECK(cuStreamWaitValue32(blocked, buffers[0], 1, CU_STREAM_WAIT_VALUE_EQ));
+    for (int i = 1; i < 4; ++i) mix_on(blocked, buffers[i], buffers[i + 1]);
     pthread_t thread;
     if (pthread_create(&thread, NULL, release, NULL) != 0) return 1;
     mix_on(working, buffers[6], buffers[7]);
     mix_on(working, buffers[5], buffers[6]);
     if (pthread_join(thread, NULL) != 0) return 1;
-    CHECK(cuStreamSynchronize(standing));
+    CHECK(cuStreamSynchronize(blocked));
     CHECK(cuStreamSynchronize(working));
   }
-  CHECK(cuStreamDestroy(standing));
+  CHECK(cuStreamDestroy(blocked));
   CHECK(cuStreamDestroy(working));
   CHECK(cuStreamDestroy(writing));
   return finish();

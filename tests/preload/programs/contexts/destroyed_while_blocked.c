@@ -28,16 +28,16 @@ static void fork_once(void) {
 }
 
 int main(void) {
-  CUstream standing, working;
+  CUstream blocked, working;
   CUdeviceptr memory = 0;
   begin();
   begin_to_wait();
   CHECK(cuStreamCreate(&working, CU_STREAM_NON_BLOCKING));
   CHECK(cuCtxCreate(&doomed, NULL, 0, 0));
   CHECK(cuMemAlloc(&memory, BYTES));
-  CHECK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
-  stand(standing, 1);
-  CHECK(cuMemsetD32Async(memory, 5, BYTES / 4, standing));
+  CHECK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
+  block(blocked, 1);
+  CHECK(cuMemsetD32Async(memory, 5, BYTES / 4, blocked));
   CHECK(cuCtxSetCurrent(context));
   const pthread_t thread = start(destroy);
   fork_once();

@@ -5,7 +5,7 @@
 
 #define ROUNDS 4
 
-static CUstream standing, working, behind;
+static CUstream blocked, working, behind;
 
 // All but the first three buffers, one or (`pairs`) two at a time.
 static void work(int round, int pairs) {
@@ -22,10 +22,10 @@ static void work(int round, int pairs) {
 // Freed in the order of the blocked stream; nobody else gets the memory before.
 static void allocate_and_free(void) {
   CUdeviceptr one = 0, other = 0;
-  CHECK(cuMemAllocAsync(&one, BYTES / 2, standing));
-  CHECK(cuMemsetD32Async(one, 7, BYTES / 8, standing));
-  launch_mix(mix, standing, buffers[1], one, BYTES / 2);
-  CHECK(cuMemFreeAsync(one, standing));
+  CHECK(cuMemAllocAsync(&one, BYTES / 2, blocked));
+  CHECK(cuMemsetD32Async(one, 7, BYTES / 8, blocked));
+  launch_mix(mix, blocked, buffers[1], one, BYTES / 2);
+  CHECK(cuMemFreeAsync(one, blocked));
   for (int i = 0; i < 3; ++i) {
     CHECK(cuMemAllocAsync(&other, BYTES / 2, working));
     CHECK(cuMemsetD32Async(other, 9, BYTES / 8, working));
@@ -40,17 +40,17 @@ static void round_of(int round, volatile unsigned* pinned) {
   const CUdeviceptr word = by_host ? (CUdeviceptr)pinned : buffers[0];
   CUevent event = NULL;
   CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-  CHECK(cuStreamWaitValue32(standing, word, value, CU_STREAM_WAIT_VALUE_EQ));
-  mix_on(standing, buffers[1], buffers[2]);
-  CHECK(cuEventRecord(event, standing));
+  CHECK(cuStreamWaitValue32(blocked, word, value, CU_STREAM_WAIT_VALUE_EQ));
+  mix_on(blocked, buffers[1], buffers[2]);
+  CHECK(cuEventRecord(event, blocked));
   CHECK(cuStreamWaitEvent(behind, event, 0));
   mix_on(behind, buffers[2], buffers[1]);
   CHECK(cuEventRecord(event, behind));
-  CHECK(cuStreamWaitEvent(standing, event, 0));
+  CHECK(cuStreamWaitEvent(blocked, event, 0));
   work(round, 1);
   allocate_and_free();
   work(round + 1, 0);
-  printf("%d: %d\n", round, (int)(cuStreamQuery(standing) == CUDA_ERROR_NOT_READY));
+  printf("%d: %d\n", round, (int)(cuStreamQuery(blocked) == CUDA_ERROR_NOT_READY));
   CHECK(cuStreamSynchronize(working));
   if (by_host) {
     *pinned = value;
@@ -58,7 +58,7 @@ static void round_of(int round, volatile unsigned* pinned) {
     CHECK(cuStreamWriteValue32(working, word, value, CU_STREAM_WRITE_VALUE_DEFAULT));
   }
   work(round + 2, 0);
-  CHECK(cuStreamSynchronize(standing));
+  CHECK(cuStreamSynchronize(blocked));
   CHECK(cuStreamSynchronize(working));
   CHECK(cuEventDestroy(event));
 }
@@ -66,7 +66,7 @@ static void round_of(int round, volatile unsigned* pinned) {
 int main(void) {
   begin();
   make_buffers();
-  CHECK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&working, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&behind, CU_STREAM_NON_BLOCKING));
   unsigned* pinned = NULL;
@@ -80,7 +80,7 @@ int main(void) {
     CHECK(cuMemsetD32(buffers[0], 0, 64));
     CHECK(cuCtxSynchronize());
   }
-  CHECK(cuStreamDestroy(standing));
+  CHECK(cuStreamDestroy(blocked));
   CHECK(cuStreamDestroy(working));
   CHECK(cuStreamDestroy(behind));
   CHECK(cuMemFreeHost(pinned));
