@@ -94,6 +94,15 @@ ordered_json offloads_of(const Trace& trace, const StepPlan& plan) {
   return out;
 }
 
+ordered_json moves_of(const Trace& trace, const StepPlan& plan) {
+  ordered_json out = ordered_json::array();
+  for (const PlannedMove& move : plan.moves) {
+    const auto or_null = [&](std::uint32_t place) { return move.returns ? ordered_json(place) : ordered_json(); };
+    out.push_back({trace.buffers[move.buffer].id, move.leave, or_null(move.arrive), or_null(move.return_at)});
+  }
+  return out;
+}
+
 void print_json(const Flags& flags, const Trace& trace, const Answer& a) {
   const auto or_null = [](const auto& value) { return value ? ordered_json(*value) : ordered_json(); };
   ordered_json out = {{"schema", "thermocline-plan/1"},
@@ -116,6 +125,8 @@ void print_json(const Flags& flags, const Trace& trace, const Answer& a) {
     out["drops"] = drops_of(trace, a.plan);
     out["offloads"] = offloads_of(trace, a.plan);
     out["reruns"] = a.plan.reruns;
+    out["rerun_before"] = a.plan.rerun_before;
+    out["moves"] = moves_of(trace, a.plan);
   }
   std::puts(json_text(out).c_str());
 }
@@ -134,7 +145,7 @@ void print_text(const Flags& flags, const Answer& a) {
   std::fprintf(stdout, "  within %s: peak %s, %.2f ms a step\n", human_bytes(a.budget).c_str(),
                human_bytes(a.plan.peak_bytes).c_str(), a.plan.step_ms);
   std::fprintf(stdout, "  %zu drops, %zu operators run again (%.2f ms), %zu offloads (%s)\n", a.plan.drops.size(),
-               a.plan.reruns.size(), a.plan.recomputed_ms, a.plan.offloads.size(),
+               a.plan.reruns.size(), a.plan.recomputed_ms, a.plan.offloads.size() + a.plan.moves.size(),
                human_bytes(a.plan.offloaded_bytes).c_str());
   if (a.bound_ms) std::fprintf(stdout, "  no step is faster than %.2f ms\n", *a.bound_ms);
 }

@@ -27,6 +27,7 @@ class Reader {
     for (const json& stays : list(file, "stays")) terms_.held_until[buffer(stays)] = StepTerms::kStays;
     for (const json& aside : list(file, "aside")) terms_.is_aside[buffer(aside)] = true;
     for (const json& result : list(file, "results")) terms_.is_result[buffer(result)] = true;
+    for (const json& moves : list(file, "moves")) terms_.moves[buffer(moves)] = true;
     for (const json& once : list(file, "once")) terms_.runs_once[place(once)] = true;
   }
 

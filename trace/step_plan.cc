@@ -32,12 +32,14 @@ Plan planned(const StepProfile& step, Bytes budget, const Link& link, StepPlanKi
 // Turns a plan, whose places may be those of a rewritten step, into one in the places of the recorded step.
 class Translation {
  public:
-  Translation(const StepProfile& step, const Plan& plan, StepPlan* out) : step_(step), plan_(plan), out_(*out) {}
+  Translation(const StepProfile& step, const StepTerms& terms, const Plan& plan, StepPlan* out)
+      : step_(step), terms_(terms), plan_(plan), out_(*out) {}
 
   void run() {
     if (plan_.rewriting) add_drops(*plan_.rewriting);
     for (const PlannedGap& gap : plan_.gaps) add_offload(gap);
     std::ranges::stable_sort(out_.offloads, {}, &PlannedOffload::leave);
+    std::ranges::stable_sort(out_.moves, {}, &PlannedMove::leave);
     out_.peak_bytes = peak();
   }
 
@@ -57,6 +59,9 @@ class Translation {
       }
     }
     out_.reruns = rewriting.reruns;
+    for (std::uint32_t q = 0; q < rewriting.runs_before.size(); ++q) {
+      out_.rerun_before.insert(out_.rerun_before.end(), rewriting.runs_before[q], q);
+    }
     out_.recomputed_ms = static_cast<double>(rewriting.recomputed_ns) / kNsPerMs;
   }
 
@@ -65,6 +70,14 @@ class Translation {
     if (name == kNoBuffer) return;
     const Bytes bytes = step_.profile.buffers[name].bytes;
     out_.offloaded_bytes += bytes;
+    if (terms_.moves[step_.buffers[name]]) {
+      out_.moves.push_back({.buffer = step_.buffers[name],
+                            .leave = gap.leave,
+                            .arrive = gap.arrive,
+                            .return_at = gap.return_at,
+                            .returns = gap.returns});
+      return;
+    }
     out_.offloads.push_back({.buffer = step_.buffers[name],
                              .leave = original(gap.leave),
                              .arrive = original(gap.arrive),
@@ -97,7 +110,12 @@ class Translation {
     }
     for (const PlannedGap& gap : plan_.gaps) {
       const auto bytes = static_cast<std::int64_t>(profile().buffers[gap.buffer].bytes);
-      add(gap.leave + std::size_t{1}, gap.returns ? gap.return_at + std::size_t{1} : behind_death(gap), -bytes);
+      if (gap.returns && gap.return_at < gap.leave) {  // in the next step
+        add(gap.leave + std::size_t{1}, profile().places(), -bytes);
+        add(0, gap.return_at + std::size_t{1}, -bytes);
+      } else {
+        add(gap.leave + std::size_t{1}, gap.returns ? gap.return_at + std::size_t{1} : behind_death(gap), -bytes);
+      }
     }
     std::int64_t now = 0, most = 0;
     for (std::size_t q = 0; q < profile().places(); ++q) {
@@ -108,6 +126,7 @@ class Translation {
   }
 
   const StepProfile& step_;
+  const StepTerms& terms_;
   const Plan& plan_;
   StepPlan& out_;
 };
@@ -121,6 +140,7 @@ StepTerms StepTerms::free_for(const Trace& trace, std::size_t operators) {
   terms.held_until.assign(trace.buffers.size(), 0);
   terms.is_aside.assign(trace.buffers.size(), false);
   terms.is_result.assign(trace.buffers.size(), false);
+  terms.moves.assign(trace.buffers.size(), false);
   terms.runs_once.assign(operators, false);
   return terms;
 }
@@ -150,7 +170,7 @@ StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, c
   out.fits = plan.fits;
   if (!plan.fits) return out;
   out.step_ms = plan.predicted_ns / kNsPerMs;
-  Translation(step, plan, &out).run();
+  Translation(step, terms, plan, &out).run();
   out.fits = out.peak_bytes <= budget;
   return out;
 }

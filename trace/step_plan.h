@@ -3,8 +3,8 @@
 // framework that keeps, offloads or recomputes the values it saved for backward. The executor says by StepTerms what it
 // is able to do; the plan says what it should do, by the buffers and operators of the trace.
 //
-// The step is the trace's last. What was alive before it or outlives it stays on the device. An operator's place is its
-// ordinal in the step.
+// The step is the trace's last. What was alive before it or outlives it stays on the device, unless the terms say that
+// it moves. An operator's place is its ordinal in the step.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,9 @@ struct StepTerms {
   std::vector<bool> is_aside;
   // By buffer: the operator that makes it allocates it, when all that runs again before that is done.
   std::vector<bool> is_result;
+  // By buffer: state, such as a parameter, its gradient or what an optimizer keeps. Copied to the host and back between
+  // uses, also across the end of the step, and never dropped.
+  std::vector<bool> moves;
   // By place: the operator must not run again.
   std::vector<bool> runs_once;
 
@@ -52,6 +55,14 @@ struct PlannedOffload {
   bool returns = true;
 };
 
+// Of a buffer that moves. Places count what runs again, too: StepPlan::rerun_before. The contents leave after `leave`;
+// the copy back may begin after `return_at`, in the next step if that is before `leave`, and ends before `arrive`.
+struct PlannedMove {
+  std::uint32_t buffer = 0;  // of the trace
+  std::uint32_t leave = 0, arrive = 0, return_at = 0;
+  bool returns = true;  // false: it is not used again
+};
+
 // What an operator alone needs: everything that stays, and all its operands.
 struct LeastMemory {
   Bytes bytes = 0;
@@ -60,15 +71,17 @@ struct LeastMemory {
 
 struct StepPlan {
   bool fits = false;
-  std::vector<PlannedDrop> drops;        // by `leave`
-  std::vector<PlannedOffload> offloads;  // by `leave`
-  std::vector<std::uint32_t> reruns;     // places of the operators that run again, in order, with repetitions
-  double compute_ms = 0;                 // of the step's operators
-  double step_ms = 0;                    // expected
+  std::vector<PlannedDrop> drops;           // by `leave`
+  std::vector<PlannedOffload> offloads;     // by `leave`
+  std::vector<std::uint32_t> reruns;        // places of the operators that run again, in order, with repetitions
+  std::vector<std::uint32_t> rerun_before;  // by index in reruns: the place of the operator that it runs before
+  std::vector<PlannedMove> moves;           // by `leave`
+  double compute_ms = 0;                    // of the step's operators
+  double step_ms = 0;                       // expected
   double recomputed_ms = 0;
   Bytes peak_bytes = 0;        // expected
   Bytes whole_peak_bytes = 0;  // with everything kept
-  Bytes offloaded_bytes = 0;
+  Bytes offloaded_bytes = 0;   // those that move are counted
 };
 
 // The plan of the last step of `trace`, with at most `budget` bytes live at any place. The trace must have operators in

@@ -59,7 +59,10 @@ class Builder {
       life.in_lineage = static_cast<std::uint32_t>(out_.lineage.buffers.size());
       LineageBuffer buffer{.bytes = trace_.buffers[b].bytes};
       if (life.death != kNone) buffer.death = life.death;
-      if (!life.from_before && life.death != kNone && buffer.bytes > 0) buffer.name = plan(b, life);
+      const bool is_within = !life.from_before && life.death != kNone;
+      const bool may_move = terms_.moves[b] && (!life.from_before || life.death == kNone);
+      buffer.may_be_dropped = !terms_.moves[b];
+      if ((is_within || may_move) && buffer.bytes > 0) buffer.name = plan(b, life);
       out_.lineage.buffers.push_back(buffer);
     }
   }
@@ -68,7 +71,8 @@ class Builder {
     ProfiledBuffer buffer;
     buffer.bytes = buffer.contents = trace_.buffers[b].bytes;
     buffer.birth = life.birth;
-    buffer.death = life.death;
+    buffer.death = life.death != kNone ? life.death : static_cast<std::uint32_t>(out_.operators.size() - 1);
+    buffer.always = life.from_before;
     buffer.is_result = terms_.is_result[b];
     buffer.held_until = terms_.held_until[b];
     out_.profile.buffers.push_back(buffer);
@@ -84,7 +88,7 @@ class Builder {
     const auto access = [&](std::uint32_t b, bool writes) {
       const std::uint32_t buffer = lives_[b].in_lineage;
       if (buffer == kNone) return;
-      use(out_.lineage.buffers[buffer].name, place);
+      use(out_.lineage.buffers[buffer].name, place, terms_.moves[b] && !writes);
       if (terms_.is_aside[b]) return;
       const auto known = std::ranges::find(accesses, buffer, &Lineage::Access::buffer);
       Lineage::Access& one =
@@ -96,11 +100,9 @@ class Builder {
     out_.lineage.add(!terms_.runs_once[place], accesses);
   }
 
-  void use(std::uint32_t name, std::uint32_t place) {
+  void use(std::uint32_t name, std::uint32_t place, bool only_reads) {
     out_.profile.operand_buffers.push_back(name);
-    if (name == kNoBuffer) return;
-    std::vector<std::uint32_t>& uses = out_.profile.buffers[name].uses;
-    if (uses.empty() || uses.back() != place) uses.push_back(place);
+    if (name != kNoBuffer) out_.profile.buffers[name].add_use(place, only_reads);
   }
 
   void sum_unplanned() {

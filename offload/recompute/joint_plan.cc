@@ -117,6 +117,7 @@ class Ranking {
   bool may_be_dropped(std::uint32_t b) const {
     const std::uint32_t name = lineage_.buffers[b].name;
     if (name == kNoBuffer || lineage_.buffers[b].death == LineageBuffer::kOutlives) return false;
+    if (!lineage_.buffers[b].may_be_dropped) return false;
     const ProfiledBuffer& buffer = profile_.buffers[name];
     return !buffer.always && buffer.birth <= buffer.death;
   }

@@ -20,6 +20,7 @@ struct LineageBuffer {
   std::uint32_t name = kNoBuffer;   // in the profile; kNoBuffer: it is not planned and always has room
   Bytes bytes = 0;                  // requested size
   std::uint32_t death = kOutlives;  // the last place before it is freed
+  bool may_be_dropped = true;
   VersionId current = kNoVersion;
 };
 

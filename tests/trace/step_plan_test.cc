@@ -118,6 +118,40 @@ TEST(StepPlan, NothingLeavesWhileItIsHeld) {
   EXPECT_FALSE(plan_step(trace, kRates, 24 * kSize, terms, StepPlanKind::kJoint).fits);
 }
 
+// One step over layers with a weight each, from before: forward reads each, an update in reverse writes each.
+Trace with_state() {
+  std::vector<std::string> lines{kHeader};
+  for (int i = 0; i < kLayers; ++i) lines.push_back(alloc(i, kSize));
+  lines.push_back(op("begin", {}, {0}, kMicroseconds));
+  lines.push_back(step(0));
+  for (int i = 0; i < kLayers; ++i) lines.push_back(op("layer", {i}, {}, kMicroseconds));
+  for (int i = kLayers; i-- > 0;) lines.push_back(op("update", {i}, {i}, kMicroseconds));
+  lines.push_back(step(1));
+  return read_valid(TraceFile(lines));
+}
+
+TEST(StepPlan, StateMovesAlsoAcrossTheEndOfTheStep) {
+  const Trace trace = with_state();
+  const Bytes budget = kLayers / 4 * kSize;
+  StepTerms terms = free_terms(trace);
+  EXPECT_FALSE(plan_step(trace, kRates, budget, terms, StepPlanKind::kJoint).fits);
+  terms.moves.assign(trace.buffers.size(), true);
+  const StepPlan plan = plan_step(trace, kRates, budget, terms, StepPlanKind::kJoint);
+  ASSERT_TRUE(plan.fits);
+  EXPECT_TRUE(plan.drops.empty() && plan.offloads.empty());
+  std::vector<Bytes> live(2 * kLayers, kLayers * kSize);
+  bool crosses = false;
+  for (const PlannedMove& move : plan.moves) {
+    const bool in_next = move.returns && move.return_at < move.leave;
+    crosses |= in_next;
+    for (std::uint32_t q = move.leave + 1; q < (in_next ? live.size() : move.return_at + 1); ++q) live[q] -= kSize;
+    for (std::uint32_t q = 0; in_next && q <= move.return_at; ++q) live[q] -= kSize;
+  }
+  EXPECT_TRUE(crosses);
+  EXPECT_EQ(plan.peak_bytes, *std::ranges::max_element(live));
+  EXPECT_LE(plan.peak_bytes, budget);
+}
+
 TEST(StepPlan, WhatRunsOnceIsNotRecomputed) {
   const Trace trace = chain();
   StepTerms terms = free_terms(trace);

@@ -2,7 +2,6 @@
 """fit() on CPU tensors: the bits of plain PyTorch, and the memory that was promised."""
 
 import contextlib
-import ctypes
 import gc
 import os
 import sys
@@ -13,6 +12,7 @@ from fit_steps import PREDICTION, Chain, Steps, fit, loss_of, near_the_least, ro
 
 import torch
 from fit_models import MODELS, Made
+from fit_places import HostCopies
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -293,39 +293,6 @@ class Divergence(unittest.TestCase):
                 loss_of(out).backward()
             model.zero_grad()
         self.assertIsNone(fitted.counts.diverged_at)
-
-
-class HostCopies:
-    """A place for CPU tensors: copies that PyTorch does not see."""
-
-    def __init__(self) -> None:
-        self.left = 0
-
-    def takes(self, tensor: torch.Tensor) -> bool:
-        return True
-
-    def settle(self) -> None:
-        pass
-
-    def leave(self, alias: torch.Tensor) -> "HostCopy":
-        self.left += 1
-        return HostCopy(alias)
-
-
-class HostCopy:
-    def __init__(self, alias: torch.Tensor) -> None:
-        self.contents = alias.numpy().tobytes()
-
-    def begin_return(self) -> None:
-        pass
-
-    def returned(self) -> torch.UntypedStorage:
-        back = torch.empty(len(self.contents), dtype=torch.uint8)
-        ctypes.memmove(back.data_ptr(), self.contents, len(self.contents))
-        return back.untyped_storage()
-
-    def let_go(self) -> None:
-        pass
 
 
 class Offloading(unittest.TestCase):

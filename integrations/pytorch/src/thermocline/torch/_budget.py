@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from . import _command
+from ._states import States
 
 PLANS = ("joint", "recompute", "swap", "sqrt")
 # A part of this many bytes is a whole number of them: the command reads percentages to six decimals.
@@ -103,3 +104,20 @@ def check_plans(plans: Any, place: Any, min_bytes: Any) -> None:
         raise TypeError(f"min_bytes: a number of bytes as an int, not {type(min_bytes).__name__}")
     if min_bytes < 0:
         raise ValueError(f"min_bytes: no less than 0, not {min_bytes}")
+
+
+def checked_states(states: Any, place: Any, plans: str, min_bytes: int) -> States | None:
+    """Raises TypeError and ValueError. None: nothing is to move."""
+    sources = [states] if isinstance(states, (torch.nn.Module, torch.optim.Optimizer, torch.Tensor)) else states
+    if not isinstance(sources, (tuple, list)):
+        raise TypeError(f"states: a module, an optimizer or a tensor, or a list of such, not {type(states).__name__}")
+    for source in sources:
+        if not isinstance(source, (torch.nn.Module, torch.optim.Optimizer, torch.Tensor)):
+            raise TypeError(f"states: a module, an optimizer or a tensor, or a list of such; it has a {type(source).__name__}")
+    if not sources:
+        return None
+    if plans not in ("joint", "swap"):
+        raise ValueError(f"states: they move to host memory, and plans='{plans}' moves nothing; write 'joint' or 'swap'")
+    if not callable(getattr(place, "home", None)):
+        raise TypeError(f"states: a place that has home(), such as thermocline.torch.Copies(); {type(place).__name__} has none")
+    return States(list(sources), place, min_bytes)

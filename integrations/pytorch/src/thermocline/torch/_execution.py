@@ -22,7 +22,9 @@ from ._kept import Kept, modified_in
 from ._lineage import Operator, RandomState, Value, make, view_of
 from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, storages_in, tensors_in, written_arguments
 from ._regions import Region, may_overlap, region_of
+from ._moving import Moving
 from ._saved import Away, Place
+from ._states import States, needs_contents
 from ._step_plan import StepPlan
 from ._step_plan import Value as Planned
 
@@ -151,8 +153,8 @@ class _Save:
 class Execution(TorchDispatchMode):
     """One step under a plan: ``with Execution(plan, place): step()``. Entered once. Backward may run on autograd's threads."""
 
-    def __init__(self, plan: StepPlan, table: list[Any], place: Place | None, min_bytes: int) -> None:
-        """table: see make_table()."""
+    def __init__(self, plan: StepPlan, table: list[Any], place: Place | None, min_bytes: int, states: States | None = None) -> None:
+        """table: see make_table(). states: have been entered."""
         super().__init__()
         self.counts = Counts()
         self.place = place
@@ -166,8 +168,12 @@ class Execution(TorchDispatchMode):
         self._entries: dict[tuple[int, int], weakref.ref[_Entry]] = {}  # by the plan's key
         self._away: weakref.WeakSet[_Entry] = weakref.WeakSet()
         self._hooks = saved_tensors_hooks(self._pack, self._unpack)
+        self._states = states
+        self._moving = Moving(plan, states) if states is not None and plan.moves is not None else None
 
     def __enter__(self) -> Execution:
+        if self._moving is not None:
+            self._moving.begin()
         super().__enter__()
         self._hooks.__enter__()
         return self
@@ -187,6 +193,8 @@ class Execution(TorchDispatchMode):
             expected = False
         if expected:
             self._at = at + 1
+            if self._states is not None and self._states.not_here:
+                self._need(function, args, kwargs)
             return function(*args, **kwargs) if kwargs else function(*args)
         return self._unusual(function, args, kwargs or {})
 
@@ -199,14 +207,33 @@ class Execution(TorchDispatchMode):
             if at >= len(functions) or functions[at] is not function:
                 self.counts.diverged_at = at
                 self._table = _NO_TABLE
+                if self._moving is not None:
+                    self._moving.give_up()
             else:
                 self._at = at + 1
         planned = self.counts.diverged_at is None
         with self.lock:
+            if self._states is not None:
+                self._need(function, args, kwargs)
             out = self._run(at if planned and at in self._plan.recorded else None, function, args, kwargs)
+            if self._states is not None:
+                self._used(function, args, kwargs, out, at if planned else None)
             if planned:
                 self._after(at)
         return out
+
+    def _need(self, function: Any, args: tuple, kwargs: dict[str, Any] | None) -> None:
+        if needs_contents(function):
+            with self.quiet():
+                self._states.need((args, kwargs))
+
+    def _used(self, function: Any, args: tuple, kwargs: dict[str, Any], out: Any, at: int | None) -> None:
+        read = storages_in((args, kwargs))
+        changed = storages_in(written_arguments(facts_of(function), args, kwargs))
+        with self.quiet():
+            if self._moving is not None and at is not None:
+                self._moving.made(at, [*changed, *fresh_storages(out, read)])
+            self._states.ran(read, changed)
 
     def _run(self, at: int | None, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """at: where it stands in the plan, if it is to be remembered."""
@@ -308,6 +335,9 @@ class Execution(TorchDispatchMode):
         entry.adopt(saves)
 
     def _after(self, at: int) -> None:
+        if self._moving is not None:
+            with self.quiet():
+                self._moving.after_operator(at)
         for key, gap in self._plan.begins.get(at, ()):
             entry = self._entry_at(key)
             if entry is not None:  # also if backward had it: a graph that is retained asks again
@@ -334,7 +364,10 @@ class Execution(TorchDispatchMode):
                 return _Save(self._plain_entry(value, storage), tensor)
             if value is not None:
                 value.kept = True
-            return Kept(tensor, MODIFIED)
+            kept = Kept(tensor, MODIFIED)
+            if self._states is not None:
+                self._states.keep(kept)
+            return kept
 
     def _entry_of(self, value: Value, storage: torch.UntypedStorage) -> _Entry:
         entry = value.entry() if value.entry is not None else None
@@ -357,6 +390,7 @@ class Execution(TorchDispatchMode):
             and storage is not None
             and storage.nbytes() >= self._min_bytes
             and not (base.is_leaf and base.requires_grad)
+            and not (self._states is not None and self._states.role_of(storage) is not None)
             and self.place.takes(tensor)
         )
 
@@ -406,11 +440,16 @@ class Execution(TorchDispatchMode):
         if entry not in entries:
             entries.append(entry)
 
-        def count(operator: Operator) -> None:
+        def run(operator: Operator, storages: dict[Value, torch.UntypedStorage]) -> list[torch.UntypedStorage]:
             self.counts.reran[operator.facts.name] = self.counts.reran.get(operator.facts.name, 0) + 1
+            written = operator.run(storages)
+            if self._moving is not None:
+                self._moving.after_rerun()
+            return written
 
+        ready = self._states.need_storages if self._states is not None else lambda storages: None
         with self.quiet(), torch._C._DisableAutocast():
-            made = make([one.value for one in entries], count)
+            made = make([one.value for one in entries], run, ready)
         for one in entries:
             one.arrive(made[one.value])
 
@@ -467,9 +506,10 @@ def _generator(args: tuple, kwargs: dict[str, Any]) -> torch.Generator:
 def make_table(plan: StepPlan) -> list[Any]:
     """By ordinal: the operator, where nothing has to be done but count; else None."""
     table: list[Any] = []
+    moving = plan.moves.ordinals() if plan.moves is not None else set()
     for ordinal, function in enumerate(plan.functions):
         facts = facts_of(function)
         plain = not facts.writes and not facts.norm
-        busy = ordinal in plan.recorded or ordinal in plan.begins or ordinal in plan.returns
+        busy = ordinal in plan.recorded or ordinal in plan.begins or ordinal in plan.returns or ordinal in moving
         table.append(function if plain and not busy else None)
     return table

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 
 from . import _step_plan
-from ._budget import check_plans, check_step, checked_budget
+from ._budget import check_plans, check_step, checked_budget, checked_states
 from ._execution import Counts, Execution, make_table
 from ._places import Copies
 from ._ranks import compare
 from ._saved import Place
+from ._states import States
 from ._step_plan import DoesNotFitError, StepPlan
 from ._step_record import GATHERED, Recorder, StepRecord
 from ._trial import trial
@@ -41,11 +42,13 @@ class Fit:
         min_bytes: int,
         measure: bool,
         verbose: bool,
+        states: States | None = None,
     ) -> None:
         self._step = step
         self._budget = checked_budget(budget, device)
         self._device, self._plans, self._place, self._min_bytes, self._verbose = device, plans, place, min_bytes, verbose
         self._measure = measure
+        self._states = states
         self._entered: Recorder | Execution | None = None
         self._table: list[Any] = []
         self._recordings = 0
@@ -68,20 +71,34 @@ class Fit:
             raise RuntimeError("thermocline.torch.fit can not be entered in compiled code; enter it around the call")
         if self._entered is not None:
             raise RuntimeError("thermocline.torch.fit: a step is under way; steps can not be nested")
-        if self.plan is None or self._must_record_again():
-            self._recordings += 1
-            entered: Recorder | Execution = Recorder(measure=self._measure, known=self.record)
-        else:
-            entered = Execution(self.plan, self._table, self._place, self._min_bytes)
-        entered.__enter__()
+        if self._states is not None:
+            self._states.enter()
+        try:
+            entered = self._next()
+            entered.__enter__()
+        except BaseException:
+            if self._states is not None:
+                self._states.leave()
+            raise
         self._entered = entered
         return self
+
+    def _next(self) -> Recorder | Execution:
+        if self.plan is None or self._must_record_again():
+            self._recordings += 1
+            most = None if self._budget.of_bytes else self._budget.count
+            return Recorder(measure=self._measure, known=self.record, states=self._states, most_bytes=most)
+        return Execution(self.plan, self._table, self._place, self._min_bytes, self._states)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         entered, self._entered = self._entered, None
         if entered is None:
             raise RuntimeError("thermocline.torch.fit: no step is under way; write `with fitted:` around one")
-        entered.__exit__(kind, error, trace)
+        try:
+            entered.__exit__(kind, error, trace)
+        finally:
+            if self._states is not None:
+                self._states.leave()
         if isinstance(entered, Execution):
             self.counts = entered.counts
             self._diverged = self._diverged + 1 if self.counts.diverged_at is not None else 0
@@ -93,6 +110,9 @@ class Fit:
 
     def _must_record_again(self) -> bool:
         record = self.record
+        if self._states is not None:
+            grown = self._states.bytes_of_all() - record.state_bytes
+            return grown > _TOLERANCE * record.state_bytes and self._recordings < _MOST_RECORDINGS
         grown = record.alive_bytes() - record.before_bytes
         return grown > _TOLERANCE * record.before_bytes and self._recordings < _MOST_RECORDINGS
 
@@ -133,12 +153,17 @@ class Fit:
         def mib(name: str) -> str:
             return f"{answer.get(name, 0) / (1 << 20):,.1f} MiB"
 
+        moved = len(answer.get("moves", ()))
         share = answer["step_ms"] / answer["compute_ms"] - 1 if answer["compute_ms"] else 0.0
         return (
             f"a step needs {mib('peak_bytes')} of {mib('budget_bytes')} (kept whole: {mib('whole_peak_bytes')}); "
-            f"{self.plan.dropped} values dropped, {len(answer['reruns'])} operators run again, {self.plan.offloaded} offloads "
+            f"{self.plan.dropped} values dropped, {len(answer['reruns'])} operators run again, {self.plan.offloaded + moved} offloads "
             f"({mib('offloaded_bytes')}); expected {share:+.1%} time"
         )
+
+    def is_in_host_memory(self, tensor: torch.Tensor) -> bool:
+        """Between steps: whether the state waits there. It is a tensor of the host then."""
+        return self._states is not None and self._states.is_waiting(tensor)
 
     def _say(self, text: str) -> None:
         if self._verbose:
@@ -154,6 +179,7 @@ def fit(
     plans: str | None = None,
     place: Place | None = None,
     min_bytes: int = 4096,
+    states: Any = (),
     measure: bool = False,
     verbose: bool = True,
 ) -> Fit:
@@ -172,6 +198,7 @@ def fit(
     plans: "joint", "recompute", "swap" or "sqrt" (docs/recompute.md); by default "joint" where there is somewhere to offload, else
     "recompute". place: where offloaded values go; by default pinned memory for a GPU, nowhere for a CPU.
     min_bytes: smaller values stay.
+    states: modules, optimizers, tensors: what they have, gradients too, may wait in host memory between uses (docs/pytorch.md).
 
     Raises DoesNotFitError (a RuntimeError) where no plan needs so little, naming the operator that needs most; ValueError for a budget or
     device that is none; FileNotFoundError without the command `thermocline`. Results belong to the caller; backward runs inside of the
@@ -192,6 +219,7 @@ def fit(
         min_bytes=min_bytes,
         measure=measure,
         verbose=verbose,
+        states=checked_states(states, place, plans, min_bytes),
     )
     if isinstance(step_or_model, torch._dynamo.eval_frame.OptimizedModule):
         fitted._say("a compiled module runs in eager mode inside; a budget for compiled code: thermocline.torch.compile_budget")

@@ -17,7 +17,7 @@ def modified_in(context: str) -> str:
 class Kept:
     """What autograd holds in place of the tensor."""
 
-    __slots__ = ("modified", "tensor", "version")
+    __slots__ = ("__weakref__", "modified", "tensor", "version")
 
     def __init__(self, tensor: torch.Tensor, modified: str) -> None:
         """modified: the words of the error where somebody changes the tensor."""

@@ -97,6 +97,10 @@ class Operator:
         return changed
 
 
+Ready = Callable[[list[torch.UntypedStorage]], None]
+Run = Callable[[Operator, dict["Value", torch.UntypedStorage]], list[torch.UntypedStorage]]
+
+
 class RandomState:
     """Of a generator before an operator drew from it; entered, it is so again, and left, as it was."""
 
@@ -203,9 +207,10 @@ class Value:
         self.home = None
 
 
-def make(targets: list[Value], count: Callable[[Operator], None]) -> dict[Value, torch.UntypedStorage]:
+def make(targets: list[Value], run: Run, ready: Ready) -> dict[Value, torch.UntypedStorage]:
     """The targets, which somebody holds: from where they are, else by running what makes them again, in an order in which nothing is made
-    twice and nothing stays longer than its last reader. count: is called for every operator that runs.
+    twice and nothing stays longer than its last reader. run: runs an operator on storages. ready: fills
+    those of them that are empty.
 
     Raises RuntimeError where a value can not be had, which a hold rules out.
     """
@@ -221,6 +226,7 @@ def make(targets: list[Value], count: Callable[[Operator], None]) -> dict[Value,
             wanted.setdefault((id(value.operator), value.index), []).append(value)
     for operator in order:
         storages = {value: made.get(value) or value.storage() or value.copy.returned() for value in operator.inputs}
+        ready(list(storages.values()))
         changed = operator.changes()
         for value in operator.inputs:
             shared = value not in made or uses[value] > 1
@@ -231,8 +237,7 @@ def make(targets: list[Value], count: Callable[[Operator], None]) -> dict[Value,
             uses[value] -= 1
             if uses[value] == 0:
                 made.pop(value, None)
-        count(operator)
-        for index, storage in enumerate(operator.run(storages)):
+        for index, storage in enumerate(run(operator, storages)):
             for value in wanted.get((id(operator), index), ()):
                 if uses[value] > 0 and value.storage() is None:
                     made[value] = storage

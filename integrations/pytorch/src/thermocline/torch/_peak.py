@@ -24,6 +24,7 @@ class PeakBytes(TorchDispatchMode):
         self.now = self.most = 0
         self.operators = 0
         self._alive: dict[int, int] = {}
+        self._storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
         self._see(tensors)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
@@ -37,9 +38,20 @@ class PeakBytes(TorchDispatchMode):
             if storage._cdata in self._alive:
                 continue
             self._alive[storage._cdata] = storage.nbytes()
+            self._storages[storage._cdata] = weakref.ref(storage)
             self.now += storage.nbytes()
             weakref.finalize(storage, self._free, storage._cdata).atexit = False
+        self._weigh()
         self.most = max(self.most, self.now)
 
     def _free(self, key: int) -> None:
         self.now -= self._alive.pop(key)
+        del self._storages[key]
+
+    def _weigh(self) -> None:
+        """A storage may have been emptied, or filled again, since it was seen first."""
+        for key, reference in list(self._storages.items()):
+            storage = reference()
+            if storage is not None and storage.nbytes() != self._alive[key]:
+                self.now += storage.nbytes() - self._alive[key]
+                self._alive[key] = storage.nbytes()

@@ -72,6 +72,41 @@ class _Copy:
         self._back = None
 
 
+class _Home:
+    """Pinned memory of one state (_states.py)."""
+
+    def __init__(self, place: Copies, storage: torch.UntypedStorage) -> None:
+        self._place = place
+        self._device = storage.device
+        self.tensor = torch.empty(storage.nbytes(), dtype=torch.uint8, pin_memory=True)
+        self._event: torch.cuda.Event | None = None
+
+    def copy_out(self, storage: torch.UntypedStorage) -> None:
+        stream, whole = self._place.stream("out", self._device), torch.empty(0, dtype=torch.uint8, device=self._device).set_(storage)
+        stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(stream):
+            self.tensor.copy_(whole, non_blocking=True)
+            self._event = stream.record_event()
+        whole.record_stream(stream)
+
+    def begin_return(self, storage: torch.UntypedStorage) -> None:
+        stream, whole = self._place.stream("back", self._device), torch.empty(0, dtype=torch.uint8, device=self._device).set_(storage)
+        stream.wait_stream(torch.cuda.current_stream(self._device))  # its memory may be in use there until now
+        if self._event is not None:
+            stream.wait_event(self._event)
+        with torch.cuda.stream(stream):
+            whole.copy_(self.tensor, non_blocking=True)
+            self._event = stream.record_event()
+        whole.record_stream(stream)
+
+    def finish_return(self) -> None:
+        torch.cuda.current_stream(self._device).wait_event(self._event)
+
+    def settle(self) -> None:
+        if self._event is not None:
+            self._event.synchronize()
+
+
 class Copies:
     """Pinned host memory. What leaves is let go on the device as soon as the copy is made; no more than `most_leaving`
     bytes are on their way out at a time: what comes after the copies in the program's stream then waits for the oldest.
@@ -92,6 +127,9 @@ class Copies:
     def takes(self, tensor: torch.Tensor) -> bool:
         # A copy out would be part of the graph, and happen again whenever that runs.
         return tensor.is_cuda and not torch.cuda.is_current_stream_capturing()
+
+    def home(self, storage: torch.UntypedStorage) -> _Home:
+        return _Home(self, storage)
 
     def leave(self, alias: torch.Tensor) -> _Copy:
         copy = _Copy(self, alias)

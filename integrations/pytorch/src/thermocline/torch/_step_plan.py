@@ -16,6 +16,7 @@ import torch
 
 from . import _command
 from ._budget import Budget
+from ._states import Role
 from ._step_record import ASIDE_BYTES, StepRecord, Version
 
 
@@ -48,6 +49,28 @@ class Value:
     kept_first: bool  # backward asks for it before its first gap
 
 
+# After what: the operator with that ordinal ("op"), or so many operators that ran again, over the whole step ("rerun").
+After = tuple[str, int]
+
+
+@dataclass
+class Moves:
+    """Of states, which wait in host memory between uses."""
+
+    roles: dict[int, Role] = field(default_factory=dict)  # by number of those that the step finds
+    away_first: list[int] = field(default_factory=list)  # numbers: in host memory when the step begins
+    # Operator -> what it makes there and becomes a gradient: index among what it writes, number.
+    births: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    leaves: dict[After, list[int]] = field(default_factory=dict)
+    returns: dict[After, list[int]] = field(default_factory=dict)
+    reran: dict[int, int] = field(default_factory=dict)  # operator -> how many have run again before it, over the whole step
+    others_bytes: int = 0  # the most that everything else needs
+
+    def ordinals(self) -> set[int]:
+        """Operators at which something is to be done."""
+        return {ordinal for kind, ordinal in (*self.leaves, *self.returns) if kind == "op"} | set(self.births) | set(self.reran)
+
+
 @dataclass
 class StepPlan:
     """For the execution, by ordinal of what is dispatched."""
@@ -63,6 +86,7 @@ class StepPlan:
     returns: dict[int, list[Version]]  # after an operator: copies that may begin to return
     together: dict[Version, dict[int, list[Version]]]  # key -> gap -> versions that are made again at once, in order
     answer: dict[str, Any] = field(default_factory=dict)  # of the command
+    moves: Moves | None = None
 
     @property
     def dropped(self) -> int:
@@ -119,15 +143,24 @@ def whole_peak_bytes(record: StepRecord) -> int:
     return most
 
 
+def movable(record: StepRecord, min_bytes: int) -> set[int]:
+    """States that the step uses, without those that it saves a change of."""
+    used = {n for operator in record.operators for n in (*operator.reads, *operator.writes)}
+    changed = {number for number, version in record.saved if version > 0}
+    return {n for n in record.roles if n in used and n not in changed and record.sizes[n] >= min_bytes}
+
+
 def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
     """What the execution is able to do: only saved versions leave, once the program lets go of them."""
     found = set(record.before)
     saved = {number for number, _ in record.saved if number not in found and record.sizes[number] >= min_bytes}
     places = len(record.operators)
+    moving = movable(record, min_bytes)
     return {
         "schema": "thermocline-plan-terms/1",
-        "held": [[n, min(max(1, record.held_until.get(n, 0)), places - 1)] for n in sorted(saved)],
-        "stays": [n for n in record.sizes if n not in found and n not in saved],
+        "held": [[n, min(max(1, record.held_until.get(n, 0)), places - 1)] for n in sorted(saved | (moving - found))],
+        "stays": [n for n in record.sizes if n not in found and n not in saved and n not in moving],
+        "moves": sorted(moving),
         "aside": [n for n in record.before if record.sizes[n] <= ASIDE_BYTES],
         "results": record.results,
         "once": [place for place, op in enumerate(record.operators) if op.refusal],
@@ -158,7 +191,7 @@ def _without_room_for_copies(record: StepRecord, answer: dict[str, Any]) -> dict
     if answer["whole_peak_bytes"] <= answer["budget_bytes"]:
         answer.update(
             fits=True, peak_bytes=answer["whole_peak_bytes"], step_ms=answer["compute_ms"], recomputed_ms=0.0, offloaded_bytes=0,
-            drops=[], offloads=[], reruns=[],
+            drops=[], offloads=[], reruns=[], rerun_before=[], moves=[],
         )  # fmt: skip
     elif answer["fits"]:
         kept = _kept_aside(record, set(answer["reruns"]))
@@ -168,6 +201,16 @@ def _without_room_for_copies(record: StepRecord, answer: dict[str, Any]) -> dict
 
 def _mib(count: float) -> str:
     return f"{count / (1 << 20):,.1f} MiB"
+
+
+def _peak_of_others(record: StepRecord) -> int:
+    """The most bytes at once of what is no state."""
+    now = most = sum(record.sizes[n] for n in record.before if n not in record.roles)
+    for kind, number in record.events:
+        if kind != "op" and number not in record.roles:
+            now += record.sizes[number] if kind == "alloc" else -record.sizes[number]
+            most = max(most, now)
+    return most
 
 
 def refuse(record: StepRecord, answer: dict[str, Any]) -> DoesNotFitError:
@@ -217,9 +260,38 @@ class _Compiler:
                     together[gap.arrive].append(value.key)
                     plan.together[value.key][i] = together[gap.arrive]
         plan.recorded |= set(plan.values)
+        plan.moves = self._moves() if record.roles else None
         for arrive, keys in together.items():
             self._order(keys, arrive)
         return plan
+
+    def _moves(self) -> Moves:
+        record, answer = self._record, self._answer
+        before = set(record.before)
+        moves = Moves(reran={}, others_bytes=_peak_of_others(record))
+        timeline: list[After] = []
+        reruns = list(answer["rerun_before"])
+        ran = 0
+        for place in range(len(record.operators)):
+            while ran < len(reruns) and reruns[ran] == place:
+                ran += 1
+                timeline.append(("rerun", ran))
+                moves.reran[self._ordinal(place)] = ran
+            timeline.append(("op", self._ordinal(place)))
+        for number, leave, arrive, return_at in answer["moves"]:
+            if number in before:
+                moves.roles[number] = record.roles[number]
+            else:
+                place, index = record.writers[number][0]
+                births = moves.births.setdefault(self._ordinal(place), [])
+                if (index, number) not in births:
+                    births.append((index, number))
+            moves.leaves.setdefault(timeline[leave], []).append(number)
+            if arrive is not None:
+                moves.returns.setdefault(timeline[return_at], []).append(number)
+            if arrive is not None and return_at < leave:
+                moves.away_first.append(number)
+        return moves
 
     def _order(self, keys: list[Version], arrive: int) -> None:
         """As the planner makes them again: by the operands of the operator that wants them."""

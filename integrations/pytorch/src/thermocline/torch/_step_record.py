@@ -8,6 +8,7 @@ import time
 import weakref
 from bisect import bisect_left
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from torch.utils.flop_counter import flop_registry
 from ._kept import Kept, modified_in
 from ._operators import DETACH, Facts, facts_of, fresh_storages, is_plain, overwritten, storage_of, storages_in, tensors_in, written_arguments
 from ._regions import may_overlap, region_of
+from ._states import Role, States, needs_contents
 
 # Of state that a step changes in place, such as a running mean, the execution keeps copies up to this size.
 ASIDE_BYTES = 64 << 10
@@ -81,6 +83,8 @@ class StepRecord:
     carried: set[Version] = field(default_factory=set)
     held_until: dict[int, int] = field(default_factory=dict)  # by storage: place of an operator
     alive: dict[int, weakref.ref[torch.UntypedStorage]] = field(default_factory=dict)
+    roles: dict[int, Role] = field(default_factory=dict)  # of storages that may wait in host memory between uses
+    state_bytes: int = 0  # of all such, when the step began
 
     @property
     def before_bytes(self) -> int:
@@ -127,7 +131,7 @@ class StepRecord:
         latest = {version: max(saved.unpacked_at, default=0) for version, saved in self.saved.items()}
         for place in reversed(range(len(self.operators))):
             operator = self.operators[place]
-            wish = max(latest.get((number, self.version_at(number, place) + 1), 0) for number in operator.writes)
+            wish = max((latest.get((number, self.version_at(number, place) + 1), 0) for number in operator.writes), default=0)
             for number in operator.reads if wish else ():
                 read = (number, self.version_at(number, place))
                 latest[read] = max(latest.get(read, 0), wish)
@@ -161,10 +165,19 @@ class _Save:
 class Recorder(TorchDispatchMode):
     """``with Recorder(): step()``; then `record` has it. For one thread at a time."""
 
-    def __init__(self, *, measure: bool, known: StepRecord | None = None) -> None:
-        """measure: operators are timed. known: a step before; what is left of it counts as there before this one."""
+    def __init__(
+        self, *, measure: bool, known: StepRecord | None = None, states: States | None = None, most_bytes: int | None = None
+    ) -> None:
+        """measure: operators are timed. known: a step before; what is left of it counts as there before this one. most_bytes: states leave
+        where the step would need more."""
         super().__init__()
         self.record = StepRecord()
+        self._states = states
+        self._live_bytes = 0
+        if states is not None:
+            self.record.state_bytes = states.bytes_of_all()
+            states.noticed = self._note_state
+            states.room = None if most_bytes is None else lambda: most_bytes - self._live_bytes
         self._measure = measure
         self._numbers: dict[int, int] = {}  # by _cdata of a live storage
         self._finalizers: list[weakref.finalize] = []
@@ -191,6 +204,8 @@ class Recorder(TorchDispatchMode):
     def __exit__(self, *error: Any) -> None:
         self._hooks.__exit__(*error)
         super().__exit__(*error)
+        if self._states is not None:
+            self._states.look()
         self._ended = True
         self._look_what_backward_holds(at_end=True)
         for finalizer in self._finalizers:
@@ -200,7 +215,10 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if self._quiet or function is DETACH:
             return function(*args, **kwargs)
-        record = self.record
+        record, states = self.record, self._states
+        if states is not None and needs_contents(function):
+            with self._own():
+                states.need((args, kwargs))
         held, taken = self._look_who_holds(), self._look_what_backward_holds()
         facts = facts_of(function)
         read = self._known(storages_in((args, kwargs)), before=True)
@@ -213,8 +231,12 @@ class Recorder(TorchDispatchMode):
         out = function(*args, **kwargs)
         microseconds = (time.perf_counter() - begun) * 1e6 if self._measure else 0.0
         fresh = self._known(fresh_storages(out, [storage for _, storage in read]), before=False)
-        self._note_holds(held, taken, is_operator=bool(changed or fresh))
-        if facts.allocates or not (changed or fresh):
+        if states is not None:
+            with self._own():
+                states.ran([storage for _, storage in (*read, *fresh)], [storage for _, storage in changed])
+        is_use = any(n in record.roles for n, _ in read) and needs_contents(function)  # of a state, such as a view that counts its bytes
+        self._note_holds(held, taken, is_operator=bool(changed or fresh or is_use))
+        if facts.allocates or not (changed or fresh or is_use):
             return out
         record.results += [number for number, _ in fresh]
         written = [number for number, _ in (*changed, *fresh)]
@@ -224,6 +246,7 @@ class Recorder(TorchDispatchMode):
             self._carry(number, [t for t in arguments if storage_of(t) is storage])
         flops = self._flops(function, args, kwargs, out)
         refusal = self._refusal_of(facts, read, [*changed, *fresh], tensors_in((args, kwargs, out)))
+        refusal = refusal if changed or fresh else "it makes nothing"
         reads = [number for number, _ in read] + self._unpacked
         self._unpacked = []
         moved_bytes = sum(record.sizes[n] for n in dict.fromkeys([*reads, *written]))
@@ -273,6 +296,8 @@ class Recorder(TorchDispatchMode):
             else:
                 self.record.events.append(("alloc", number))
             self.record.alive[number] = weakref.ref(storage)
+            self._live_bytes += storage.nbytes()
+            self._note_role(number, storage)
             finalizer = weakref.finalize(storage, self._free, key)
             finalizer.atexit = False
             self._finalizers.append(finalizer)
@@ -280,10 +305,33 @@ class Recorder(TorchDispatchMode):
 
     def _free(self, key: int) -> None:
         number = self._numbers.pop(key)
+        self._live_bytes -= self.record.sizes[number] if number not in self.record.roles else 0
         if number in self._unpacked:  # its reader left no trace, because it made nothing
             self._unpacked.remove(number)
         if not self._ended:
             self.record.events.append(("free", number))
+
+    def _note_role(self, number: int, storage: torch.UntypedStorage) -> None:
+        role = self._states.role_of(storage) if self._states is not None else None
+        if role is not None and number not in self.record.roles:
+            self.record.roles[number] = role
+            if number not in self.record.before:  # until now nobody looked for views of it
+                self.record.held_until[number] = len(self.record.operators)
+            self._live_bytes -= self.record.sizes[number]
+
+    def _note_state(self, storage: torch.UntypedStorage) -> None:
+        number = self._numbers.get(storage._cdata)
+        if number is not None:
+            self._note_role(number, storage)
+
+    @contextmanager
+    def _own(self) -> Any:
+        """What is dispatched inside is the library's own."""
+        before, self._quiet = self._quiet, True
+        try:
+            yield
+        finally:
+            self._quiet = before
 
     def _open_saves(self, number: int) -> list[_Save]:
         return [save for save in (reference() for reference in self._open.get(number, ())) if save is not None]
@@ -345,7 +393,10 @@ class Recorder(TorchDispatchMode):
     def _pack(self, tensor: torch.Tensor) -> Any:
         storage = storage_of(tensor) if is_plain(tensor) else None
         if storage is None or (tensor.is_leaf and tensor.requires_grad):
-            return Kept(tensor, MODIFIED)
+            kept = Kept(tensor, MODIFIED)
+            if self._states is not None:
+                self._states.keep(kept)
+            return kept
         self._quiet = True
         try:
             number = self._number(storage, before=True)

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters, gradients and optimizer state of a fitted step, which may wait in host memory between uses.
+
+Within a step a state leaves by emptying its storage and returns by filling the same storage: every tensor, view and saved tensor on it stays
+what it is, and whatever an operator is given is filled first. Between steps no storage is empty: what waits in host memory is, for the
+program, the same tensor object on a host tensor. What somebody else holds too (a view, a graph that outlives the step) is on the device
+between steps.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ._kept import Kept
+from ._lineage import view_of
+from ._operators import covers_storage, is_plain, tensors_in
+
+Role = tuple[str, int]
+
+# Made of an empty storage, too. Other views look whether their elements are within the storage.
+_NEEDS_NOTHING = {"aten::detach", "aten::alias", "aten::view", "aten::is_same_size"}
+
+
+def needs_contents(function: Any) -> bool:
+    return function._schema.name not in _NEEDS_NOTHING
+
+
+class Home(Protocol):
+    """Host memory for one state."""
+
+    tensor: torch.Tensor  # the bytes; valid after settle()
+
+    def copy_out(self, storage: torch.UntypedStorage) -> None:
+        """The caller empties the storage right afterwards."""
+
+    def begin_return(self, storage: torch.UntypedStorage) -> None:
+        """Into the storage, which has its size again."""
+
+    def finish_return(self) -> None:
+        """What is submitted from now on finds the contents."""
+
+    def settle(self) -> None:
+        """Waits until the bytes are in `tensor`."""
+
+
+class _State:
+    """One storage on the device."""
+
+    __slots__ = ("bytes", "device", "home", "is_away", "is_coming", "is_current", "role", "storage")
+
+    def __init__(self, storage: torch.UntypedStorage, role: Role, count: int) -> None:
+        self.storage = weakref.ref(storage)
+        self.role = role
+        self.bytes = count
+        self.device = storage.device
+        self.home: Home | None = None
+        self.is_away = self.is_coming = False
+        self.is_current = False  # the home has what the storage has
+
+
+class _Waiting:
+    """Between steps: a state in host memory, with the tensors that are on it."""
+
+    __slots__ = ("device", "home", "tensors")
+
+    def __init__(self, home: Home, device: torch.device, tensors: list[torch.Tensor]) -> None:
+        self.home = home
+        self.device = device
+        self.tensors = [weakref.ref(tensor) for tensor in tensors]
+
+    def alive(self) -> list[torch.Tensor]:
+        """Those that the program has not given other memory meanwhile."""
+        tensors = [tensor for tensor in (reference() for reference in self.tensors) if tensor is not None]
+        return [tensor for tensor in tensors if tensor.untyped_storage()._cdata == self.home.tensor.untyped_storage()._cdata]
+
+
+class States:
+    """For one fit(). Between enter() and leave() a step runs. Not for several threads at a time."""
+
+    def __init__(self, sources: list[Any], place: Any, min_bytes: int) -> None:
+        """sources: modules, optimizers and tensors."""
+        self._sources = sources
+        self._place = place
+        self._min_bytes = min_bytes
+        self._by_key: dict[int, _State] = {}  # by _cdata of the storage
+        self._by_role: dict[Role, _State] = {}
+        self._waiting: list[_Waiting] = []
+        self._kept: list[tuple[int, weakref.ref[Kept]]] = []
+        self._hooks: list[Any] = []
+        self._looked_at = 0  # entries of the optimizers' state
+        self._order: dict[int, _State] = {}  # on the device, the one that was not used for longest first
+        self.not_here = 0  # states that an operator can not take as they are
+        self.left = self.left_bytes = self.returned = self.returned_bytes = 0  # since it was made
+        self.noticed: Callable[[torch.UntypedStorage], None] | None = None  # called with the storages of new states
+        self.room: Callable[[], int] | None = None  # bytes for states on the device; None: as the plan has it
+        for source in sources:
+            if isinstance(source, torch.optim.Optimizer):
+                source.register_step_pre_hook(_Outside(self))
+
+    def tensors(self) -> Iterator[tuple[Role, torch.Tensor]]:
+        """Everything that the sources have now, each tensor once."""
+        seen: set[int] = set()
+        for role, tensor in self._found():
+            if id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield role, tensor
+
+    def _found(self) -> Iterator[tuple[Role, torch.Tensor]]:
+        for source in self._sources:
+            if isinstance(source, torch.Tensor):
+                yield from _with_gradient(source)
+            elif isinstance(source, torch.nn.Module):
+                for tensor in (*source.parameters(), *source.buffers()):
+                    yield from _with_gradient(tensor)
+            else:
+                for group in source.param_groups:
+                    for tensor in group["params"]:
+                        yield from _with_gradient(tensor)
+                for values in source.state.values():
+                    for tensor in tensors_in(values):
+                        yield ("state", id(tensor)), tensor
+
+    def bytes_of_all(self) -> int:
+        """In a step: of all states, wherever they are."""
+        return sum(state.bytes for state in self._by_key.values())
+
+    def is_waiting(self, tensor: torch.Tensor) -> bool:
+        """Between steps: whether its contents are in host memory."""
+        return any(one is tensor for waiting in self._waiting for one in waiting.alive())
+
+    @property
+    def is_any_waiting(self) -> bool:
+        return any(waiting.alive() for waiting in self._waiting)
+
+    def enter(self) -> None:
+        """Every state has a storage on the device from now on, if an empty one."""
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            self._back_on_device(one)
+        for source in self._sources:
+            if not isinstance(source, torch.Tensor):
+                self._hooks.append(source.register_state_dict_pre_hook(self._refuse_to_save))
+        for role, tensor in self.tensors():
+            self._know(role, tensor)
+            if role[0] == "tensor" and tensor.requires_grad and tensor.is_leaf:
+                self._hooks.append(tensor.register_post_accumulate_grad_hook(self._accumulated))
+
+    def leave(self) -> None:
+        """No storage is empty from now on."""
+        for hook in self._hooks:
+            hook.remove()
+        owners: dict[int, list[torch.Tensor]] = {}
+        for _, tensor in self.tensors():
+            found = owners.setdefault(tensor.untyped_storage()._cdata, []) if is_plain(tensor) else []
+            if all(tensor is not other for other in found):
+                found.append(tensor)
+        held = {key for key, kept in self._kept if kept() is not None}
+        for key, state in list(self._by_key.items()):
+            storage = state.storage()
+            if storage is None or not (state.is_away or state.is_coming):
+                continue
+            tensors = owners.get(key, [])
+            if state.is_coming or key in held or not tensors or torch._C._storage_Use_Count(key) > 1 + len(tensors):
+                self.fetch(state)
+            else:
+                self._to_host(state, tensors)
+        self._hooks, self._kept = [], []
+        self._by_key, self._by_role, self._order, self.not_here = {}, {}, {}, 0
+        self.room = self.noticed = None
+
+    def _back_on_device(self, waiting: _Waiting) -> None:
+        tensors = waiting.alive()
+        if not tensors:
+            return
+        first = tensors[0]
+        whole = torch.empty_strided(first.size(), first.stride(), dtype=first.dtype, device=waiting.device)
+        storage, count = whole.untyped_storage(), whole.untyped_storage().nbytes()
+        for tensor in tensors:
+            tensor.data = view_of(storage, tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset())
+        state = self._add(storage, ("", 0), count)
+        state.home, state.is_current, state.is_away = waiting.home, True, True
+        self._order.pop(storage._cdata, None)
+        self.not_here += 1
+        storage.resize_(0)
+
+    def _to_host(self, state: _State, tensors: list[torch.Tensor]) -> None:
+        state.home.settle()
+        host = state.home.tensor.untyped_storage()
+        with _disable_current_modes():
+            for tensor in tensors:
+                tensor.data = view_of(host, tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset())
+        self._waiting.append(_Waiting(state.home, state.device, tensors))
+
+    def _know(self, role: Role, tensor: torch.Tensor) -> None:
+        known = self._by_key.get(tensor.untyped_storage()._cdata) if is_plain(tensor) else None
+        if known is not None and known.storage() is tensor.untyped_storage():
+            if known.role == ("", 0):
+                known.role = role
+            self._by_role.setdefault(role, known)
+        elif self._may_leave(tensor):
+            self._add(tensor.untyped_storage(), role, tensor.untyped_storage().nbytes())
+
+    def _may_leave(self, tensor: torch.Tensor) -> bool:
+        if not is_plain(tensor) or tensor.untyped_storage().nbytes() < max(self._min_bytes, 1):
+            return False
+        return covers_storage(tensor) and tensor.untyped_storage().resizable() and self._place.takes(tensor)
+
+    def _add(self, storage: torch.UntypedStorage, role: Role, count: int) -> _State:
+        state = _State(storage, role, count)
+        key = storage._cdata
+        self._by_key[key] = self._by_role[role] = self._order[key] = state
+        finalizer = weakref.finalize(storage, self._ended, key, state)
+        finalizer.atexit = False
+        if self.noticed is not None:
+            self.noticed(storage)
+        return state
+
+    def _ended(self, key: int, state: _State) -> None:
+        if self._by_key.get(key) is state:
+            self.not_here -= state.is_away or state.is_coming
+            del self._by_key[key]
+            self._order.pop(key, None)
+
+    def _accumulated(self, parameter: torch.Tensor) -> None:
+        if parameter.grad is not None:
+            self._know(("grad", id(parameter)), parameter.grad)
+
+    def _refuse_to_save(self, *_: Any) -> None:
+        if self.not_here:
+            raise RuntimeError(
+                "thermocline.torch.fit: state_dict() inside of the fitted step would miss what is in host memory; call it between steps"
+            )
+
+    def look(self) -> None:
+        """Optimizers make their state in the first step."""
+        count = sum(len(source.state) for source in self._sources if isinstance(source, torch.optim.Optimizer))
+        if count != self._looked_at:
+            self._looked_at = count
+            for role, tensor in self.tensors():
+                self._know(role, tensor)
+
+    def role_of(self, storage: torch.UntypedStorage) -> Role | None:
+        state = self._by_key.get(storage._cdata)
+        return state.role if state is not None and state.storage() is storage else None
+
+    def of_role(self, role: Role) -> _State | None:
+        return self._by_role.get(role)
+
+    def adopt(self, storage: torch.UntypedStorage) -> _State:
+        """What the recorded step showed to become a gradient."""
+        known = self._by_key.get(storage._cdata)
+        return known if known is not None else self._add(storage, ("", 0), storage.nbytes())
+
+    def keep(self, kept: Kept) -> None:
+        """Autograd holds the tensor itself."""
+        key = kept.tensor.untyped_storage()._cdata if is_plain(kept.tensor) else 0
+        if key in self._by_key:
+            self._kept.append((key, weakref.ref(kept)))
+
+    def need(self, values: Any) -> None:
+        """An operator is about to take these arguments."""
+        if self.not_here:
+            self.need_storages([t.untyped_storage() for t in tensors_in(values) if t.layout is torch.strided])
+            for value in values[0] if isinstance(values, tuple) and values and isinstance(values[0], tuple) else ():
+                if isinstance(value, torch.UntypedStorage):
+                    self.need_storages([value])
+
+    def need_storages(self, storages: list[torch.UntypedStorage]) -> None:
+        for storage in storages if self.not_here else ():
+            state = self._by_key.get(storage._cdata)
+            if state is not None and (state.is_away or state.is_coming):
+                self.fetch(state)
+
+    def ran(self, used: list[torch.UntypedStorage], changed: list[torch.UntypedStorage]) -> None:
+        """An operator has used these, and changed these."""
+        for storage in changed:
+            if (state := self._by_key.get(storage._cdata)) is not None:
+                state.is_current = False
+        if self.noticed is not None:
+            self.look()
+        if self.room is None:
+            return
+        keys = {storage._cdata for storage in used}
+        for key in keys & self._order.keys():
+            self._order[key] = self._order.pop(key)
+        room = self.room()
+        here = sum(state.bytes for state in self._order.values())
+        for key, state in list(self._order.items()):
+            if here <= room:
+                break
+            if key not in keys:
+                here -= state.bytes
+                self.evict(state)
+
+    def evict(self, state: _State) -> None:
+        storage = state.storage()
+        if storage is None or state.is_away:
+            return
+        if state.is_coming:
+            self.fetch(state)
+        if state.home is None:
+            with _disable_current_modes():
+                state.home = self._place.home(storage)
+        if not state.is_current:
+            state.home.copy_out(storage)
+            state.is_current = True
+            self.left += 1
+            self.left_bytes += state.bytes
+        storage.resize_(0)
+        state.is_away = True
+        self.not_here += 1
+        self._order.pop(storage._cdata, None)
+
+    def begin_fetch(self, state: _State) -> None:
+        storage = state.storage()
+        if storage is None or not state.is_away:
+            return
+        storage.resize_(state.bytes)
+        state.home.begin_return(storage)
+        state.is_away, state.is_coming = False, True
+        self._order[storage._cdata] = state
+        self.returned += 1
+        self.returned_bytes += state.bytes
+
+    def fetch(self, state: _State) -> None:
+        self.begin_fetch(state)
+        if state.is_coming:
+            state.home.finish_return()
+            state.is_coming = False
+            self.not_here -= 1
+
+
+class _Outside:
+    """Before a step of an optimizer: one that runs outside of the fitted step would mix tensors in host memory and on the device."""
+
+    def __init__(self, states: States) -> None:
+        self._states = weakref.ref(states)
+
+    def __call__(self, *_: Any) -> None:
+        states = self._states()
+        if states is not None and states.is_any_waiting:
+            raise RuntimeError(
+                "thermocline.torch.fit: the optimizer's step has to run inside of the fitted step, because some of its tensors are in host "
+                "memory between steps"
+            )
+
+
+def _with_gradient(tensor: torch.Tensor) -> Iterator[tuple[Role, torch.Tensor]]:
+    yield ("tensor", id(tensor)), tensor
+    if tensor.is_leaf and tensor.grad is not None:
+        yield ("grad", id(tensor)), tensor.grad

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fit() with parameters, gradients and optimizer state that wait in host memory between uses, on CPU tensors: the bits of plain PyTorch, the
+memory that was promised, and state that is whole between steps."""
+
+import copy
+import io
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from fit_steps import PREDICTION, loss_of, same  # first: without PyTorch it skips the test
+
+import torch
+from fit_models import Gpt, Llama, Lstm, ResNet, Vit
+from fit_places import HostCopies
+from torch import nn
+
+import thermocline.torch as tt
+
+
+def words(n: int = 1, t: int = 16) -> torch.Tensor:
+    return torch.randint(0, 61, (n, t))
+
+
+class Deep(nn.Module):
+    def __init__(self, layers: int = 16, d: int = 64) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(d, d) for _ in range(layers))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x).tanh()
+        return x
+
+
+# Few rows: most of the memory of a step is parameters, gradients and optimizer state.
+MODELS = {
+    "ResNet": (ResNet, lambda: torch.randn(1, 3, 16, 16)),
+    "GPT-2": (lambda: Gpt(d=64), words),
+    "LSTM": (Lstm, words),
+    "ViT": (lambda: Vit(d=64), lambda: torch.randn(1, 3, 32, 32)),
+    "Llama": (lambda: Llama(d=64), words),
+    "experts": (lambda: Llama(experts=True, d=64), words),
+    "deep": (Deep, lambda: torch.randn(4, 64)),
+}
+OPTIMIZERS = {
+    "Adam": lambda parameters: torch.optim.Adam(parameters, 0.01),
+    "AdamW": lambda parameters: torch.optim.AdamW(parameters, 0.01),
+    "momentum": lambda parameters: torch.optim.SGD(parameters, 0.01, momentum=0.9),
+}
+
+
+class Training:
+    """Steps of a model with its optimizer, from one beginning."""
+
+    def __init__(self, name: str, optimizer: str = "Adam", dtype: torch.dtype = torch.float32, *, zero_first: bool = False) -> None:
+        torch.manual_seed(1)
+        make, inputs = MODELS[name]
+        self.model = make().to(dtype)
+        x = inputs()
+        self.x = x.to(dtype) if x.is_floating_point() else x
+        self.optimizer = OPTIMIZERS[optimizer](self.model.parameters())
+        self.zero_first = zero_first
+        self.losses: list[torch.Tensor] = []
+        self.peaks: list[int] = []
+        self.fitted: tt.Fit | None = None
+        torch.manual_seed(2)
+
+    def step(self) -> torch.Tensor:
+        if self.zero_first:
+            self.optimizer.zero_grad()
+        loss = loss_of(self.model(self.x))
+        loss.backward()
+        self.optimizer.step()
+        if not self.zero_first:
+            self.optimizer.zero_grad()
+        return loss.detach()
+
+    def tensors(self) -> list[torch.Tensor]:
+        state = [t for values in self.optimizer.state.values() for t in values.values() if isinstance(t, torch.Tensor)]
+        return [*self.model.parameters(), *self.model.buffers(), *state, *[p.grad for p in self.model.parameters() if p.grad is not None]]
+
+    def fit(self, budget, **options) -> "Training":
+        options = {"states": [self.model, self.optimizer], "place": HostCopies(), **options}
+        self.fitted = tt.fit(self.step, budget=budget, verbose=False, min_bytes=256, **options)
+        return self
+
+    def run(self, steps: int = 5) -> "Training":
+        for _ in range(steps):
+            here = [t for t in self.tensors() if self.fitted is None or not self.fitted.is_in_host_memory(t)]
+            with tt.PeakBytes(*here, self.x) as peak:
+                self.losses.append((self.fitted or self.step)())
+            self.peaks.append(peak.most)
+        return self
+
+    def left(self) -> list[torch.Tensor]:
+        return [*self.losses, *self.tensors()]
+
+
+class States(unittest.TestCase):
+    def check(self, name: str, budget, optimizer: str = "Adam", dtype=torch.float32, plans="joint", zero_first=False) -> Training:
+        plain = Training(name, optimizer, dtype, zero_first=zero_first).run()
+        ours = Training(name, optimizer, dtype, zero_first=zero_first).fit(budget, plans=plans).run()
+        self.assertTrue(same(plain.left(), ours.left()))
+        answer = ours.fitted.plan.answer
+        self.assertIsNone(ours.fitted.counts.diverged_at)
+        self.assertLessEqual(ours.peaks[-1], answer["budget_bytes"])
+        # Gradients that the step before left count as if they were on the device until the step frees them.
+        if not zero_first:
+            self.assertLess(abs(ours.peaks[-1] / answer["peak_bytes"] - 1), PREDICTION)
+        self.assertGreater(len(answer["moves"]), 0)
+        return ours
+
+    def test_models(self) -> None:
+        for name in MODELS:
+            for dtype, plans in ((torch.float32, "joint"), (torch.bfloat16, "swap")):
+                with self.subTest(name=name, dtype=dtype):
+                    self.check(name, "50%", dtype=dtype, plans=plans)
+
+    def test_optimizers_and_gradients_that_outlive_the_step(self) -> None:
+        for optimizer in OPTIMIZERS:
+            for zero_first in (False, True):
+                with self.subTest(optimizer=optimizer, zero_first=zero_first):
+                    self.check("deep", "40%", optimizer, plans="swap", zero_first=zero_first)
+
+    def test_a_budget_below_the_parameters(self) -> None:
+        plain = Training("deep").run()
+        parameters = sum(p.nbytes for p in plain.model.parameters())
+        ours = self.check("deep", parameters // 2)
+        self.assertLess(ours.peaks[-1], parameters)
+        # So was every step after the first two, in which the optimizer has no state yet, and the second, which is recorded again.
+        self.assertLess(max(ours.peaks[2:]), parameters)
+
+    def test_peak_is_monotone_in_the_budget(self) -> None:
+        peaks = [Training("deep").fit(f"{percent}%").run().peaks[-1] for percent in (80, 50, 25)]
+        self.assertEqual(peaks, sorted(peaks, reverse=True))
+        self.assertLess(peaks[-1], 0.4 * peaks[0])
+
+
+class Programs(unittest.TestCase):
+    """What training loops do with parameters, gradients and state."""
+
+    def run_both(self, step, *, steps: int = 5, budget="40%") -> Training:
+        """step: of a Training and the number of the step; runs inside."""
+        trainings = []
+        for fits in (False, True):
+            training = Training("deep")
+            now = [0]
+            training.step = lambda training=training, now=now: step(training, now[0])
+            if fits:
+                training.fit(budget, plans="swap")
+            for now[0] in range(steps):
+                training.run(1)
+            trainings.append(training)
+        plain, ours = trainings
+        self.assertTrue(same(plain.left(), ours.left()))
+        return ours
+
+    def test_clipping(self) -> None:
+        def step(t: Training, i: int) -> torch.Tensor:
+            loss = loss_of(t.model(t.x))
+            loss.backward()
+            nn.utils.clip_grad_norm_(t.model.parameters(), 0.01, foreach=False)
+            t.optimizer.step()
+            t.optimizer.zero_grad()
+            return loss.detach()
+
+        ours = self.run_both(step)
+        self.assertGreater(len(ours.fitted.plan.answer["moves"]), 0)
+        self.assertIsNone(ours.fitted.counts.diverged_at)
+
+    def test_accumulation_and_gradients_set_to_zero(self) -> None:
+        def step(t: Training, i: int) -> torch.Tensor:
+            for _ in range(2):
+                loss = loss_of(t.model(t.x))
+                loss.backward()
+            t.optimizer.step()
+            t.optimizer.zero_grad(set_to_none=False)
+            return loss.detach()
+
+        ours = self.run_both(step)
+        self.assertLessEqual(ours.peaks[-1], ours.fitted.plan.answer["budget_bytes"])
+        self.assertIsNone(ours.fitted.counts.diverged_at)
+
+    def test_steps_that_are_not_the_recorded_one(self) -> None:
+        def step(t: Training, i: int) -> torch.Tensor:
+            loss = loss_of(t.model(t.x))
+            loss.backward()
+            if i % 4 != 3:
+                t.optimizer.step()
+                t.optimizer.zero_grad()
+            return loss.detach()
+
+        self.run_both(step, steps=9)
+
+    def test_layers_in_another_order_take_other_parameters(self) -> None:
+        """The same operators in the same order: nothing but the arguments tells."""
+
+        def step(t: Training, i: int) -> torch.Tensor:
+            x = t.x
+            for layer in reversed(t.model.layers) if i == 4 else t.model.layers:
+                x = layer(x).tanh()
+            loss = loss_of(x)
+            loss.backward()
+            t.optimizer.step()
+            t.optimizer.zero_grad()
+            return loss.detach()
+
+        self.run_both(step, steps=6)
+
+    def test_views_and_reads_of_parameters_inside(self) -> None:
+        kept: list[torch.Tensor] = []
+
+        def step(t: Training, i: int) -> torch.Tensor:
+            first = t.model.layers[0].weight
+            loss = loss_of(t.model(t.x)) + first[3, 5:9].sum() + first.data.T.sum().item() + first.detach().unbind(0)[2].mean()
+            loss.backward()
+            t.optimizer.step()
+            t.optimizer.zero_grad()
+            kept[:] = [t.model.layers[2].weight.detach().T]
+            return loss.detach()
+
+        ours = self.run_both(step)
+        # Somebody else has a view of this one, so it is where the view is.
+        self.assertFalse(ours.fitted.is_in_host_memory(ours.model.layers[2].weight))
+        self.assertTrue(torch.equal(kept[0], ours.model.layers[2].weight.T))
+
+    def test_a_graph_that_outlives_the_step(self) -> None:
+        losses: list[torch.Tensor] = []
+
+        def step(t: Training, i: int) -> torch.Tensor:
+            loss = loss_of(t.model(t.x))
+            loss.backward()
+            t.optimizer.step()
+            t.optimizer.zero_grad()
+            losses.append(loss_of(t.model(t.x)))
+            return loss.detach()
+
+        gradients = []
+        for fits in (False, True):
+            training = Training("deep")
+            training.step = lambda training=training: step(training, 0)
+            if fits:
+                training.fit("60%", plans="swap")
+            training.run(5)
+            losses[-1].backward()
+            gradients.append([p.grad for p in training.model.parameters()])
+            losses.clear()
+        self.assertTrue(same(*gradients))
+
+
+class BetweenSteps(unittest.TestCase):
+    """Everything is whole, wherever it is."""
+
+    def setUp(self) -> None:
+        self.plain = Training("GPT-2").run()
+        self.ours = Training("GPT-2").fit("40%", plans="swap").run()
+        self.assertTrue(any(self.ours.fitted.is_in_host_memory(t) for t in self.ours.tensors()))
+
+    def go_on(self) -> None:
+        state = torch.get_rng_state()
+        self.plain.run(2)
+        torch.set_rng_state(state)
+        self.ours.run(2)
+        self.assertTrue(same(self.plain.left(), self.ours.left()))
+
+    def test_tensor_objects_stay_the_programs_own(self) -> None:
+        before = [id(t) for t in self.ours.model.parameters()]
+        self.go_on()
+        self.assertEqual(before, [id(t) for t in self.ours.model.parameters()])
+        self.assertIs(self.ours.optimizer.param_groups[0]["params"][0], next(self.ours.model.parameters()))
+        self.assertFalse(any(p._post_accumulate_grad_hooks for p in self.ours.model.parameters()))
+
+    def test_a_checkpoint_is_saved_and_loaded(self) -> None:
+        files = []
+        for training in (self.plain, self.ours):
+            file = io.BytesIO()
+            torch.save({"model": training.model.state_dict(), "optimizer": training.optimizer.state_dict()}, file)
+            file.seek(0)
+            files.append(torch.load(file))
+        self.assertTrue(same(*[list(file["model"].values()) for file in files]))
+        self.go_on()
+        for training, file in zip((self.plain, self.ours), files, strict=True):
+            training.model.load_state_dict(file["model"])
+            training.optimizer.load_state_dict(file["optimizer"])
+        self.go_on()
+
+    def test_a_copy_and_a_change(self) -> None:
+        for training in (self.plain, self.ours):
+            other = copy.deepcopy(training.model)
+            for mine, theirs in zip(training.model.parameters(), other.parameters(), strict=True):
+                self.assertTrue(torch.equal(mine, theirs))
+                mine.data.mul_(0.5)  # autograd does not see it
+        self.go_on()
+
+    def test_an_error_in_a_step(self) -> None:
+        right = self.ours.step
+        for at in ("forward", "backward"):
+
+            def wrong(at: str = at) -> None:
+                loss = loss_of(self.ours.model(self.ours.x))
+                if at == "backward":
+                    loss.backward()
+                raise ZeroDivisionError
+
+            before = [t.clone() for t in self.ours.model.parameters()]
+            state = torch.get_rng_state()
+            self.ours.fitted._step = wrong
+            with self.assertRaises(ZeroDivisionError):
+                self.ours.fitted()
+            self.assertTrue(same(before, list(self.ours.model.parameters())))
+            self.ours.optimizer.zero_grad()
+            torch.set_rng_state(state)
+        self.ours.fitted._step = right
+        self.go_on()
+
+    def test_a_checkpoint_inside_of_a_step_is_refused(self) -> None:
+        right = self.ours.step
+        for owner in (self.ours.model, self.ours.optimizer):
+
+            def wrong(owner=owner) -> None:
+                right()
+                owner.state_dict()
+
+            self.ours.fitted._step = wrong
+            with self.assertRaisesRegex(RuntimeError, r"state_dict\(\) inside of the fitted step .* call it between steps"):
+                self.ours.fitted()
+            owner.state_dict()
+
+    def test_an_optimizers_step_outside_is_refused(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, "the optimizer's step has to run inside"):
+            self.ours.optimizer.step()
+
+
+class Calls(unittest.TestCase):
+    def test_bad_arguments_are_refused_in_a_line(self) -> None:
+        model, place = Deep(), HostCopies()
+
+        class NoHome:
+            takes = leave = settle = lambda *_: None
+
+        for kind, words_, options in (
+            (TypeError, "states: a module, an optimizer or a tensor, .* not int", {"states": 3, "place": place}),
+            (TypeError, "it has a str", {"states": [model, "x"], "place": place}),
+            (ValueError, "plans='recompute' moves nothing", {"states": model}),
+            (TypeError, "NoHome has none", {"states": model, "place": NoHome()}),
+        ):
+            with self.assertRaisesRegex(kind, words_) as caught:
+                tt.fit(model, budget="50%", verbose=False, **options)
+            self.assertNotIn("\n", str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
