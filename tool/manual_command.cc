@@ -12,6 +12,7 @@
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
+#include "tool/plan_policies.h"
 
 namespace thermocline {
 namespace {
@@ -161,7 +162,9 @@ std::vector<std::string> values_of(const std::string& flag) {
     for (const simulator::Profile& profile : simulator::profiles()) values.emplace_back(profile.name);
   }
   if (flag == "--format") values = {"perfetto", "memory_viz", "csv"};
-  if (flag == "--plans") values = {"joint", "recompute", "swap", "sqrt"};
+  if (flag == "--plans") {
+    for (const PlanPolicy& policy : plan_policies()) values.emplace_back(policy.name);
+  }
   const Option* const option = flag == "--policy" || flag == "--safety" || flag == "--recompute"
                                    ? find_option(flag.substr(2))
                                : flag == "--host-fallback" ? find_option("host_fallback")

@@ -87,6 +87,11 @@ double LinearProgramme::lower_bound(int most_iterations, First first) {
   return weak_duality();
 }
 
+double LinearProgramme::value(int variable) const {
+  THERMOCLINE_CHECK(solver_ != nullptr, "there are values once it was solved");
+  return Clp_primalColumnSolution(solver_->model)[variable];
+}
+
 double LinearProgramme::weak_duality() const {
   double bound = 0;
   for (std::size_t r = 0; r < rows(); ++r) {
