@@ -200,9 +200,9 @@ std::vector<Schedule> CheckmateSchedules::schedules(const Profile& profile, cons
   CheckmateProgramme programme(graph);
   std::vector<std::vector<std::vector<bool>>> tried;
   // Rounding needs room: as in the paper, the programme gets less memory than there is.
-  for (const double part : {1.0, 0.9, 0.8, 0.7}) {
+  for (const double part : {1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6}) {
     programme.solve(part * static_cast<double>(limit));
-    for (const double threshold : {0.35, 0.5, 0.65}) {
+    for (const double threshold : {0.25, 0.4, 0.55, 0.7, 0.9}) {
       std::vector<std::vector<bool>> kept(graph.values.size());
       for (std::uint32_t v = 0; v < graph.values.size(); ++v) {
         for (std::uint32_t t = 0; t < graph.stages(); ++t) kept[v].push_back(programme.kept(v, t) >= threshold);

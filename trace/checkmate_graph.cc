@@ -37,7 +37,7 @@ void CheckmateGraph::find_groups(const Profile& profile, const Lineage& lineage,
   std::uint32_t begin = 0;
   const auto end_before = [&](std::uint32_t end) {
     // Where nothing is narrow for long, groups are of equal length.
-    while (end > begin + 2 * length) {
+    while (end > begin + length + length / 2) {
       ends.push_back(begin + length - 1);
       begin += length;
     }
@@ -91,13 +91,15 @@ void CheckmateGraph::find_values(const Profile& profile, const Lineage& lineage)
 
 void CheckmateGraph::find_memory(const Profile& profile, const Lineage& lineage) {
   std::vector<double> others = live_bytes_of(profile);
+  std::vector<bool> is_of_value(lineage.versions.size());
+  for (const Drop& drop : pass.drops) is_of_value[drop.version] = true;
   seconds.assign(ends.size(), 0);
   transient.assign(ends.size(), 0);
   for (std::uint32_t q = 0; q <= pass.turn; ++q) {
     seconds[group_of(q)] += static_cast<double>(profile.nanoseconds[q]) * 1e-9;
     double written = 0;
     for (std::size_t i = 0; i < lineage.operands(q).size(); ++i) {
-      if (lineage.operands(q)[i].writes)
+      if (lineage.operands(q)[i].writes && !is_of_value[lineage.operands(q)[i].written])
         written += static_cast<double>(lineage.buffers[lineage.operand_buffers(q)[i]].bytes);
     }
     transient[group_of(q)] = std::max(transient[group_of(q)], written);

@@ -107,7 +107,7 @@ Schedule recompute_segments(const ForwardPass& pass, const Lineage& lineage, con
   std::vector<std::uint32_t> needed(ends.size() + 1, LineageVersion::kBefore);  // by segment: its first use backwards
   for (const Drop& drop : pass.drops) {
     const std::size_t segment = segment_of(lineage.versions[drop.version].producer);
-    if (segment != segment_of(drop.leave)) continue;
+    if (segment != segment_of(drop.leave) || segment == ends.size()) continue;
     schedule.drops.push_back(drop);
     needed[segment] = std::min(needed[segment], drop.arrive);
   }

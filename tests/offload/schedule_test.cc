@@ -91,7 +91,6 @@ TEST(CheckpointAll, KeepsTheInputsOfBlocksAndMakesEachInsideOnce) {
   const Residual net(6);
   const std::vector<Schedule> schedules = CheckpointAllSchedules().schedules(net.profile, net.lineage, 0);
   ASSERT_EQ(schedules.size(), 1u);
-  // The last block is where most is live: the pass turns in it.
   for (const Drop& drop : schedules[0].drops) {
     EXPECT_NE(std::ranges::find(net.inside, drop.buffer), net.inside.end());
   }
