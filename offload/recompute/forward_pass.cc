@@ -67,22 +67,28 @@ ForwardPass::ForwardPass(const Profile& profile, const Lineage& lineage) {
     }
   }
   std::ranges::stable_sort(drops, {}, &Drop::leave);
+  std::vector<bool> stays(lineage.versions.size());
+  for (const Drop& drop : drops) stays[drop.version] = true;
   for (VersionId v = 0; v < lineage.versions.size(); ++v) {
     const LineageVersion& version = lineage.versions[v];
     if (version.producer == LineageVersion::kBefore || version.producer >= last_read[v]) continue;
-    if (is_large(profile, lineage, version.buffer)) crossings.push_back({v, version.producer, last_read[v]});
+    if (is_large(profile, lineage, version.buffer)) crossings.push_back({v, version.producer, last_read[v], stays[v]});
   }
   std::ranges::stable_sort(crossings, {}, &Crossing::made);
 }
 
 std::vector<std::uint32_t> ForwardPass::narrow_points(const Profile& profile) const {
-  std::vector<int> count(turn + std::size_t{2});
+  std::vector<int> count(turn + std::size_t{2}), leaving(turn + std::size_t{2});
   for (const Crossing& one : crossings) {
     if (one.read - one.made > turn / kLongPart) continue;
     ++count[one.made];
     --count[one.read];
+    if (one.stays) continue;
+    ++leaving[one.made];
+    --leaving[one.read];
   }
   std::partial_sum(count.begin(), count.end(), count.begin());
+  std::partial_sum(leaving.begin(), leaving.end(), leaving.begin());
   const auto end = profile.nanoseconds.begin() + turn + 1;
   const std::uint64_t mean = std::accumulate(profile.nanoseconds.begin(), end, std::uint64_t{0}) / (turn + 1);
   std::vector<std::uint32_t> points;
@@ -91,12 +97,27 @@ std::vector<std::uint32_t> ForwardPass::narrow_points(const Profile& profile) co
     const bool rises = after == turn || count[after] > count[begin];
     if ((begin > 0 && count[begin - 1] < count[begin]) || !rises) continue;
     const std::size_t before = points.size();
+    std::uint32_t last = after - 1;
     for (std::uint32_t p = begin; p < after; ++p) {
+      if (leaving[p] > 0) continue;
+      last = p;
       if (profile.nanoseconds[p + 1] >= mean) points.push_back(p);
     }
-    if (points.size() == before) points.push_back(after - 1);
+    if (points.size() == before) points.push_back(last);
   }
   return points;
+}
+
+std::vector<Bytes> ForwardPass::crossing_bytes(const Lineage& lineage, bool only_leaving) const {
+  std::vector<std::int64_t> bytes(turn + std::size_t{2});
+  for (const Crossing& one : crossings) {
+    if (only_leaving && one.stays) continue;
+    const auto size = static_cast<std::int64_t>(lineage.buffer_of(one.version).bytes);
+    bytes[one.made] += size;
+    bytes[one.read] -= size;
+  }
+  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+  return {bytes.begin(), bytes.end()};
 }
 
 Schedule recompute_segments(const ForwardPass& pass, const Lineage& lineage, const std::vector<std::uint32_t>& ends) {

@@ -27,6 +27,7 @@ struct ForwardPass {
   struct Crossing {
     VersionId version;
     std::uint32_t made, read;
+    bool stays;  // the backward pass reads it, too: it is there when what is behind is recomputed
   };
 
   std::uint32_t turn;               // its last place
@@ -34,9 +35,12 @@ struct ForwardPass {
   std::vector<Crossing> crossings;  // by `made`; small buffers are left out
 
   // Places after which fewest versions cross, compared with the places around. Of neighbours that are equally narrow,
-  // those before an operation that takes at least as long as the average one; if there is none, the last. Versions that
-  // cross an eighth of the forward pass (skip connections) do not count.
+  // those before an operation that takes at least as long as the average one; if there is none, the last. Where
+  // something crosses that does not stay, only if it does so at all of them. Versions that cross an eighth of the forward
+  // pass (skip connections) do not count.
   std::vector<std::uint32_t> narrow_points(const Profile& profile) const;
+  // By place: bytes that cross from it to the next one, and those of them that do not stay.
+  std::vector<Bytes> crossing_bytes(const Lineage& lineage, bool only_leaving) const;
 };
 
 // The forward pass in segments that end at these places, ascending; the rest is the last segment. What crosses from one

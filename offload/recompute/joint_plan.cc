@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -187,6 +188,8 @@ constexpr std::size_t kRefinements = 5;
 // Up to this many operations, all lengths are planned with full effort.
 constexpr std::size_t kFewPlaces = 4000;
 constexpr double kFaster = 0.999;
+// A schedule of which drops have to be left out more often is another one.
+constexpr std::size_t kRepairs = 3;
 // Host time for removing a buffer's pages and giving it others, without static page assignment: about ten of the
 // driver's mapping calls.
 constexpr double kHostNsPerDrop = 300e3;
@@ -213,7 +216,8 @@ class JointPlanner {
   Plan as_scheduled(const ScheduleSource& source) {
     take(plan_iteration(profile_, limit_, link_, effort_), nullptr);
     for (const Schedule& schedule : source.schedules(profile_, lineage_, limit_)) {
-      keep_if_faster(rewritten(schedule.drops, {mapping_, schedule.kept_for, schedule.remakes}), effort_);
+      const RewritingTerms terms{mapping_, schedule.kept_for, schedule.remakes};
+      if (const auto rewriting = rewritten(schedule.drops, terms, kRepairs)) keep_if_faster(rewriting, effort_);
     }
     return std::move(without_copies_);
   }
@@ -278,11 +282,13 @@ class JointPlanner {
     if (tries_quickly() && predicted_ns < kNever) promising_.push_back({predicted_ns, rewriting});
   }
 
-  // Leaves out drops that can not be recomputed once the others are gone.
-  std::shared_ptr<const Rewriting> rewritten(std::vector<Drop> drops, const RewritingTerms& terms) const {
+  // Leaves out drops that can not be recomputed once the others are gone. Null: so often that little is left of the list.
+  std::shared_ptr<const Rewriting> rewritten(std::vector<Drop> drops, const RewritingTerms& terms,
+                                             std::size_t most_repairs = SIZE_MAX) const {
     auto rewriting = std::make_shared<Rewriting>();
     std::vector<std::size_t> failed;
     while (!rewrite(profile_, lineage_, drops, terms, rewriting.get(), &failed)) {
+      if (most_repairs-- == 0) return nullptr;
       for (std::size_t i = failed.size(); i-- > 0;) {
         drops.erase(drops.begin() + static_cast<std::ptrdiff_t>(failed[i]));
       }

@@ -27,7 +27,7 @@ struct VersionedOperand {
 struct Recipe {
   // How many operations a recipe may consist of. The search for the cheapest drops tries very many recipes, and long
   // ones are never cheap; where segments are recomputed, one recipe may make a whole segment.
-  static constexpr std::size_t kMostRuns = 96, kMostRunsOfSegment = 768;
+  static constexpr std::size_t kMostRuns = 96, kMostRunsOfSegment = 2048;
   static constexpr std::uint32_t kStands = ~std::uint32_t{0};
   // Memory that the recipe fills.
   struct Value {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <utility>
 
 namespace thermocline {
@@ -14,18 +13,6 @@ constexpr std::uint32_t kFewestSteps = 4, kMostSlots = 512;
 // At least this much of the time of the forward pass must be in the chain.
 constexpr double kMostOfThePass = 0.8;
 constexpr std::uint32_t kLongestPeriod = 64;
-
-// Bytes that cross from each place of the pass to the next.
-std::vector<Bytes> crossing_bytes(const Lineage& lineage, const ForwardPass& pass) {
-  std::vector<std::int64_t> bytes(pass.turn + std::size_t{2});
-  for (const ForwardPass::Crossing& one : pass.crossings) {
-    const auto size = static_cast<std::int64_t>(lineage.buffer_of(one.version).bytes);
-    bytes[one.made] += size;
-    bytes[one.read] -= size;
-  }
-  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
-  return {bytes.begin(), bytes.end()};
-}
 
 // What an operation is, as far as a step of a chain has to equal the next: operands with their sizes and directions.
 std::vector<std::uint64_t> looks_of(const Lineage& lineage, std::uint32_t place) {
@@ -153,16 +140,18 @@ RecurrentChain find_recurrent_chain(const Profile& profile, const Lineage& linea
   std::vector<std::uint64_t> before(pass.turn + std::size_t{2});  // nanoseconds
   for (std::uint32_t q = 0; q <= pass.turn; ++q) before[q + 1] = before[q] + profile.nanoseconds[q];
   RecurrentChain chain;
-  const std::vector<Bytes> bytes = crossing_bytes(lineage, pass);
+  const std::vector<Bytes> bytes = pass.crossing_bytes(lineage, false), leaving = pass.crossing_bytes(lineage, true);
   for (std::uint32_t period = 1; period <= kLongestPeriod && period * kFewestSteps <= pass.turn + 1; ++period) {
     const Stretch stretch = longest_stretch(kinds, period);
     const auto time = static_cast<double>(before[stretch.end] - before[stretch.begin]);
     if (stretch.end - stretch.begin < period * kFewestSteps) continue;
     if (time < kMostOfThePass * static_cast<double>(before.back())) continue;
-    // Steps end where least crosses.
-    const auto begin = bytes.begin() + stretch.begin;
-    const auto offset = static_cast<std::uint32_t>(std::min_element(begin, begin + period) - begin);
-    for (std::uint32_t q = stretch.begin + offset; q < stretch.end; q += period) chain.ends.push_back(q);
+    // Steps end where all that crosses stays, and least crosses.
+    std::uint32_t first = stretch.begin;
+    for (std::uint32_t q = first; q < stretch.begin + period; ++q) {
+      if (std::pair(leaving[q], bytes[q]) < std::pair(leaving[first], bytes[first])) first = q;
+    }
+    for (std::uint32_t q = first; q < stretch.end; q += period) chain.ends.push_back(q);
     if (chain.steps() < kFewestSteps || bytes[chain.ends.front()] == 0) {
       chain.ends.clear();
       continue;
@@ -184,7 +173,7 @@ std::vector<Schedule> RecurrentSchedules::schedules(const Profile& profile, cons
   const RecurrentSplits splits(chain.steps(), most);
   Emitter emitter(lineage, pass, chain, splits);
   std::vector<Schedule> all;
-  for (std::uint32_t slots = 0; slots <= most; slots += 1 + slots / 12) all.push_back(emitter.run(slots));
+  for (std::uint32_t slots = 0; slots <= most; slots += 1 + slots / 32) all.push_back(emitter.run(slots));
   return all;
 }
 

@@ -72,7 +72,7 @@ class ResidualNet(torch.nn.Module):
 class Recurrent(torch.nn.Module):
     """A plain recurrent net. Its inputs are narrow: the paper counts states."""
 
-    INPUTS = 8
+    INPUTS = 1
 
     def __init__(self, width: int) -> None:
         super().__init__()
