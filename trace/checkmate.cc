@@ -76,14 +76,21 @@ void CheckmateProgramme::add_presence(std::uint32_t value, std::uint32_t stage) 
   const CheckmateGraph::Value& v = graph_.values[value];
   const Variables here = of(value, stage);
   const int makes = again(v.group, stage);
-  if (std::ranges::binary_search(v.stages, stage)) {
+  const bool is_read = std::ranges::binary_search(v.stages, stage);
+  if (is_read) {
     at_most({{makes, -1}, {here.kept, -1}}, -1);
     at_most({{here.made, -1}, {here.kept, -1}}, -1);
   }
   if (stage + 1 < graph_.stages() && matters(value, stage + 1)) {
     const int next = of(value, stage + 1).kept;
-    at_most({{next, 1}, {makes, -1}, {here.kept, -1}}, 0);
-    at_most({{next, 1}, {here.made, -1}, {here.kept, -1}}, 0);
+    // What is inside a group is made for whoever reads it. Without this the relaxation makes a little of everything in
+    // every stage, at no cost, and rounding has nothing to go by.
+    if (v.crosses || is_read) {
+      at_most({{next, 1}, {makes, -1}, {here.kept, -1}}, 0);
+      at_most({{next, 1}, {here.made, -1}, {here.kept, -1}}, 0);
+    } else {
+      at_most({{next, 1}, {here.kept, -1}}, 0);
+    }
   }
   for (const std::uint32_t reader : v.groups) {
     const int reads = again(reader, stage);
@@ -119,7 +126,7 @@ void CheckmateProgramme::add_memory(std::uint32_t stage) {
 }
 
 double CheckmateProgramme::solve(double limit_bytes) {
-  constexpr int kMostIterations = 60'000;
+  constexpr int kMostIterations = 100'000;
   for (const MemoryRow& one : memory_) programme_.set_row(one.row, -kUnlimited, limit_bytes / kMib - one.live_bytes);
   return programme_.lower_bound(kMostIterations, LinearProgramme::First::kPresolved) * kMillisecond;
 }
@@ -197,11 +204,13 @@ std::vector<Schedule> CheckmateSchedules::schedules(const Profile& profile, cons
   const CheckmateGraph graph(profile, lineage, kMostGroups);
   std::vector<Schedule> all;
   if (graph.stages() == 0) return all;
-  CheckmateProgramme programme(graph);
   std::vector<std::vector<std::vector<bool>>> tried;
   // Rounding needs room: as in the paper, the programme gets less memory than there is.
   for (const double part : {1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6}) {
+    // Afresh: to go on from the last solution takes longer where the limit differs by much.
+    CheckmateProgramme programme(graph);
     programme.solve(part * static_cast<double>(limit));
+    if (!programme.is_solved()) continue;
     for (const double threshold : {0.25, 0.4, 0.55, 0.7, 0.9}) {
       std::vector<std::vector<bool>> kept(graph.values.size());
       for (std::uint32_t v = 0; v < graph.values.size(); ++v) {

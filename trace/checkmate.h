@@ -60,7 +60,8 @@ class CheckmateProgramme {
 
   // Seconds of recomputing that no plan of these groups can beat within the limit.
   double solve(double limit_bytes);
-  // After solve().
+  // After solve(): whether there is a solution, and if so, a part from 0 to 1 of it.
+  bool is_solved() const { return programme_.is_solved(); }
   double kept(std::uint32_t value, std::uint32_t stage) const;
 
   std::size_t variables() const { return programme_.variables(); }

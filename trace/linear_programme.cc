@@ -87,8 +87,10 @@ double LinearProgramme::lower_bound(int most_iterations, First first) {
   return weak_duality();
 }
 
+bool LinearProgramme::is_solved() const { return solver_ && Clp_status(solver_->model) == 0; }
+
 double LinearProgramme::value(int variable) const {
-  THERMOCLINE_CHECK(solver_ != nullptr, "there are values once it was solved");
+  THERMOCLINE_CHECK(is_solved(), "a solver that was stopped has no solution");
   return Clp_primalColumnSolution(solver_->model)[variable];
 }
 
