@@ -15,6 +15,23 @@ bool is_large(const Profile& profile, const Lineage& lineage, std::uint32_t buff
   return may_be_dropped(profile, lineage, buffer) && lineage.buffers[buffer].bytes >= profile.page_bytes / 2;
 }
 
+// By version: whether it can be made from what is there when the forward pass has ended, however much of it is dropped.
+std::vector<bool> find_makeable(const Lineage& lineage, std::uint32_t turn) {
+  std::vector<bool> makeable(lineage.versions.size());
+  for (std::uint32_t q = 0; q <= turn; ++q) {
+    const std::span<const VersionedOperand> operands = lineage.operands(q);
+    const bool can = lineage.is_repeatable(q) && std::ranges::all_of(operands, [&](const VersionedOperand& operand) {
+                       if (!operand.reads || makeable[operand.read]) return true;
+                       // What is overwritten has to be made first.
+                       return !operand.writes && lineage.stands(operand.read, turn + 1);
+                     });
+    for (const VersionedOperand& operand : operands) {
+      if (operand.writes) makeable[operand.written] = can;
+    }
+  }
+  return makeable;
+}
+
 }  // namespace
 
 std::vector<double> live_bytes_of(const Profile& profile) {
@@ -47,6 +64,7 @@ bool may_be_dropped(const Profile& profile, const Lineage& lineage, std::uint32_
 ForwardPass::ForwardPass(const Profile& profile, const Lineage& lineage) {
   const std::vector<double> live = live_bytes_of(profile);
   turn = static_cast<std::uint32_t>(std::ranges::max_element(live) - live.begin());
+  const std::vector<bool> makeable = find_makeable(lineage, turn);
   std::vector<std::uint32_t> last_use(lineage.buffers.size(), LineageVersion::kBefore);
   std::vector<std::uint32_t> last_read(lineage.versions.size(), 0);
   for (std::uint32_t q = 0; q < lineage.places(); ++q) {
@@ -59,8 +77,7 @@ ForwardPass::ForwardPass(const Profile& profile, const Lineage& lineage) {
       const bool was_used = last_use[b] != LineageVersion::kBefore && last_use[b] <= turn;
       if (was_used && q > turn && read != kNoVersion && may_be_dropped(profile, lineage, b)) {
         const std::uint32_t leave = std::max(last_use[b], profile.buffers[lineage.buffers[b].name].held_until);
-        const std::uint32_t made = lineage.versions[read].producer;
-        if (leave <= turn && made != LineageVersion::kBefore && lineage.is_repeatable(made))
+        if (leave <= turn && makeable[read])
           drops.push_back({.buffer = b, .leave = leave, .arrive = q, .version = read});
       }
       last_use[b] = q;

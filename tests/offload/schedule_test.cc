@@ -87,6 +87,23 @@ TEST(ForwardPass, ResidualBlocksAreNarrowWhereTheyMeet) {
   for (const std::uint32_t place : points) EXPECT_EQ(place % 3, 0u) << "inside a block";
 }
 
+// A mask that a random operation makes of what was in its buffer before can not be made again; what is made with it can.
+TEST(ForwardPass, WhatCanNotBeMadeAgainIsNotDropped) {
+  test::MadeUpIteration net;
+  const std::uint32_t input = net.buffer(true), mask = net.buffer(), masked = net.buffer();
+  net.add(kCheapNs, {{mask, true, true}});
+  net.add(kCheapNs, {{mask, true, true}});
+  net.add(kStepNs, {{input, true, false}, {mask, true, false}, {masked, false, true}});
+  net.add(kStepNs, {{masked, true, false}});
+  net.add(kStepNs, {{masked, true, false}, {mask, true, false}});
+  net.ends(mask);
+  net.ends(masked);
+  net.finish();
+  const ForwardPass pass(net.profile, net.lineage);
+  ASSERT_EQ(pass.drops.size(), 1u);
+  EXPECT_EQ(pass.drops[0].buffer, masked);
+}
+
 TEST(CheckpointAll, KeepsTheInputsOfBlocksAndMakesEachInsideOnce) {
   const Residual net(6);
   const std::vector<Schedule> schedules = CheckpointAllSchedules().schedules(net.profile, net.lineage, 0);

@@ -21,12 +21,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
 import torch
 import thermocline.torch as tt
 
-GB = 10**9
-MIB = 2**20
+GIB = 2**30
 
 # Chen et al., Training deep nets with sublinear memory cost, 2016, section 5: a residual net of 1,000 layers on ImageNet needs 7 GB instead
-# of 48, with 30 % more time. How its blocks are distributed is not said: five times those of ResNet-200 make 992 layers.
-CHEN = {"blocks": (15, 120, 180, 15), "batch": 32, "memory": 7 * GB, "without": 48 * GB, "slower": 0.30, "device": "titan-x-12g"}
+# of 48 (taken as GiB), with 30 % more time. How its blocks are distributed is not said: five times those of ResNet-200 make 992 layers.
+CHEN = {"blocks": (15, 120, 180, 15), "batch": 32, "memory": 7 * GIB, "without": 48 * GIB, "slower": 0.30, "device": "titan-x-12g"}
 # Gruslys et al., Memory-efficient backpropagation through time, NIPS 2016, abstract: sequences of 1,000 steps, 95 % of the memory saved, a third
 # more time.
 GRUSLYS = {"steps": 1000, "part": 0.05, "slower": 0.33, "batch": 1024, "width": 1024, "device": "reference"}
@@ -166,7 +165,7 @@ def row(name: str, command: Command, trace: str, device: str, budget: int, polic
     for one in results:
         del one["checksum"]
         cost = "no plan" if one["over_compute"] is None else f"{100 * (one['over_compute'] - 1):+.1f} %"
-        print(f"| {name} | {peak / GB:.1f} GB | {budget / GB:.2f} GB | {one['policy']} | {cost} |", flush=True)
+        print(f"| {name} | {peak / GIB:.1f} GiB | {budget / GIB:.2f} GiB | {one['policy']} | {cost} |", flush=True)
     return out | {"results": results}
 
 
