@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "offload/recompute/forward_pass.h"
 
@@ -20,6 +21,11 @@ std::vector<Schedule> SqrtSchedules::schedules(const Profile& profile, const Lin
       if (begin > 0) ends.push_back(static_cast<std::uint32_t>(begin - 1));
     }
     all.push_back(recompute_segments(pass, lineage, ends));
+    // Needs less room: a segment is made bit by bit, and its backward pass takes as long as three segments.
+    Schedule by_need = all.back();
+    by_need.remakes.clear();
+    by_need.kept_for = static_cast<std::uint32_t>(3 * profile.places() / segments);
+    all.push_back(std::move(by_need));
   }
   return all;
 }
