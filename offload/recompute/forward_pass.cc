@@ -137,7 +137,8 @@ std::vector<Bytes> ForwardPass::crossing_bytes(const Lineage& lineage, bool only
   return {bytes.begin(), bytes.end()};
 }
 
-Schedule recompute_segments(const ForwardPass& pass, const Lineage& lineage, const std::vector<std::uint32_t>& ends) {
+Schedule recompute_segments(const ForwardPass& pass, const Lineage& lineage, const std::vector<std::uint32_t>& ends,
+                            bool keeps_last) {
   const auto segment_of = [&](std::uint32_t place) {
     return static_cast<std::size_t>(std::ranges::lower_bound(ends, place) - ends.begin());
   };
@@ -145,7 +146,7 @@ Schedule recompute_segments(const ForwardPass& pass, const Lineage& lineage, con
   std::vector<std::uint32_t> needed(ends.size() + 1, LineageVersion::kBefore);  // by segment: its first use backwards
   for (const Drop& drop : pass.drops) {
     const std::size_t segment = segment_of(lineage.versions[drop.version].producer);
-    if (segment != segment_of(drop.leave) || segment == ends.size()) continue;
+    if (segment != segment_of(drop.leave) || (keeps_last && segment == ends.size())) continue;
     schedule.drops.push_back(drop);
     needed[segment] = std::min(needed[segment], drop.arrive);
   }

@@ -44,7 +44,9 @@ struct ForwardPass {
 };
 
 // The forward pass in segments that end at these places, ascending; the rest is the last segment. What crosses from one
-// segment to another is kept, everything else is dropped, and recomputed segment by segment.
-Schedule recompute_segments(const ForwardPass& pass, const Lineage& lineage, const std::vector<std::uint32_t>& ends);
+// segment to another is kept, everything else is dropped, and recomputed segment by segment. `keeps_last`: the last
+// segment is all kept, because the backward pass begins with it.
+Schedule recompute_segments(const ForwardPass& pass, const Lineage& lineage, const std::vector<std::uint32_t>& ends,
+                            bool keeps_last = true);
 
 }  // namespace thermocline

@@ -22,7 +22,7 @@ std::vector<Schedule> SqrtSchedules::schedules(const Profile& profile, const Lin
     }
     all.push_back(recompute_segments(pass, lineage, ends));
     // Needs less room: a segment is made bit by bit, and its backward pass takes as long as three segments.
-    Schedule by_need = all.back();
+    Schedule by_need = recompute_segments(pass, lineage, ends, false);
     by_need.remakes.clear();
     by_need.kept_for = static_cast<std::uint32_t>(3 * profile.places() / segments);
     all.push_back(std::move(by_need));
