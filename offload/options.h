@@ -14,6 +14,7 @@ namespace thermocline {
 class HostLedger;
 class MovementObserver;
 class Relauncher;
+class ScheduleSource;
 
 // When the pages of a live buffer may be reused. strict: when all work that may use them has completed, and its
 // addresses are unmapped. trusting: as soon as its copy out has been submitted; only for programs all of whose accesses
@@ -28,10 +29,8 @@ enum class HostFallback { kOff, kAuto, kFull };
 // operations again (relauncher.h) and a learned plan says so. off: never.
 enum class Recompute { kOff, kAuto };
 
-// Which plans recompute. kJoint: the fastest of all plans. The others are for comparison. kRecomputeOnly: never copies.
-// kSegments: the forward pass in equal segments; what crosses segment boundaries is kept, everything else is recomputed
-// (Chen et al., Training deep nets with sublinear memory cost, 2016), without copies.
-enum class RecomputePlans { kJoint, kRecomputeOnly, kSegments };
+// Which plans recompute. kJoint: the fastest of all plans. kRecomputeOnly, for comparison: never copies.
+enum class RecomputePlans { kJoint, kRecomputeOnly };
 
 // Whether what leaves is compared with its host copy first, by digests, where something may have written to it
 // (docs/directions.md). auto: where that pays, and the device can.
@@ -97,6 +96,8 @@ struct EngineOptions {
   bool audit = false;
   Recompute recompute = Recompute::kOff;
   RecomputePlans recompute_plans = RecomputePlans::kJoint;
+  // For comparison: only these schedules (recompute/schedule.h), without copies; must outlive the engine. Null: all.
+  const ScheduleSource* schedules = nullptr;
   // Runs operations again; must outlive the engine. Null: none may run again.
   Relauncher* relauncher = nullptr;
   // Notified of every movement (movement.h); must outlive the engine. Null: nobody is.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # bench_recompute.sh BUILD_FOLDER [TRACE_NAME...]: replays the recorded training steps on device `reference` with 60 to 25 % of their memory, with
-# copies alone, without copies, with both, and by segments (Chen), and compares a steady step with what no swapping, and no swapping and recomputing,
+# copies alone, without copies, with both, and by segments (Chen) and by Checkmate's rounding, and compares a steady step with what no swapping, and no swapping and recomputing,
 # can beat (docs/bound.md). Writes BUILD_FOLDER/bench/recompute.json. Called by ./dev bench recompute.
 # A row that runs out of memory, or gets no plan, is a result, not a failure; a wrong checksum, a race or an exceeded budget is one.
 set -euo pipefail
@@ -14,13 +14,13 @@ mkdir -p "$build/bench"
 rows=$build/bench/recompute.rows
 : >"$rows"
 status=0
-print_row() { printf '%-22s %6s %9s %9s %9s %9s %9s %9s %9s\n' "$@"; }
-print_row workload budget compute 'no swap' 'no both' swap recompute joint sqrt
+print_row() { printf '%-22s %6s %9s %9s %9s %9s %9s %9s %9s %9s\n' "$@"; }
+print_row workload budget compute 'no swap' 'no both' swap recompute joint sqrt checkmate
 for name in "${names[@]}"; do
   trace=bench/traces/$name.jsonl.gz
   for percent in 60 50 33 25; do
     joint=$("$thermocline" bound "$trace" --joint --budget "$percent%peak" --json | jq '.rows[0].joint_bound_ms // .rows[0].bound_ms')
-    result=$("$thermocline" replay "$trace" --exact --steps 12 --budget "$percent%peak" --compare swap recompute joint sqrt --json || true)
+    result=$("$thermocline" replay "$trace" --exact --steps 12 --budget "$percent%peak" --compare swap recompute joint sqrt checkmate --json || true)
     jq -c --arg name "$name" --argjson percent "$percent" --argjson joint "$joint" '
       def fixed: if . == null then null else . * 100 | round / 100 end;
       {workload: $name, budget_percent: $percent, compute_ms: (.runs[0].compute_step_ms | fixed), bound_ms: (.runs[0].bound_ms | fixed),
@@ -30,7 +30,7 @@ for name in "${names[@]}"; do
            maps: .steps[-1].maps, unmaps: .steps[-1].unmaps, races, outcome,
            fits: (.peak_device_bytes <= .budget_bytes), checksum}}) | from_entries)' <<<"$result" | tee -a "$rows" | jq -r '
       [.workload, "\(.budget_percent)%", .compute_ms, (.bound_ms // "-"), (.joint_bound_ms // "-"), (.swap.step_ms // "-"), (.recompute.step_ms // "-"),
-       (.joint.step_ms // "-"), (.sqrt.step_ms // "-")] | @tsv' |
+       (.joint.step_ms // "-"), (.sqrt.step_ms // "-"), (.checkmate.step_ms // "-")] | @tsv' |
       while IFS=$'\t' read -r -a cell; do print_row "${cell[@]}"; done
   done
 done
@@ -40,7 +40,7 @@ jq -rs --arg commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" 
   {schema: "thermocline-bench-recompute/1", device: "reference", commit: $commit, date: $date, rows: .}
   | "{", (to_entries[] | select(.key != "rows") | "  \(.key | tojson): \(.value | tojson),"),
     "  \"rows\": [", (.rows | map("    " + tojson) | join(",\n")), "  ]", "}"' "$rows" >"$build/bench/recompute.json"
-jq -es 'all(.[]; [.swap, .recompute, .joint, .sqrt] | all(.[]; .races == 0 and .fits) and ([.[].checksum | select(. != null)] | unique | length) <= 1)' "$rows" >/dev/null || {
+jq -es 'all(.[]; [.swap, .recompute, .joint, .sqrt, .checkmate] | all(.[]; .races == 0 and .fits) and ([.[].checksum | select(. != null)] | unique | length) <= 1)' "$rows" >/dev/null || {
   echo "bench: other results than with copies alone, a race, or more than the budget" >&2
   status=1
 }

@@ -106,7 +106,7 @@ def trusting_maps() -> str:
 
 
 def recompute() -> str:
-    policies = ("swap", "recompute", "joint", "sqrt")
+    policies = ("swap", "recompute", "joint", "sqrt", "checkmate")
     body = []
     for row in results("recompute")["rows"]:
         times = [row["compute_ms"], row["bound_ms"], row["joint_bound_ms"], *((row[policy] or {}).get("step_ms") for policy in policies)]

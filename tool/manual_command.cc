@@ -12,6 +12,7 @@
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
+#include "tool/plan_policies.h"
 
 namespace thermocline {
 namespace {
@@ -161,7 +162,12 @@ std::vector<std::string> values_of(const std::string& flag) {
     for (const simulator::Profile& profile : simulator::profiles()) values.emplace_back(profile.name);
   }
   if (flag == "--format") values = {"perfetto", "memory_viz", "csv"};
-  if (flag == "--plans") values = {"joint", "recompute", "swap", "sqrt"};
+  if (flag == "--compare") {
+    for (const PolicyEntry& policy : kPolicies) values.emplace_back(policy.name);
+  }
+  if (flag == "--plans" || flag == "--compare") {
+    for (const PlanPolicy& policy : plan_policies()) values.emplace_back(policy.name);
+  }
   const Option* const option = flag == "--policy" || flag == "--safety" || flag == "--recompute"
                                    ? find_option(flag.substr(2))
                                : flag == "--host-fallback" ? find_option("host_fallback")
@@ -172,8 +178,8 @@ std::vector<std::string> values_of(const std::string& flag) {
   return values;
 }
 
-constexpr const char* kFlagsWithValues[] = {"--device",        "--simulate",  "--policy", "--safety",
-                                            "--host-fallback", "--recompute", "--format", "--plans"};
+constexpr const char* kFlagsWithValues[] = {"--device",    "--simulate", "--policy", "--safety", "--host-fallback",
+                                            "--recompute", "--format",   "--plans",  "--compare"};
 
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> names;
@@ -205,7 +211,13 @@ void print_bash(const CLI::App& app) {
     std::printf("    %s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$word\"); return ;;\n", flag,
                 joined(values_of(flag), " ").c_str());
   }
-  std::puts("  esac\n  case ${COMP_WORDS[1]} in");
+  // It takes several words.
+  std::printf(
+      "  esac\n  for ((i = COMP_CWORD - 1; i > 1; --i)); do\n    [[ ${COMP_WORDS[i]} == -* ]] || continue\n"
+      "    [[ ${COMP_WORDS[i]} == --compare && $word != -* ]] || break\n"
+      "    mapfile -t COMPREPLY < <(compgen -f -W '%s' -- \"$word\"); return\n  done\n",
+      joined(values_of("--compare"), " ").c_str());
+  std::puts("  case ${COMP_WORDS[1]} in");
   for (const CLI::App* command : commands_of(app)) {
     std::vector<std::string> flags = all_flags(*command);
     for (const CLI::App* inner : commands_of(*command)) flags = joined_lists(flags, all_flags(*inner));

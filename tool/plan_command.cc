@@ -13,6 +13,7 @@
 #include "tool/exit_status.h"
 #include "tool/json_text.h"
 #include "tool/message.h"
+#include "tool/plan_policies.h"
 #include "tool/plan_terms.h"
 #include "tool/values.h"
 #include "trace/joint_bound.h"
@@ -34,11 +35,6 @@ struct Flags {
   bool json = false;
 };
 
-const std::pair<const char*, StepPlanKind> kKinds[] = {{"joint", StepPlanKind::kJoint},
-                                                       {"recompute", StepPlanKind::kRecompute},
-                                                       {"swap", StepPlanKind::kOffload},
-                                                       {"sqrt", StepPlanKind::kSegments}};
-
 struct Answer {
   Bytes budget = 0;
   StepPlan plan;
@@ -59,17 +55,20 @@ std::string operator_at(const Trace& trace, std::uint32_t place) {
 }
 
 Answer answer(const Flags& flags, const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
-              StepPlanKind kind) {
+              const PlanPolicy& policy) {
+  const auto planned = [&](Bytes bytes) {
+    return plan_step(trace, rates, bytes, terms, policy.kind, policy.schedules);
+  };
   Answer out;
   out.budget = budget;
-  out.plan = plan_step(trace, rates, budget, terms, kind);
+  out.plan = planned(budget);
   out.least = least_memory(trace, terms);
   out.least_operator = operator_at(trace, out.least.place);
   const Bytes whole = out.plan.whole_peak_bytes;
   if (!out.plan.fits) {
     const Bytes low = std::min(whole, std::max(budget, out.least.bytes));
     out.found_bytes = least_budget(low, whole, std::max<Bytes>((whole - low) / 64, 1),
-                                   [&](Bytes bytes) { return plan_step(trace, rates, bytes, terms, kind).fits; });
+                                   [&](Bytes bytes) { return planned(bytes).fits; });
   }
   if (flags.bound) out.bound_ms = JointBounds(steady_step(trace, rates), rates).under(budget).bound_ms;
   return out;
@@ -155,10 +154,9 @@ int plan(const Flags& flags) {
   if (profile == nullptr) return kWrongUsage;
   const auto budget = parse_budget_flag(flags.budget, "--budget", Whole::kPeak);
   if (!budget) return kWrongUsage;
-  const auto* const kind =
-      std::ranges::find(kKinds, flags.plans, [](const auto& one) { return std::string(one.first); });
-  if (kind == std::end(kKinds)) {
-    say("--plans: '" + flags.plans + "' is none of joint, recompute, swap, sqrt");
+  const PlanPolicy* const policy = find_plan_policy(flags.plans);
+  if (policy == nullptr) {
+    say("--plans: '" + flags.plans + "' is none of " + plan_policy_names());
     return kWrongUsage;
   }
   Trace trace;
@@ -174,8 +172,9 @@ int plan(const Flags& flags) {
     say(flags.terms + ": " + reason);
     return kBadInput;
   }
+  if (!can_plan(*policy, flags.trace, trace, rates_of(*profile), terms)) return kBadInput;
   const Bytes bytes = budget->resolve(profile->memory_bytes.value, trace.peak_live_bytes);
-  const Answer a = answer(flags, trace, rates_of(*profile), bytes, terms, kind->second);
+  const Answer a = answer(flags, trace, rates_of(*profile), bytes, terms, *policy);
   flags.json ? print_json(flags, trace, a) : print_text(flags, a);
   return a.plan.fits ? kDone : kFailed;
 }
@@ -195,7 +194,7 @@ void add_plan(CLI::App& app, CommandLine* line) {
                       "device profile: the link, and times that were not measured (default: reference)");
   command->add_option("--terms", flags->terms, "a JSON file with what the executor is able to do (docs/recompute.md)");
   command->add_option("--plans", flags->plans,
-                      "joint (default), recompute (no copies), swap (copies alone), sqrt (equal segments)");
+                      plan_policy_names() + " (default: joint); 'thermocline replay --help' says what each is");
   command->add_flag("--bound", flags->bound, "also the time below which no step can be, which takes up to minutes");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return plan(*flags); }; });

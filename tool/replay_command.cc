@@ -20,6 +20,7 @@
 #include "tool/message.h"
 #include "tool/number_option.h"
 #include "tool/places.h"
+#include "tool/plan_policies.h"
 #include "tool/replay_options.h"
 #include "tool/values.h"
 #include "trace/bounds.h"
@@ -46,21 +47,7 @@ struct Flags {
   bool exact = false, json = false, check = true, joint_bound = false;
 };
 
-// Policies that exist only for replays: learned plans with copies only, with recomputing only, or with both.
-struct PlanPolicy {
-  std::string_view name;
-  Recompute recompute;
-  RecomputePlans plans;
-};
-constexpr PlanPolicy kPlanPolicies[] = {{"swap", Recompute::kOff, RecomputePlans::kJoint},
-                                        {"recompute", Recompute::kAuto, RecomputePlans::kRecomputeOnly},
-                                        {"joint", Recompute::kAuto, RecomputePlans::kJoint},
-                                        {"sqrt", Recompute::kAuto, RecomputePlans::kSegments}};
-
-const PlanPolicy* plan_policy_of(const Flags& flags) {
-  const auto found = std::ranges::find(kPlanPolicies, flags.policy.value_or(""), &PlanPolicy::name);
-  return found == std::end(kPlanPolicies) ? nullptr : found;
-}
+const PlanPolicy* plan_policy_of(const Flags& flags) { return find_plan_policy(flags.policy.value_or("")); }
 
 // Everything that a replay needs, once flags and files have been checked.
 struct Job {
@@ -90,9 +77,9 @@ bool parse_policy_flag(const std::string& text, Settings* settings) {
     return true;
   }
   std::vector<std::string_view> known;
-  known.reserve(kPolicies.size() + std::size(kPlanPolicies));
+  known.reserve(kPolicies.size() + plan_policies().size());
   for (const PolicyEntry& policy : kPolicies) known.emplace_back(policy.name);
-  for (const PlanPolicy& policy : kPlanPolicies) known.push_back(policy.name);
+  for (const PlanPolicy& policy : plan_policies()) known.push_back(policy.name);
   std::string list;
   for (const std::string_view name : known) list.append(list.empty() ? "" : ", ").append(name);
   say("--policy: '" + text + "' is no policy; known are " + list + did_you_mean(nearest_name(text, known)));
@@ -183,6 +170,10 @@ int prepare(const Flags& flags, Job* job) {
     say(flags.trace + ": " + reason);
     return kBadInput;
   }
+  if (const PlanPolicy* const planned = plan_policy_of(flags)) {
+    const StepTerms terms = StepTerms::free_for(job->trace, last_step_operators(job->trace));
+    if (!can_plan(*planned, flags.trace, job->trace, rates_of(*job->profile), terms)) return kBadInput;
+  }
   if (flags.timeline && !can_be_written(*flags.timeline)) return kFailed;
   const Bytes device_bytes = job->profile->memory_bytes.value;
   const Bytes wanted = job->budget.value_or(whole_device()).resolve(device_bytes, job->trace.peak_live_bytes);
@@ -198,7 +189,10 @@ ReplayOptions options_of(const Flags& flags, const Job& job) {
   options.device.seed = flags.seed;
   options.device.check = flags.check;
   options.exact = flags.exact;
-  if (const PlanPolicy* planned = plan_policy_of(flags)) options.engine.recompute_plans = planned->plans;
+  if (const PlanPolicy* planned = plan_policy_of(flags)) {
+    options.engine.recompute_plans = planned->plans;
+    options.engine.schedules = planned->schedules;
+  }
   return options;
 }
 
@@ -537,9 +531,12 @@ std::string policy_help() {
       settings += (settings.empty() ? "" : ", ") + name;
     }
   }
-  return settings + " (default: " + EngineOptions().policy->name + "). For comparison also " + others +
-         "swap: learned, with copies alone; and with --exact recompute: without copies, joint: with both, sqrt: the "
-         "forward pass in segments, recomputed whole";
+  for (const PlanPolicy& policy : plan_policies()) {
+    others.append(policy.name).append(": ").append(policy.description);
+    others += policy.recompute == Recompute::kOff ? "; " : " (--exact); ";
+  }
+  others.resize(others.size() - 2);
+  return settings + " (default: " + EngineOptions().policy->name + "). For comparison also " + others;
 }
 
 }  // namespace

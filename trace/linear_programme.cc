@@ -87,6 +87,13 @@ double LinearProgramme::lower_bound(int most_iterations, First first) {
   return weak_duality();
 }
 
+bool LinearProgramme::is_solved() const { return solver_ && Clp_status(solver_->model) == 0; }
+
+double LinearProgramme::value(int variable) const {
+  THERMOCLINE_CHECK(is_solved(), "a solver that was stopped has no solution");
+  return Clp_primalColumnSolution(solver_->model)[variable];
+}
+
 double LinearProgramme::weak_duality() const {
   double bound = 0;
   for (std::size_t r = 0; r < rows(); ++r) {

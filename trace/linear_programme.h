@@ -34,6 +34,10 @@ class LinearProgramme {
   // After lower_bound: the increase of the bound for each unit by which a limit of the row is tightened.
   double multiplier(int row) const { return multipliers_[static_cast<std::size_t>(row)]; }
 
+  // After lower_bound. Whether the solver came to its end, and if so, the variable in the best solution.
+  bool is_solved() const;
+  double value(int variable) const;
+
   std::size_t variables() const { return cost_.size(); }
   std::size_t rows() const { return row_low_.size(); }
 

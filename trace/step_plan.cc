@@ -12,7 +12,10 @@ namespace {
 
 constexpr double kNsPerMs = 1e6;
 
-Plan planned(const StepProfile& step, Bytes budget, const Link& link, StepPlanKind kind) {
+Plan planned(const StepProfile& step, Bytes budget, const Link& link, StepPlanKind kind,
+             const ScheduleSource* schedules) {
+  if (schedules != nullptr)
+    return plan_scheduled(step.profile, step.lineage, budget, link, Mapping::kForGood, *schedules);
   const auto jointly = [&](RecomputePlans plans, PlanEffort effort) {
     return plan_jointly(step.profile, step.lineage, budget, link, Mapping::kForGood, plans, effort);
   };
@@ -21,8 +24,6 @@ Plan planned(const StepProfile& step, Bytes budget, const Link& link, StepPlanKi
       return jointly(RecomputePlans::kJoint, PlanEffort::kFull);
     case StepPlanKind::kRecompute:
       return jointly(RecomputePlans::kRecomputeOnly, PlanEffort::kQuick);
-    case StepPlanKind::kSegments:
-      return jointly(RecomputePlans::kSegments, PlanEffort::kQuick);
     case StepPlanKind::kOffload:
       break;
   }
@@ -155,7 +156,7 @@ std::size_t last_step_operators(const Trace& trace) {
 }
 
 StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
-                   StepPlanKind kind) {
+                   StepPlanKind kind, const ScheduleSource* schedules) {
   const StepProfile step(trace, rates, terms);
   const std::vector<std::uint64_t>& ns = step.profile.nanoseconds;
   StepPlan out;
@@ -166,13 +167,19 @@ StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, c
   if (out.fits) return out;
   const Link link{.out_bytes_per_ns = rates.link_to_host_bytes_per_second * 1e-9,
                   .in_bytes_per_ns = rates.link_to_device_bytes_per_second * 1e-9};
-  const Plan plan = planned(step, budget, link, kind);
+  const Plan plan = planned(step, budget, link, kind, schedules);
   out.fits = plan.fits;
   if (!plan.fits) return out;
   out.step_ms = plan.predicted_ns / kNsPerMs;
   Translation(step, terms, plan, &out).run();
   out.fits = out.peak_bytes <= budget;
   return out;
+}
+
+std::string why_no_schedules(const Trace& trace, const DeviceRates& rates, const StepTerms& terms,
+                             const ScheduleSource& schedules) {
+  const StepProfile step(trace, rates, terms);
+  return schedules.why_none(step.profile, step.lineage);
 }
 
 LeastMemory least_memory(const Trace& trace, const StepTerms& terms) {

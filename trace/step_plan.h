@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "offload/options.h"
+#include "offload/recompute/schedule.h"
 #include "trace/trace.h"
 
 namespace thermocline {
@@ -39,7 +40,7 @@ struct StepTerms {
 std::size_t last_step_operators(const Trace& trace);
 
 // Which plans are considered (RecomputePlans in offload/options.h); kOffload: copies alone.
-enum class StepPlanKind { kJoint, kRecompute, kOffload, kSegments };
+enum class StepPlanKind { kJoint, kRecompute, kOffload };
 
 struct PlannedDrop {
   static constexpr std::uint32_t kNotRemade = ~std::uint32_t{0};
@@ -85,9 +86,12 @@ struct StepPlan {
 };
 
 // The plan of the last step of `trace`, with at most `budget` bytes live at any place. The trace must have operators in
-// its last step. Pure; takes up to seconds.
+// its last step. Pure; takes up to seconds. `schedules`: only these, whatever `kind`; null: all.
 StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
-                   StepPlanKind kind);
+                   StepPlanKind kind, const ScheduleSource* schedules = nullptr);
+// Why these schedules plan no step like this one; empty: they do.
+std::string why_no_schedules(const Trace& trace, const DeviceRates& rates, const StepTerms& terms,
+                             const ScheduleSource& schedules);
 
 // No plan under these terms needs less.
 LeastMemory least_memory(const Trace& trace, const StepTerms& terms);

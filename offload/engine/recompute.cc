@@ -53,7 +53,7 @@ void Engine::State::may_recompute() {
   if (!may) return;
   versions = std::make_unique<Versions>();
   recompute_policy = policy->recompute();
-  recompute_policy->recompute_with(*versions, options.recompute_plans,
+  recompute_policy->recompute_with(*versions, options.recompute_plans, options.schedules,
                                    [this](BlockState& state) { drop_block(state); });
 }
 

@@ -168,8 +168,9 @@ void LearnedPolicy::learn() {
   std::optional<Lineage> lineage;
   if (versions_ != nullptr) lineage = versions_->lineage_of(known.profile);
   planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link(), lineage,
-                   plans = recompute_plans_,
+                   plans = recompute_plans_, schedules = schedules_,
                    mapping = residency_.is_trusting() ? Mapping::kForGood : Mapping::kEachTime] {
+    if (lineage && schedules != nullptr) return plan_scheduled(profile, *lineage, limit, link, mapping, *schedules);
     return lineage ? plan_jointly(profile, *lineage, limit, link, mapping, plans)
                    : plan_iteration(profile, limit, link);
   });

@@ -78,9 +78,11 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   RecomputePolicy* recompute() override { return this; }
   PolicyStatistics statistics() const override;
 
-  void recompute_with(const Versions& versions, RecomputePlans plans, std::function<void(BlockState&)> drop) override {
+  void recompute_with(const Versions& versions, RecomputePlans plans, const ScheduleSource* schedules,
+                      std::function<void(BlockState&)> drop) override {
     versions_ = &versions;
     recompute_plans_ = plans;
+    schedules_ = schedules;
     drop_ = std::move(drop);
     period_detector_.begin_at_the_lowest();
   }
@@ -149,6 +151,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   const Bytes min_offload_bytes_;
   const Versions* versions_ = nullptr;
   RecomputePlans recompute_plans_ = RecomputePlans::kJoint;
+  const ScheduleSource* schedules_ = nullptr;
   std::function<void(BlockState&)> drop_;
 
   StaticAssignment assignment_;

@@ -18,7 +18,7 @@ class RecomputePolicy {
   virtual ~RecomputePolicy() = default;
   // `versions`: what can be recomputed; outlives the last operation. `drop`: for EvictionPolicy::submitted(): the
   // contents of the block are dropped, if they can be recomputed.
-  virtual void recompute_with(const Versions& versions, RecomputePlans plans,
+  virtual void recompute_with(const Versions& versions, RecomputePlans plans, const ScheduleSource* schedules,
                               std::function<void(BlockState&)> drop) = 0;
   // Of the operation that has arrived: as many operations run again before it as planned.
   virtual std::uint32_t planned_runs() const = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -10,32 +11,14 @@
 #include <set>
 #include <utility>
 
+#include "offload/recompute/forward_pass.h"
+
 namespace thermocline {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Shorter gaps gain little, and there are many of them.
 constexpr std::uint32_t kLeastGap = 20;
-
-// Live bytes at each place, with everything on the device.
-std::vector<double> live_bytes_of(const Profile& profile) {
-  std::vector<double> live(profile.places() + 1);
-  const auto add = [&live](std::uint32_t from, std::uint32_t to, double bytes) {
-    live[from] += bytes;
-    live[to + std::size_t{1}] -= bytes;
-  };
-  const auto last = static_cast<std::uint32_t>(profile.places() - 1);
-  for (const ProfiledBuffer& buffer : profile.buffers) {
-    const auto bytes = static_cast<double>(buffer.bytes);
-    const bool goes_round = !buffer.always && buffer.birth > buffer.death;
-    if (buffer.always || goes_round) add(0, buffer.always ? last : buffer.death, bytes);
-    if (!buffer.always) add(buffer.birth, goes_round ? last : buffer.death, bytes);
-  }
-  for (std::size_t q = 1; q < live.size(); ++q) live[q] += live[q - 1];
-  live.resize(profile.places());
-  for (std::size_t q = 0; q < live.size(); ++q) live[q] += static_cast<double>(profile.unplanned_bytes[q]);
-  return live;
-}
 
 class Ranking {
  public:
@@ -100,8 +83,8 @@ class Ranking {
       for (std::size_t i = 0; i < buffers.size(); ++i) {
         const std::uint32_t b = buffers[i];
         Drop& drop = last[b];
-        if (used[b] && may_be_dropped(b)) drop.leave = std::max(drop.leave, held_until(b));
-        if (used[b] && q >= drop.leave && q - drop.leave >= kLeastGap && may_be_dropped(b) &&
+        if (used[b] && may_be_dropped(profile_, lineage_, b)) drop.leave = std::max(drop.leave, held_until(b));
+        if (used[b] && q >= drop.leave && q - drop.leave >= kLeastGap && may_be_dropped(profile_, lineage_, b) &&
             is_crowded_between(drop.leave, q)) {
           drop.arrive = q;
           drop.version = operands[i].reads ? operands[i].read : kNoVersion;
@@ -113,15 +96,6 @@ class Ranking {
     }
   }
   std::uint32_t held_until(std::uint32_t b) const { return profile_.buffers[lineage_.buffers[b].name].held_until; }
-  // A buffer that lives across the end of the iteration is another one there.
-  bool may_be_dropped(std::uint32_t b) const {
-    const std::uint32_t name = lineage_.buffers[b].name;
-    if (name == kNoBuffer || lineage_.buffers[b].death == LineageBuffer::kOutlives) return false;
-    if (!lineage_.buffers[b].may_be_dropped) return false;
-    const ProfiledBuffer& buffer = profile_.buffers[name];
-    return !buffer.always && buffer.birth <= buffer.death;
-  }
-
   void push(std::uint32_t c) {
     std::vector<VersionId> leaves;
     if (const double key = key_of(c, &leaves); key > 0) open_.push({key, c});
@@ -214,6 +188,8 @@ constexpr std::size_t kRefinements = 5;
 // Up to this many operations, all lengths are planned with full effort.
 constexpr std::size_t kFewPlaces = 4000;
 constexpr double kFaster = 0.999;
+// A schedule of which drops have to be left out more often is another one.
+constexpr std::size_t kRepairs = 3;
 // Host time for removing a buffer's pages and giving it others, without static page assignment: about ten of the
 // driver's mapping calls.
 constexpr double kHostNsPerDrop = 300e3;
@@ -236,15 +212,12 @@ class JointPlanner {
     return std::move(without_copies_);
   }
 
-  // The fastest plan over several numbers of segments.
-  Plan in_segments() {
+  // The fastest of the schedules.
+  Plan as_scheduled(const ScheduleSource& source) {
     take(plan_iteration(profile_, limit_, link_, effort_), nullptr);
-    const double root = std::sqrt(static_cast<double>(profile_.places()) / 2);
-    for (const double factor : {0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0}) {
-      const auto segments = static_cast<std::uint32_t>(std::max(2.0, factor * root));
-      // A segment is recomputed as a whole, and its backward pass takes as long as three segments.
-      const auto kept_for = static_cast<std::uint32_t>(3 * profile_.places() / segments);
-      keep_if_faster(rewritten(segment_drops(profile_, lineage_, segments), kept_for), effort_);
+    for (const Schedule& schedule : source.schedules(profile_, lineage_, limit_)) {
+      const RewritingTerms terms{mapping_, schedule.kept_for, schedule.remakes};
+      if (const auto rewriting = rewritten(schedule.drops, terms, kRepairs)) keep_if_faster(rewriting, effort_);
     }
     return std::move(without_copies_);
   }
@@ -303,17 +276,19 @@ class JointPlanner {
     if (length == 0 || !tried_.insert({list, length}).second) return;
     const auto begin = lists_[list].ranked.begin();
     const std::shared_ptr<const Rewriting> rewriting =
-        rewritten({begin, begin + static_cast<std::ptrdiff_t>(length)}, lists_[list].kept_for);
+        rewritten({begin, begin + static_cast<std::ptrdiff_t>(length)}, {mapping_, lists_[list].kept_for});
     const double predicted_ns = keep_if_faster(rewriting, tries_quickly() ? PlanEffort::kQuick : effort_);
     if (predicted_ns < (refined_ ? refined_->predicted_ns : kNever)) refined_ = Tried{list, length, predicted_ns};
     if (tries_quickly() && predicted_ns < kNever) promising_.push_back({predicted_ns, rewriting});
   }
 
-  // Leaves out drops that can not be recomputed once the others are gone.
-  std::shared_ptr<const Rewriting> rewritten(std::vector<Drop> drops, std::uint32_t kept_for) const {
+  // Leaves out drops that can not be recomputed once the others are gone. Null: so often that little is left of the list.
+  std::shared_ptr<const Rewriting> rewritten(std::vector<Drop> drops, const RewritingTerms& terms,
+                                             std::size_t most_repairs = SIZE_MAX) const {
     auto rewriting = std::make_shared<Rewriting>();
     std::vector<std::size_t> failed;
-    while (!rewrite(profile_, lineage_, drops, {mapping_, kept_for}, rewriting.get(), &failed)) {
+    while (!rewrite(profile_, lineage_, drops, terms, rewriting.get(), &failed)) {
+      if (most_repairs-- == 0) return nullptr;
       for (std::size_t i = failed.size(); i-- > 0;) {
         drops.erase(drops.begin() + static_cast<std::ptrdiff_t>(failed[i]));
       }
@@ -362,32 +337,15 @@ class JointPlanner {
 
 }  // namespace
 
-std::vector<Drop> segment_drops(const Profile& profile, const Lineage& lineage, std::uint32_t segments) {
-  const std::vector<double> live = live_bytes_of(profile);
-  const auto turn = static_cast<std::uint32_t>(std::ranges::max_element(live) - live.begin());
-  const auto segment_of = [&](std::uint32_t place) { return std::uint64_t{place} * segments / (turn + 1); };
-  std::vector<Drop> drops;
-  // Everything that is known to be recomputable, one by one; limit 0: at every place with live bytes.
-  for (const Drop& drop : rank_drops(profile, lineage, 0)) {
-    if (drop.leave > turn || drop.arrive <= turn || drop.version == kNoVersion) continue;
-    const std::uint32_t made = lineage.versions[drop.version].producer;
-    if (made != LineageVersion::kBefore && segment_of(made) == segment_of(drop.leave)) drops.push_back(drop);
-  }
-  return drops;
-}
-
 Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping,
                   RecomputePlans plans, PlanEffort effort) {
   JointPlanner planner(profile, lineage, limit, link, mapping, effort);
-  switch (plans) {
-    case RecomputePlans::kRecomputeOnly:
-      return planner.without_copies();
-    case RecomputePlans::kSegments:
-      return planner.in_segments();
-    case RecomputePlans::kJoint:
-      break;
-  }
-  return planner.best();
+  return plans == RecomputePlans::kRecomputeOnly ? planner.without_copies() : planner.best();
+}
+
+Plan plan_scheduled(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping,
+                    const ScheduleSource& source) {
+  return JointPlanner(profile, lineage, limit, link, mapping, PlanEffort::kQuick).as_scheduled(source);
 }
 
 }  // namespace thermocline

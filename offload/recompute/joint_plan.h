@@ -14,6 +14,7 @@
 #include "offload/planning/planner.h"
 #include "offload/recompute/lineage.h"
 #include "offload/recompute/rewriting.h"
+#include "offload/recompute/schedule.h"
 
 namespace thermocline {
 
@@ -29,7 +30,8 @@ Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, c
                   Mapping mapping = Mapping::kEachTime, RecomputePlans plans = RecomputePlans::kJoint,
                   PlanEffort effort = PlanEffort::kFull);
 
-// What is dropped if the forward pass, which ends where most bytes are live, is cut into this many segments.
-std::vector<Drop> segment_drops(const Profile& profile, const Lineage& lineage, std::uint32_t segments);
+// The fastest of the schedules that fits, without copies.
+Plan plan_scheduled(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping,
+                    const ScheduleSource& source);
 
 }  // namespace thermocline

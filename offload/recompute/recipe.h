@@ -25,6 +25,9 @@ struct VersionedOperand {
 };
 
 struct Recipe {
+  // How many operations a recipe may consist of. The search for the cheapest drops tries very many recipes, and long
+  // ones are never cheap; where segments are recomputed, one recipe may make a whole segment.
+  static constexpr std::size_t kMostRuns = 96, kMostRunsOfSegment = 2048;
   static constexpr std::uint32_t kStands = ~std::uint32_t{0};
   // Memory that the recipe fills.
   struct Value {
@@ -52,9 +55,8 @@ struct Recipe {
 template <class World>
 class RecipeBuilder {
  public:
-  static constexpr std::size_t kMostRuns = 96;
-
-  explicit RecipeBuilder(const World& world) : world_(world) {}
+  explicit RecipeBuilder(const World& world, std::size_t most_runs = Recipe::kMostRuns)
+      : world_(world), most_runs_(most_runs) {}
 
   // Adds what makes the version, unless it has been added already. False: that is impossible, and the recipe is
   // unusable.
@@ -92,7 +94,7 @@ class RecipeBuilder {
   // `target`: the value to make it in, which nobody else may then use; kStands: a value of its own.
   bool make(VersionId version, std::uint32_t target) {
     std::uint64_t operation = 0;
-    if (!world_.producer(version, &operation) || ++pending_ + recipe_.runs.size() > kMostRuns) return false;
+    if (!world_.producer(version, &operation) || ++pending_ + recipe_.runs.size() > most_runs_) return false;
     const std::span<const VersionedOperand> operands = world_.operands(operation);
     std::vector<std::uint32_t> places(operands.size(), Recipe::kStands);
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -129,6 +131,7 @@ class RecipeBuilder {
   }
 
   const World& world_;
+  const std::size_t most_runs_;
   Recipe recipe_;
   std::vector<Made> made_;
   std::size_t pending_ = 0;

@@ -114,6 +114,7 @@ class Rewriter {
 
   void drop(std::uint32_t d, std::uint32_t q) {
     const Drop& drop = drops_[d];
+    if (dropped_[drop.buffer]) return;
     dropped_[drop.buffer] = true;
     open_[drop.buffer] = d;
     const std::uint32_t name = lineage_.buffers[drop.buffer].name;
@@ -127,12 +128,17 @@ class Rewriter {
   void recompute_before(std::uint32_t q, std::vector<std::size_t>* failed) {
     const std::span<const std::uint32_t> buffers = lineage_.operand_buffers(q);
     const std::span<const VersionedOperand> operands = lineage_.operands(q);
-    bool wanted = false;
-    for (const std::uint32_t b : buffers) wanted |= dropped_[b];
-    if (!wanted) return;
-    const RecomputableAt world(lineage_, dropped_, q, &uses_, terms_.kept_for);
-    RecipeBuilder builder(world);
+    const std::span<const Remake> remakes = remakes_at(q);
+    const auto is_dropped = [this](std::uint32_t b) -> bool { return dropped_[b]; };
+    if (std::ranges::none_of(buffers, is_dropped) && std::ranges::none_of(remakes, is_dropped, &Remake::buffer)) return;
+    const RecomputableAt world(lineage_, dropped_, q, &uses_, terms_.kept_for, remakes);
+    RecipeBuilder builder(world, terms_.remakes.empty() ? Recipe::kMostRuns : Recipe::kMostRunsOfSegment);
     bool can = true;
+    for (std::size_t i = 0; i < remakes.size() && can; ++i) {
+      if (!dropped_[remakes[i].buffer]) continue;
+      can = builder.add(remakes[i].version);
+      if (!can) failed->push_back(open_[remakes[i].buffer]);
+    }
     for (std::size_t i = 0; i < buffers.size() && can; ++i) {
       if (!dropped_[buffers[i]] || !operands[i].reads) continue;
       can = builder.add(operands[i].read);
@@ -145,6 +151,11 @@ class Rewriter {
       if (dropped_[b]) new_segment_of(b);
       dropped_[b] = false;
     }
+  }
+
+  std::span<const Remake> remakes_at(std::uint32_t q) const {
+    const auto [begin, end] = std::ranges::equal_range(terms_.remakes, q, {}, &Remake::place);
+    return {begin, end};
   }
 
   void emit(const Recipe& recipe, std::uint32_t q) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "offload/planning/profile.h"
@@ -18,6 +19,13 @@ struct Drop {
   std::uint32_t buffer = 0;             // of the lineage
   std::uint32_t leave = 0, arrive = 0;  // places of the two uses
   VersionId version = kNoVersion;       // needed at `arrive`; none: that use only writes
+};
+
+// Before the operation at `place` the dropped buffer is recomputed, whether or not that operation reads it.
+struct Remake {
+  std::uint32_t place = 0;
+  std::uint32_t buffer = 0;  // of the lineage
+  VersionId version = kNoVersion;
 };
 
 // kEachTime: addresses that lose their pages get others each time, and have to be mapped. kForGood: with static page
@@ -39,20 +47,23 @@ struct Rewriting {
 };
 
 // Parameters of a rewriting. `kept_for`: a recomputed version is kept if it is used again within this many operations.
-// With a large number less runs again; with a small one recomputed versions need less room.
+// With a large number less runs again; with a small one recomputed versions need less room. `remakes`: what is recomputed
+// and kept in addition, by place.
 struct RewritingTerms {
   Mapping mapping = Mapping::kEachTime;
   std::uint32_t kept_for = 40;
+  std::vector<Remake> remakes{};
 };
 
 // Which versions of an iteration exist or may be recomputed, at one place of it, while some buffers are dropped.
 class RecomputableAt {
  public:
-  // `dropped`: by buffer of the lineage. `uses`: by buffer of the lineage, places in order; buffers that are used soon
-  // are recomputed in their own memory. Null: none is.
+  // `dropped`: by buffer of the lineage. `uses`: by buffer of the lineage, places in order; buffers that are used soon,
+  // and those of `remakes`, are recomputed in their own memory. Null: none is.
   RecomputableAt(const Lineage& lineage, const std::vector<bool>& dropped, std::uint32_t place,
-                 const std::vector<std::vector<std::uint32_t>>* uses = nullptr, std::uint32_t kept_for = 0)
-      : lineage_(lineage), dropped_(dropped), place_(place), uses_(uses), kept_for_(kept_for) {}
+                 const std::vector<std::vector<std::uint32_t>>* uses = nullptr, std::uint32_t kept_for = 0,
+                 std::span<const Remake> remakes = {})
+      : lineage_(lineage), dropped_(dropped), place_(place), uses_(uses), kept_for_(kept_for), remakes_(remakes) {}
 
   bool producer(VersionId version, std::uint64_t* operation) const {
     *operation = lineage_.versions[version].producer;
@@ -68,6 +79,7 @@ class RecomputableAt {
   bool owns(VersionId version) const {
     const std::uint32_t buffer = lineage_.versions[version].buffer;
     if (uses_ == nullptr || !dropped_[buffer] || !lineage_.stands(version, place_)) return false;
+    if (std::ranges::find(remakes_, buffer, &Remake::buffer) != remakes_.end()) return true;
     const auto next = std::ranges::lower_bound((*uses_)[buffer], place_);
     return next != (*uses_)[buffer].end() && *next <= place_ + kept_for_;
   }
@@ -78,6 +90,7 @@ class RecomputableAt {
   const std::uint32_t place_;
   const std::vector<std::vector<std::uint32_t>>* const uses_;
   const std::uint32_t kept_for_;
+  const std::span<const Remake> remakes_;
 };
 
 // False: something can not be recomputed; `failed` then has the drops without which more can, by index and in order.

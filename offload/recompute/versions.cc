@@ -130,7 +130,7 @@ std::vector<Versions::BufferNumber> Versions::dropped() const {
 std::optional<Recipe> Versions::recipe_without(std::span<const BufferNumber> buffers,
                                                std::span<const BufferNumber> going) const {
   const World world(*this, buffers, going);
-  RecipeBuilder builder(world);
+  RecipeBuilder builder(world, Recipe::kMostRunsOfSegment);
   for (const BufferNumber buffer : buffers) {
     if (!builder.add(current(buffer))) return std::nullopt;
   }
@@ -267,7 +267,7 @@ void Versions::validate() const {
     THERMOCLINE_CHECK(dropped.version == current(buffer), "what is dropped is not overwritten");
     // There may be a shorter recipe by now; the stored one is valid whatever happens to other buffers.
     const World world(*this, {&buffer, 1}, {}, &dropped.leaves);
-    RecipeBuilder builder(world);
+    RecipeBuilder builder(world, Recipe::kMostRunsOfSegment);
     THERMOCLINE_CHECK(builder.add(dropped.version), "what is dropped can be recomputed from what is kept for it");
     for (const BufferNumber leaf : dropped.leaves) {
       const auto readers = readers_.find(leaf);

@@ -13,20 +13,20 @@
 #include "offload/recompute/lineage.h"
 #include "offload/recompute/recipe.h"
 #include "offload/recompute/rewriting.h"
+#include "offload/recompute/segment_schedules.h"
 #include "offload/recompute/versions.h"
+#include "tests/offload/made_up_iteration.h"
 
 namespace thermocline {
 namespace {
 
-constexpr Bytes kSize = 64 * kMiB;
+using test::kSize;
 constexpr std::uint64_t kCheapNs = 10'000, kDearNs = 1'000'000;
 constexpr Link kSlowLink{1, 1};
 
 // A forward pass that fills memory and a backward pass that empties it. Each layer has an expensive operation, whose
 // output the backward pass reads, and a cheap one, whose output is also read, and is updated in place.
-struct Net {
-  Profile profile;
-  Lineage lineage;
+struct Net : test::MadeUpIteration {
   std::vector<std::uint32_t> dear, cheap;  // the output buffers of both
 
   explicit Net(std::uint32_t layers) {
@@ -48,34 +48,8 @@ struct Net {
       ends(cheap[i]);
       ends(dear[i]);
     }
-    profile.first_operand.push_back(static_cast<std::uint32_t>(profile.operand_buffers.size()));
-    profile.unplanned_bytes.assign(profile.places(), 0);
+    finish();
   }
-
-  std::uint32_t buffer(bool always = false) {
-    const auto name = static_cast<std::uint32_t>(profile.buffers.size());
-    ProfiledBuffer& in_profile = profile.buffers.emplace_back();
-    in_profile.bytes = in_profile.contents = kSize;
-    in_profile.always = always;
-    LineageBuffer& in_lineage = lineage.buffers.emplace_back();
-    in_lineage.name = name;
-    in_lineage.bytes = kSize;
-    return name;
-  }
-  void add(std::uint64_t nanoseconds, const std::vector<Lineage::Access>& accesses) {
-    const auto place = static_cast<std::uint32_t>(profile.places());
-    profile.first_operand.push_back(static_cast<std::uint32_t>(profile.operand_buffers.size()));
-    profile.nanoseconds.push_back(nanoseconds);
-    for (const Lineage::Access& access : accesses) {
-      profile.operand_buffers.push_back(access.buffer);
-      ProfiledBuffer& buffer = profile.buffers[access.buffer];
-      if (buffer.uses.empty() && !buffer.always) buffer.birth = place;
-      buffer.uses.push_back(place);
-      buffer.death = place;
-    }
-    lineage.add(true, accesses);
-  }
-  void ends(std::uint32_t buffer) { lineage.buffers[buffer].death = profile.buffers[buffer].death; }
 };
 
 std::vector<std::uint64_t> operations_of(const Recipe& recipe) {
@@ -199,8 +173,7 @@ TEST(JointPlan, WithoutCopiesNothingIsCopiedAndTheJointOneIsNotSlower) {
   const Plan joint = plan_jointly(net.profile, net.lineage, limit, kSlowLink);
   const Plan alone =
       plan_jointly(net.profile, net.lineage, limit, kSlowLink, Mapping::kEachTime, RecomputePlans::kRecomputeOnly);
-  const Plan segments =
-      plan_jointly(net.profile, net.lineage, limit, kSlowLink, Mapping::kEachTime, RecomputePlans::kSegments);
+  const Plan segments = plan_scheduled(net.profile, net.lineage, limit, kSlowLink, Mapping::kEachTime, SqrtSchedules());
   EXPECT_GE(plan_iteration(net.profile, limit, kSlowLink).predicted_ns, 0.999 * joint.predicted_ns);
   for (const Plan* plan : {&alone, &segments}) {
     ASSERT_TRUE(plan->fits);
@@ -208,14 +181,6 @@ TEST(JointPlan, WithoutCopiesNothingIsCopiedAndTheJointOneIsNotSlower) {
     ASSERT_NE(plan->rewriting, nullptr);
     EXPECT_GE(plan->predicted_ns, 0.999 * joint.predicted_ns);
   }
-}
-
-TEST(JointPlan, WhatCrossesFromOneSegmentToTheNextIsKept) {
-  const Net net(6);
-  const std::vector<Drop> few = segment_drops(net.profile, net.lineage, 1);
-  const std::vector<Drop> more = segment_drops(net.profile, net.lineage, 3);
-  EXPECT_LT(more.size(), few.size());
-  for (const Drop& drop : more) EXPECT_LT(drop.leave - net.lineage.versions[drop.version].producer, 18u);
 }
 
 TEST(JointPlan, NothingIsDroppedWhereAllFitsAndTheSameTwiceIsTheSame) {

@@ -170,8 +170,8 @@ TEST_F(Command, DevicesArePartlyNamedAndPoliciesAllKnown) {
   expect_refused({"devices", "h20"}, 2,
                  "devices: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
   expect_refused({"replay", kUnet, "--policy", "lerned"}, 2,
-                 "--policy: 'lerned' is no policy; known are none, reactive, learned, lru, swap, recompute, joint, "
-                 "sqrt; did you mean 'learned'?");
+                 "--policy: 'lerned' is no policy; known are none, reactive, learned, lru, joint, recompute, swap, "
+                 "sqrt, checkpoint-all, checkmate, gruslys; did you mean 'learned'?");
 }
 
 TEST_F(Command, EveryFigureOfEveryDeviceHasASource) {

@@ -323,11 +323,13 @@ TEST_F(Command, TheManualAndTheCompletionsKnowEveryCommandAndFlag) {
                        "cd '" +
                        folder_.string() +
                        "'; COMP_WORDS=(thermocline config check c); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}; "
-                       "COMP_WORDS=(thermocline plan --plans s); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}"},
+                       "COMP_WORDS=(thermocline plan --plans s); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}; "
+                       "COMP_WORDS=(thermocline replay x --compare joint c); COMP_CWORD=5; _thermocline; echo "
+                       "${COMPREPLY[@]}"},
                   {});
   EXPECT_EQ(completed.out,
             "replay report\n--allow-trusting\na100-40g a100-80g\nrtx-5090\nreplay report\nshow schema\n--sources\n"
-            "completion.bash\nswap sqrt\n")
+            "completion.bash\nswap sqrt\ncompletion.bash checkpoint-all checkmate\n")
       << completed.err;
   const std::string man = run({"manual", "man"}).out;
   for (const char* section : {".SH EXAMPLES", ".SH ENVIRONMENT", ".SH \"SEE ALSO\"", "[OPTIONS] \\-\\- PROGRAM"}) {

@@ -36,7 +36,7 @@ TEST_F(Command, PlanSaysWhichOperatorNeedsMore) {
   const std::string terms = write("terms.json", R"({"schema":"thermocline-plan-terms/1","held":[[9,0]]})");
   expect_refused({"plan", trace, "--budget", "1M", "--terms", terms}, 3, terms + ": the trace has no buffer 9");
   expect_refused({"plan", trace, "--budget", "1M", "--plans", "best"}, 2,
-                 "--plans: 'best' is none of joint, recompute, swap, sqrt");
+                 "--plans: 'best' is none of joint, recompute, swap, sqrt, checkpoint-all, checkmate, gruslys");
 }
 
 }  // namespace

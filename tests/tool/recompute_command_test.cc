@@ -11,13 +11,14 @@ namespace {
 using nlohmann::json;
 
 TEST_F(Command, ComparesCopiesWithRecomputing) {
-  const ProcessResult result = run({"replay", kResnet, "--exact", "--budget", "60%", "--no-check", "--steps", "5",
-                                    "--json", "--compare", "swap", "recompute", "joint", "sqrt"});
+  const ProcessResult result =
+      run({"replay", kResnet, "--exact", "--budget", "60%", "--no-check", "--steps", "5", "--json", "--compare", "swap",
+           "recompute", "joint", "sqrt", "checkpoint-all", "checkmate"});
   const json out = json::parse(result.out, nullptr, false);
-  ASSERT_EQ(out["runs"].size(), 4u) << result.err;
+  ASSERT_EQ(out["runs"].size(), 6u) << result.err;
   const json& swap = out["runs"][0];
   EXPECT_EQ(swap["recomputed_operations"], 0);
-  for (std::size_t i = 0; i < 4; ++i) {
+  for (std::size_t i = 0; i < 6; ++i) {
     const json& one = out["runs"][i];
     EXPECT_EQ(one["policy"], one["name"]);
     EXPECT_EQ(one["checksum"], swap["checksum"]);
@@ -26,6 +27,67 @@ TEST_F(Command, ComparesCopiesWithRecomputing) {
   EXPECT_GT(joint["recomputed_operations"], 0);
   EXPECT_LE(joint["steady_step_ms"], swap["steady_step_ms"]);
   EXPECT_EQ(run({"replay", kUnet, "--policy", "joint"}).status, 2) << "without --exact nothing may run again";
+}
+
+// A recurrent net whose steps make a state each, and which goes back through them.
+std::string recurrent_trace(int steps) {
+  const auto line = [](const std::string& text) { return "{" + text + "}\n"; };
+  const auto number = [](int n) { return std::to_string(n); };
+  constexpr const char* kState = R"(,"n":8388608)";
+  std::string text =
+      line(R"("schema":"thermocline-trace/1","model":"recurrent")") + line(R"("e":"alloc","b":0,"n":4096)");
+  int next = 1;
+  for (int step = 0; step < 4; ++step) {
+    const int first = next;
+    for (int i = 0; i < steps; ++i, ++next) {
+      text += line(R"("e":"alloc","b":)" + number(next) + kState);
+      const std::string reads = i == 0 ? "0" : "0," + number(next - 1);
+      text +=
+          line(R"("e":"op","k":"cell","r":[)" + reads + R"(],"w":[)" + number(next) + R"(],"flops":4e9,"bytes":1e6)");
+    }
+    const int gradient = next++;
+    text += line(R"("e":"alloc","b":)" + number(gradient) + kState);
+    text += line(R"("e":"op","k":"loss","r":[)" + number(gradient - 1) + R"(],"w":[)" + number(gradient) +
+                 R"(],"flops":1e6,"bytes":1e6)");
+    for (int state = gradient - 1; state >= first; --state) {
+      text += line(R"("e":"op","k":"cell_backward","r":[0,)" + number(state) + "," + number(gradient) + R"(],"w":[)" +
+                   number(gradient) + R"(],"flops":8e9,"bytes":1e6)");
+      text += line(R"("e":"free","b":)" + number(state));
+    }
+    text += line(R"("e":"free","b":)" + number(gradient)) + line(R"("e":"step","i":)" + number(step));
+  }
+  return text;
+}
+
+// In a fifth of the memory, and in adversarial orders.
+TEST_F(Command, StatesOfARecurrentNetAreMadeAgain) {
+  const std::string trace = write("recurrent.jsonl", recurrent_trace(100));
+  for (const char* seed : {"1", "7"}) {
+    const ProcessResult result = run({"replay", trace, "--exact", "--budget", "20%", "--steps", "8", "--json", "--seed",
+                                      seed, "--compare", "gruslys", "joint"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    const json out = json::parse(result.out, nullptr, false);
+    ASSERT_EQ(out["runs"].size(), 2u) << result.err;
+    const json& gruslys = out["runs"][0];
+    EXPECT_EQ(gruslys["checksum"], out["runs"][1]["checksum"]);
+    EXPECT_EQ(gruslys["races"], 0);
+    EXPECT_LE(gruslys["peak_device_bytes"], gruslys["budget_bytes"]);
+    EXPECT_EQ(gruslys["steps"].back()["evicted_bytes"], 0) << "it copies nothing";
+    // With 18 slots or so each state is made again once or twice at most.
+    EXPECT_GE(gruslys["steps"].back()["recomputed_operations"], 70);
+    EXPECT_LE(gruslys["steps"].back()["recomputed_operations"], 110);
+  }
+}
+
+TEST_F(Command, GruslysIsForRecurrentNetsAlone) {
+  expect_refused({"replay", kResnet, "--exact", "--budget", "50%", "--policy", "gruslys"}, 3,
+                 kResnet +
+                     ": gruslys needs a recurrent net, whose forward pass is a chain of 4 or more equal steps; sqrt "
+                     "and checkpoint-all plan any forward pass");
+  expect_refused({"plan", kResnet, "--budget", "50%", "--plans", "gruslys"}, 3,
+                 kResnet +
+                     ": gruslys needs a recurrent net, whose forward pass is a chain of 4 or more equal steps; sqrt "
+                     "and checkpoint-all plan any forward pass");
 }
 
 // In a third of its memory a step takes 1.15 times as long with recomputing alone, and 1.10 with copies, too; copies alone

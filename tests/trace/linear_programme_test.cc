@@ -38,6 +38,16 @@ TEST_F(TwoRows, MultipliersAreWhatALimitCosts) {
   EXPECT_NEAR(programme_.multiplier(second_), -0.2, 1e-9);
 }
 
+TEST_F(TwoRows, ValuesAreWhereTheMinimumIs) {
+  EXPECT_FALSE(programme_.is_solved());
+  programme_.lower_bound(0);
+  EXPECT_FALSE(programme_.is_solved()) << "it was stopped";
+  programme_.lower_bound(1000);
+  ASSERT_TRUE(programme_.is_solved());
+  EXPECT_NEAR(programme_.value(0), 1.6, 1e-9);
+  EXPECT_NEAR(programme_.value(1), 1.2, 1e-9);
+}
+
 TEST_F(TwoRows, LimitsOfRowsMayChange) {
   programme_.lower_bound(1000);
   programme_.set_row(first_, 9, kUnlimited);

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A schedule says which contents are dropped and recomputed where; rewriting.h makes an iteration of it. A source of
+// schedules is a published policy to compare the joint plan with.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "driver/units.h"
+#include "offload/planning/profile.h"
+#include "offload/recompute/lineage.h"
+#include "offload/recompute/rewriting.h"
+
+namespace thermocline {
+
+struct Schedule {
+  std::vector<Drop> drops;
+  std::uint32_t kept_for = 0;     // RewritingTerms::kept_for
+  std::vector<Remake> remakes{};  // by place
+};
+
+// Thread-safe: planning runs on a thread of its own.
+class ScheduleSource {
+ public:
+  virtual ~ScheduleSource() = default;
+  // The planner takes the fastest of them that fits without copies (plan_scheduled in joint_plan.h).
+  virtual std::vector<Schedule> schedules(const Profile& profile, const Lineage& lineage, Bytes limit) const = 0;
+  // Why there are no schedules for iterations like this one; empty: there are.
+  virtual std::string why_none(const Profile& /*profile*/, const Lineage& /*lineage*/) const { return ""; }
+};
+
+}  // namespace thermocline
