@@ -56,6 +56,28 @@ std::string meant_device(const std::string& text) {
   return nearest.empty() ? within : nearest;
 }
 
+// `read` makes `trace`.
+template <class Read>
+bool read_and_say(const std::string& name, const Trace& trace, const Read& read) {
+  if (name.empty()) {
+    say("the trace has no name");
+    return false;
+  }
+  const std::string path = input_path(name);
+  TraceError error;
+  std::vector<std::string> warnings;
+  if (!read(path, &error, &warnings)) {
+    say(error.text());
+    return false;
+  }
+  if (!trace.is_single_device) {
+    say(path + ": the trace is of more than one device; this version takes one");
+    return false;
+  }
+  for (const std::string& warning : warnings) say((path + ": note: ").append(warning));
+  return true;
+}
+
 }  // namespace
 
 std::string Budget::text() const {
@@ -133,23 +155,22 @@ bool parse_setting_flag(const std::string& key, const std::string& text, const s
 std::string input_path(const std::string& name) { return name == "-" ? "/dev/stdin" : name; }
 
 bool read_trace_file(const std::string& name, Trace* out) {
-  if (name.empty()) {
-    say("the trace has no name");
-    return false;
-  }
-  const std::string path = input_path(name);
-  TraceError error;
-  std::vector<std::string> warnings;
-  if (!read_trace(path, out, &error, &warnings)) {
-    say(error.text());
-    return false;
-  }
-  if (!out->is_single_device) {
-    say(path + ": the trace is of more than one device; this version takes one");
-    return false;
-  }
-  for (const std::string& warning : warnings) say((path + ": note: ").append(warning));
-  return true;
+  const auto read = [out](const std::string& path, TraceError* error, std::vector<std::string>* warnings) {
+    if (!read_trace(path, out, error, warnings)) return false;
+    if (!out->choices.empty()) {
+      warnings->push_back("its operators have alternatives (" + std::to_string(out->choices.size()) +
+                          " choices); what was recorded is taken");
+    }
+    return true;
+  };
+  return read_and_say(name, *out, read);
+}
+
+bool read_trace_family(const std::string& name, TraceFamily* out) {
+  const auto read = [out](const std::string& path, TraceError* error, std::vector<std::string>* warnings) {
+    return out->read(path, error, warnings);
+  };
+  return read_and_say(name, out->recorded(), read);
 }
 
 DeviceRates rates_of(const simulator::Profile& profile) {

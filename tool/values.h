@@ -10,6 +10,7 @@
 #include "config/settings.h"
 #include "config/size.h"
 #include "simulator/profile.h"
+#include "trace/read.h"
 #include "trace/trace.h"
 
 namespace thermocline {
@@ -49,8 +50,10 @@ bool parse_setting_flag(const std::string& key, const std::string& text, const s
 inline constexpr const char* kTraceHelp = "a recorded program ('-': stdin)";
 // What to read for a file's name on the command line: '-' is stdin.
 std::string input_path(const std::string& name);
-// Reads the trace; prints errors and warnings.
+// Reads the trace, as it was recorded; prints errors and warnings.
 bool read_trace_file(const std::string& path, Trace* out);
+// The same with all alternatives of its operators.
+bool read_trace_family(const std::string& path, TraceFamily* out);
 
 DeviceRates rates_of(const simulator::Profile& profile);
 

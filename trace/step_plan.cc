@@ -12,13 +12,13 @@ namespace {
 
 constexpr double kNsPerMs = 1e6;
 
-Plan planned(const StepProfile& step, Bytes budget, const Link& link, StepPlanKind kind) {
-  const auto jointly = [&](RecomputePlans plans, PlanEffort effort) {
-    return plan_jointly(step.profile, step.lineage, budget, link, Mapping::kForGood, plans, effort);
+Plan planned(const StepProfile& step, Bytes budget, const Link& link, StepPlanKind kind, PlanEffort effort) {
+  const auto jointly = [&](RecomputePlans plans, PlanEffort of_copies) {
+    return plan_jointly(step.profile, step.lineage, budget, link, Mapping::kForGood, plans, of_copies);
   };
   switch (kind) {
     case StepPlanKind::kJoint:
-      return jointly(RecomputePlans::kJoint, PlanEffort::kFull);
+      return jointly(RecomputePlans::kJoint, effort);
     case StepPlanKind::kRecompute:
       return jointly(RecomputePlans::kRecomputeOnly, PlanEffort::kQuick);
     case StepPlanKind::kSegments:
@@ -135,7 +135,7 @@ std::size_t last_step_operators(const Trace& trace) {
 }
 
 StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
-                   StepPlanKind kind) {
+                   StepPlanKind kind, PlanEffort effort) {
   const StepProfile step(trace, rates, terms);
   const std::vector<std::uint64_t>& ns = step.profile.nanoseconds;
   StepPlan out;
@@ -146,7 +146,7 @@ StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, c
   if (out.fits) return out;
   const Link link{.out_bytes_per_ns = rates.link_to_host_bytes_per_second * 1e-9,
                   .in_bytes_per_ns = rates.link_to_device_bytes_per_second * 1e-9};
-  const Plan plan = planned(step, budget, link, kind);
+  const Plan plan = planned(step, budget, link, kind, effort);
   out.fits = plan.fits;
   if (!plan.fits) return out;
   out.step_ms = plan.predicted_ns / kNsPerMs;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "offload/options.h"
+#include "offload/planning/planner.h"
 #include "trace/trace.h"
 
 namespace thermocline {
@@ -72,9 +73,9 @@ struct StepPlan {
 };
 
 // The plan of the last step of `trace`, with at most `budget` bytes live at any place. The trace must have operators in
-// its last step. Pure; takes up to seconds.
+// its last step. `effort`: for joint plans. Pure; takes up to seconds.
 StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
-                   StepPlanKind kind);
+                   StepPlanKind kind, PlanEffort effort = PlanEffort::kFull);
 
 // No plan under these terms needs less.
 LeastMemory least_memory(const Trace& trace, const StepTerms& terms);
