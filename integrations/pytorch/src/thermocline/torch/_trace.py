@@ -34,6 +34,7 @@ class TraceWriter:
         self._taken = 0  # of them in this step
         self._mark: dict[str, Any] = {}  # what events get now
         self._marks_buffers = False
+        self._begin = 0  # of what the alternative that was taken last did, among those that wait: others follow it
         self._marks: dict[int, dict[str, Any]] = {}  # by buffer, of those that are not in every alternative
         self._renamed: dict[int, int] = {}
         self._line({"schema": "thermocline-trace/1", **header})
@@ -94,6 +95,8 @@ class TraceWriter:
         operators at the end."""
         before = self._mark, self._marks_buffers
         begin = len(self._waiting)
+        if not buffers:
+            self._begin = begin
         self._mark, self._marks_buffers = {"c": choice, "a": name}, buffers
         operators: list[dict[str, Any]] = []
         try:
@@ -104,7 +107,7 @@ class TraceWriter:
 
     def mark_freed(self, buffer: int, like: dict[str, Any]) -> bool:
         """Whether the buffer was allocated and freed in this step; then it belongs to the alternative that the event `like` belongs to."""
-        events = [event for event in self._waiting if event["e"] in ("alloc", "free") and event["b"] == buffer]
+        events = [event for event in self._waiting[self._begin :] if event["e"] in ("alloc", "free") and event["b"] == buffer]
         if len(events) != 2:
             return False
         for event in events:
@@ -115,9 +118,11 @@ class TraceWriter:
         """What an alternative made in this step as `buffer` is what another one made as `to`."""
         if self._marks.pop(buffer, None) is None:
             return
-        self._waiting.remove(self._allocations.pop(buffer))
+        allocation = self._allocations.pop(buffer)
+        recent = [event for event in self._waiting[self._begin :] if event is not allocation]
+        self._waiting[self._begin :] = recent
         self._renamed[buffer] = to
-        for event in self._waiting:
+        for event in recent:
             if event["e"] == "op":
                 event["r"], event["w"] = self._current(event["r"]), self._current(event["w"])
 
