@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "tool/alternatives.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/json_text.h"
@@ -25,6 +26,7 @@ constexpr CountRange kSlotCounts{1, 200};
 struct Flags {
   std::string trace;
   std::string device = "reference";
+  std::string alternatives = kRecordedAlternatives;
   std::vector<std::string> budgets{"80%peak", "70%peak", "60%peak", "50%peak", "40%peak"};
   std::optional<std::size_t> slots;
   std::string pages = "1";
@@ -47,6 +49,7 @@ void print_json(const Flags& flags, const Trace& trace, const SwapBounds& bounds
                                 {"compute_ms", bounds.step().busiest_stream * 1e3},
                                 {"least_budget_bytes", bounds.least_budget()},
                                 {"steps_repeat", bounds.repeats()},
+                                {"alternatives", alternatives_json(trace.choices, flags.alternatives)},
                                 {"rows", nlohmann::ordered_json::array()}};
   // Null: there is no such figure.
   const auto or_null = [](const auto& value) {
@@ -76,6 +79,8 @@ void print_text(const Flags& flags, const Trace& trace, const SwapBounds& bounds
     std::fputs("its operators run on several streams, so that only the busiest one's time is a bound\n", stdout);
   if (!bounds.step().repeats)
     std::fputs("its steps differ: these figures are of one of them, as if it repeated\n", stdout);
+  if (const std::string taken = alternatives_text(trace.choices); !taken.empty())
+    std::fprintf(stdout, "bounds with these alternatives, others may be faster: %s\n", taken.c_str());
   for (const Row& row : rows) {
     std::fprintf(stdout, "  %10s %12s  ", row.budget.c_str(), human_bytes(row.bytes).c_str());
     if (!row.bounds.is_feasible) {
@@ -104,7 +109,8 @@ int bound(const Flags& flags) {
   const auto pages = parse_bytes_flag(flags.pages, "--pages");
   if (!pages) return kWrongUsage;
   Trace trace;
-  if (!read_trace_file(flags.trace, &trace)) return kBadInput;
+  Alternatives alternatives;
+  if (!alternatives.read(flags.trace, flags.alternatives, false) || !alternatives.take(&trace)) return kBadInput;
   const SwapBounds bounds(trace, rates_of(*profile), flags.slots.value_or(kDefaultSlots), *pages);
   std::optional<JointBounds> joint;
   if (flags.joint) joint.emplace(steady_step(trace, rates_of(*profile)), rates_of(*profile), flags.slots);
@@ -112,7 +118,7 @@ int bound(const Flags& flags) {
   Progress progress("bounding");
   for (const Budget& budget : budgets) {
     progress.show(rows.size(), budgets.size());
-    const Bytes bytes = budget.resolve(profile->memory_bytes.value, trace.peak_live_bytes);
+    const Bytes bytes = budget.resolve(profile->memory_bytes.value, alternatives.recorded().peak_live_bytes);
     rows.push_back({budget.text(), bytes, bounds.under(bytes), std::nullopt});
     if (joint) rows.back().joint_ms = joint->under(bytes).bound_ms;
   }
@@ -141,6 +147,7 @@ void add_bound(CLI::App& app, CommandLine* line) {
       "--pages", flags->pages,
       "count buffers of this size and more in whole pages of it, as allocators do (default: 1, as asked "
       "for)");
+  add_alternatives_flag(command, &flags->alternatives, false);
   command->add_flag("--joint", flags->joint,
                     "also the bound for those who may recompute what they drop, which takes up to minutes");
   command->add_flag("--json", flags->json, "one JSON object on stdout");

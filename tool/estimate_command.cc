@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "config/load.h"
+#include "tool/alternatives.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/json_text.h"
@@ -40,14 +41,17 @@ struct Flags {
   std::string trace;
   std::vector<std::string> devices;
   std::string budget = kDefaultBudget;
+  std::string alternatives = kRecordedAlternatives;
   std::optional<std::size_t> steps;
   bool json = false;
 };
 
-// The steps of every replay.
+// What every replay is of.
 struct Replayed {
+  Alternatives alternatives;
+  std::optional<std::size_t> asked;  // steps
   bool repeat = true;
-  StepProgram program;
+  StepProgram program;  // as recorded
 };
 
 struct Answer {
@@ -58,6 +62,7 @@ struct Answer {
   double step_ms = 0, compute_ms = 0;
   std::optional<double> bound_ms;  // none if steps differ
   Bytes evicted_bytes = 0;         // per step
+  std::vector<TraceChoice> taken;  // alternatives
 };
 
 const char* fit(const Answer& answer) { return !answer.runs ? "no" : answer.moves ? "swapped" : "whole"; }
@@ -74,16 +79,43 @@ int choose_devices(const Flags& flags, std::vector<const Profile*>* out) {
   return kDone;
 }
 
+// A trace as it is replayed on one device.
+struct Taken {
+  Trace trace;
+  StepProgram program;
+
+  bool choose(const Replayed& replayed, std::string* reason) {
+    return choose_steps(trace, replayed.asked, kUsualSteps, replayed.repeat, &program, reason);
+  }
+};
+
+bool take_alternatives(const Replayed& replayed, const ReplayOptions& options, Taken* out, std::string* reason) {
+  const auto step_ms = [&](const Trace& trace) -> std::optional<double> {
+    Taken tried{trace, {}};
+    ReplayResult result;
+    std::string ignored;
+    if (!tried.choose(replayed, &ignored) || !replay(tried.trace, tried.program, options, &result, &ignored) ||
+        result.outcome != ReplayOutcome::kOk) {
+      return std::nullopt;
+    }
+    return SteadySteps{learned_after_steps(result.steps), replayed.repeat}.ms(result.steps);
+  };
+  const ChoiceTerms terms{*options.rates, options.engine.budget_bytes, possible_plans(options), step_ms};
+  *reason = "its alternatives can not be taken";
+  return replayed.alternatives.take(terms, &out->trace) && out->choose(replayed, reason);
+}
+
 // False, with a message in `reason`, if the simulated device fails for another reason than memory.
-bool ask(const Trace& trace, const Replayed& replayed, const std::string& simulator, Answer* answer,
-         std::string* reason) {
-  const Profile& profile = *answer->profile;
-  ReplayOptions options = replay_options(default_settings(), profile, simulator, answer->budget_bytes);
+bool ask(const Replayed& replayed, const std::string& simulator, Answer* answer, std::string* reason) {
+  ReplayOptions options = replay_options(default_settings(), *answer->profile, simulator, answer->budget_bytes);
   options.device.check = false;
+  Taken taken;
+  if (!take_alternatives(replayed, options, &taken, reason)) return false;
+  answer->taken = taken.trace.choices;
   ReplayResult unlimited;
-  if (!replay(trace, replayed.program, unlimited_options(options, trace), &unlimited, reason)) return false;
+  if (!replay(taken.trace, taken.program, unlimited_options(options, taken.trace), &unlimited, reason)) return false;
   ReplayResult result;
-  if (!replay(trace, replayed.program, options, &result, reason)) return false;
+  if (!replay(taken.trace, taken.program, options, &result, reason)) return false;
   answer->runs = result.outcome == ReplayOutcome::kOk;
   answer->moves = result.statistics.evicted_bytes > 0;
   const SteadySteps steady{learned_after_steps(result.steps), replayed.repeat};
@@ -91,7 +123,7 @@ bool ask(const Trace& trace, const Replayed& replayed, const std::string& simula
   if (!answer->runs) return true;
   answer->step_ms = steady.ms(result.steps);
   answer->evicted_bytes = result.steps.back().evicted_bytes;
-  const SwapBounds bounds(trace, *options.rates);
+  const SwapBounds bounds(taken.trace, *options.rates);
   if (bounds.repeats()) answer->bound_ms = bounds.under(answer->budget_bytes).bound_ms;
   return true;
 }
@@ -138,6 +170,7 @@ void print_json(const Flags& flags, const Trace& trace, const Replayed& replayed
                               {"slowdown", if_runs(a.step_ms / a.compute_ms)},
                               {"bound_ms", a.bound_ms ? ordered_json(*a.bound_ms) : ordered_json(nullptr)},
                               {"evicted_bytes_per_step", if_runs(a.evicted_bytes)},
+                              {"alternatives", alternatives_json(a.taken, flags.alternatives)},
                               {"figures", figures_json(*a.profile)}});
   }
   std::puts(json_text(out).c_str());
@@ -173,6 +206,10 @@ void print_text(const Flags& flags, const Trace& trace, const Replayed& replayed
                  milliseconds(a.step_ms).c_str(), a.step_ms / a.compute_ms,
                  a.bound_ms ? milliseconds(*a.bound_ms).c_str() : "-", human_bytes(a.evicted_bytes).c_str());
   }
+  for (const Answer& a : answers) {
+    const std::string taken = alternatives_text(a.taken);
+    if (!taken.empty()) std::fprintf(stdout, "Alternatives on %s: %s.\n", a.profile->name, taken.c_str());
+  }
   print_order(order_of(trace));
   if (!replayed.repeat) {
     std::fprintf(stdout, "Its steps differ: times are the median of all but the first two of %zu.\n",
@@ -196,9 +233,11 @@ int estimate(const Flags& flags) {
     say("the simulated device is not installed; looked for " + looked);
     return kFailed;
   }
-  Trace trace;
-  if (!read_trace_file(flags.trace, &trace)) return kBadInput;
-  Replayed replayed{.repeat = steady_step(trace, rates_of(*devices.front())).repeats, .program = {}};
+  Replayed replayed;
+  if (!replayed.alternatives.read(flags.trace, flags.alternatives, true)) return kBadInput;
+  const Trace& trace = replayed.alternatives.recorded();
+  replayed.asked = flags.steps;
+  replayed.repeat = steady_step(trace, rates_of(*devices.front())).repeats;
   std::string reason;
   if (!choose_steps(trace, flags.steps, kUsualSteps, replayed.repeat, &replayed.program, &reason)) {
     say(flags.trace + ": " + reason);
@@ -214,7 +253,7 @@ int estimate(const Flags& flags) {
       answer.profile = profile;
       answer.budget_bytes = std::min(budget->resolve(device_bytes, trace.peak_live_bytes), device_bytes);
       answers.push_back(answer);
-      if (!ask(trace, replayed, *simulator, &answers.back(), &reason)) {
+      if (!ask(replayed, *simulator, &answers.back(), &reason)) {
         say(flags.trace + ": on " + profile->name + ": " + reason);
         return kFailed;
       }
@@ -237,6 +276,7 @@ void add_estimate(CLI::App& app, CommandLine* line) {
       "--budget", flags->budget,
       "a size, 95% of each device's memory, or 60%peak of the trace's peak (default: 95%; the rest is the driver's "
       "and the context's)");
+  add_alternatives_flag(command, &flags->alternatives, true);
   add_number(
       command, "--steps", flags->steps, kStepCounts,
       "how many steps; the file's last one repeats (default: 8, or the file's where it has more or they differ)");

@@ -57,7 +57,7 @@ std::string operator_at(const Trace& trace, std::uint32_t place) {
 Answer answer(const Flags& flags, const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
               const PlanPolicy& policy) {
   const auto planned = [&](Bytes bytes) {
-    return plan_step(trace, rates, bytes, terms, policy.kind, policy.schedules);
+    return plan_step(trace, rates, bytes, terms, policy.kind, PlanEffort::kFull, policy.schedules);
   };
   Answer out;
   out.budget = budget;

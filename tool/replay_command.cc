@@ -4,16 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "config/load.h"
 #include "config/suggest.h"
+#include "tool/alternatives.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/json_text.h"
@@ -22,6 +20,7 @@
 #include "tool/places.h"
 #include "tool/plan_policies.h"
 #include "tool/replay_options.h"
+#include "tool/timeline_file.h"
 #include "tool/values.h"
 #include "trace/bounds.h"
 #include "trace/joint_bound.h"
@@ -38,7 +37,7 @@ using nlohmann::ordered_json;
 constexpr std::size_t kUsualSteps = 12;
 
 struct Flags {
-  std::string trace, device = "reference";
+  std::string trace, device = "reference", alternatives = kRecordedAlternatives;
   std::optional<std::string> budget, policy, safety, host_fallback, recompute, config, timeline;
   std::optional<std::size_t> steps;
   std::optional<std::uint32_t> streams;
@@ -55,10 +54,13 @@ struct Job {
   Settings settings;
   std::optional<Budget> budget;
   std::string simulator;
+  Alternatives alternatives;
   Trace trace;
   bool steps_repeat = true;
   StepProgram program;
   Bytes budget_bytes = 0;
+
+  Bytes peak_bytes() const { return alternatives.recorded().peak_live_bytes; }
 };
 
 struct Outcome {
@@ -128,61 +130,6 @@ int check_flags(const Flags& flags, Job* job) {
   return kDone;
 }
 
-// Checked before: the device would only warn, and after a long replay there would be no timeline.
-bool can_be_written(const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "ae");
-  if (file == nullptr) {
-    say(path + ": can not be written: " + std::strerror(errno));
-    return false;
-  }
-  // A regular file accepts what there is room for; whether it is complete is checked at the end.
-  if (!std::filesystem::is_regular_file(path)) std::fputc('\n', file);
-  if (std::fclose(file) == 0) return true;
-  say(path + ": can not be written: " + std::strerror(errno));
-  return false;
-}
-
-// The last line is the closing bracket.
-bool is_whole_timeline(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return true;
-  std::FILE* const file = std::fopen(path.c_str(), "rbe");
-  if (file == nullptr) return false;
-  char end[2] = {};
-  const bool read = std::fseek(file, -2, SEEK_END) == 0 && std::fread(end, 1, 2, file) == 2;
-  std::fclose(file);
-  return read && end[0] == ']' && end[1] == '\n';
-}
-
-int prepare(const Flags& flags, Job* job) {
-  std::string looked;
-  const std::optional<std::string> simulator = find_simulator(&looked);
-  if (!simulator) {
-    say("the simulated device is not installed; looked for " + looked);
-    return kFailed;
-  }
-  job->simulator = *simulator;
-  if (!read_trace_file(flags.trace, &job->trace)) return kBadInput;
-  if (flags.streams) spread_over_streams(*flags.streams, rates_of(*job->profile), flags.seed, &job->trace);
-  std::string reason;
-  job->steps_repeat = steady_step(job->trace, rates_of(*job->profile)).repeats;
-  if (!choose_steps(job->trace, flags.steps, kUsualSteps, job->steps_repeat, &job->program, &reason)) {
-    say(flags.trace + ": " + reason);
-    return kBadInput;
-  }
-  if (const PlanPolicy* const planned = plan_policy_of(flags)) {
-    const StepTerms terms = StepTerms::free_for(job->trace, last_step_operators(job->trace));
-    if (!can_plan(*planned, flags.trace, job->trace, rates_of(*job->profile), terms)) return kBadInput;
-  }
-  if (flags.timeline && !can_be_written(*flags.timeline)) return kFailed;
-  const Bytes device_bytes = job->profile->memory_bytes.value;
-  const Bytes wanted = job->budget.value_or(whole_device()).resolve(device_bytes, job->trace.peak_live_bytes);
-  job->budget_bytes = std::min(wanted, device_bytes);
-  if (wanted > device_bytes)
-    say("note: the budget is more than " + flags.device + " has; it gets " + human_bytes(device_bytes));
-  return kDone;
-}
-
 ReplayOptions options_of(const Flags& flags, const Job& job) {
   ReplayOptions options = replay_options(job.settings, *job.profile, job.simulator, job.budget_bytes);
   options.device.timeline = flags.timeline.value_or("");
@@ -194,6 +141,61 @@ ReplayOptions options_of(const Flags& flags, const Job& job) {
     options.engine.schedules = planned->schedules;
   }
   return options;
+}
+
+// Streams and steps of the job's trace.
+bool prepare_steps(const Flags& flags, Job* job, std::string* reason) {
+  const DeviceRates rates = rates_of(*job->profile);
+  if (flags.streams) spread_over_streams(*flags.streams, rates, flags.seed, &job->trace);
+  job->steps_repeat = steady_step(job->trace, rates).repeats;
+  return choose_steps(job->trace, flags.steps, kUsualSteps, job->steps_repeat, &job->program, reason);
+}
+
+// A percentage of the peak is of what was recorded, whatever is taken.
+bool take_alternatives(const Flags& flags, Job* job) {
+  ReplayOptions options = options_of(flags, *job);
+  options.device.timeline = "";
+  options.device.check = false;
+  const auto step_ms = [&](const Trace& trace) -> std::optional<double> {
+    Job tried = *job;
+    tried.trace = trace;
+    ReplayResult result;
+    std::string reason;
+    if (!prepare_steps(flags, &tried, &reason) || !replay(tried.trace, tried.program, options, &result, &reason) ||
+        result.outcome != ReplayOutcome::kOk) {
+      return std::nullopt;
+    }
+    return SteadySteps{learned_after_steps(result.steps), tried.steps_repeat}.ms(result.steps);
+  };
+  return job->alternatives.take({rates_of(*job->profile), job->budget_bytes, possible_plans(options), step_ms},
+                                &job->trace);
+}
+
+int prepare(const Flags& flags, Job* job) {
+  std::string looked;
+  const std::optional<std::string> simulator = find_simulator(&looked);
+  if (!simulator) {
+    say("the simulated device is not installed; looked for " + looked);
+    return kFailed;
+  }
+  job->simulator = *simulator;
+  if (!job->alternatives.read(flags.trace, flags.alternatives, true)) return kBadInput;
+  const Bytes device_bytes = job->profile->memory_bytes.value;
+  const Bytes wanted = job->budget.value_or(whole_device()).resolve(device_bytes, job->peak_bytes());
+  job->budget_bytes = std::min(wanted, device_bytes);
+  if (wanted > device_bytes)
+    say("note: the budget is more than " + flags.device + " has; it gets " + human_bytes(device_bytes));
+  if (!take_alternatives(flags, job)) return kBadInput;
+  std::string reason;
+  if (!prepare_steps(flags, job, &reason)) {
+    say(flags.trace + ": " + reason);
+    return kBadInput;
+  }
+  if (const PlanPolicy* const planned = plan_policy_of(flags)) {
+    const StepTerms terms = StepTerms::free_for(job->trace, last_step_operators(job->trace));
+    if (!can_plan(*planned, flags.trace, job->trace, rates_of(*job->profile), terms)) return kBadInput;
+  }
+  return flags.timeline && !can_be_written(*flags.timeline) ? kFailed : kDone;
 }
 
 // The whole program is known here, so it can be said in which budget all of it runs, and not only what was refused
@@ -251,8 +253,7 @@ SteadySteps steady_steps(const Job& job, const Outcome& outcome) {
 bool is_complete(const Outcome& outcome) { return outcome.with_budget.outcome == ReplayOutcome::kOk; }
 
 std::string budget_told(const Job& job) {
-  return job.budget.value_or(whole_device())
-      .told(job.budget_bytes, job.profile->memory_bytes.value, job.trace.peak_live_bytes);
+  return job.budget.value_or(whole_device()).told(job.budget_bytes, job.profile->memory_bytes.value, job.peak_bytes());
 }
 
 // Whether the figures are of steps under a plan, and if not, why.
@@ -318,6 +319,7 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"budget", job.budget.value_or(whole_device()).text()},
       {"budget_bytes", job.budget_bytes},
       {"peak_live_bytes", job.trace.peak_live_bytes},
+      {"alternatives", alternatives_json(job.trace.choices, flags.alternatives)},
       {"peak_device_bytes", result.peak_device_bytes},
       {"peak_host_bytes", result.statistics.peak_host_bytes},
       {"steps", steps_json(outcome)},
@@ -375,6 +377,8 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
     std::fputs(report_with(outcome.suffices, job.program.steps, result.report).c_str(), stdout);
     return;
   }
+  if (const std::string taken = alternatives_text(job.trace.choices); !taken.empty())
+    std::fprintf(stdout, "  of alternatives (%s) it takes %s\n", flags.alternatives.c_str(), taken.c_str());
   const SteadySteps of = steady_steps(job, outcome);
   const double steady = of.ms(result.steps), compute = of.ms(outcome.unlimited.steps);
   std::fprintf(stdout, "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms)\n", steady, steady / compute,
@@ -556,6 +560,7 @@ void add_replay(CLI::App& app, CommandLine* line) {
   command->add_option("--recompute", flags->recompute,
                       "off or auto: whether contents may be dropped and recomputed; with --exact (default: the "
                       "setting's)");
+  add_alternatives_flag(command, &flags->alternatives, true);
   command->add_option("--config", flags->config, "a settings file; no other is read");
   add_number(
       command, "--steps", flags->steps, kStepCounts,

@@ -25,6 +25,20 @@ ReplayOptions replay_options(const Settings& settings, const simulator::Profile&
   return options;
 }
 
+std::optional<StepPlanKind> possible_plans(const ReplayOptions& options) {
+  if (options.engine.policy == kNoPolicy) return std::nullopt;
+  if (!options.exact || options.engine.recompute == Recompute::kOff) return StepPlanKind::kOffload;
+  // What such schedules do is nearest to that.
+  if (options.engine.schedules != nullptr) return StepPlanKind::kRecompute;
+  switch (options.engine.recompute_plans) {
+    case RecomputePlans::kRecomputeOnly:
+      return StepPlanKind::kRecompute;
+    case RecomputePlans::kJoint:
+      break;
+  }
+  return StepPlanKind::kJoint;
+}
+
 void remark_on_recompute(const Settings& settings, bool exact) {
   if (settings.recompute != Recompute::kAuto) return;
   const std::string nothing = "note: nothing is recomputed";

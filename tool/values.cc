@@ -58,6 +58,29 @@ std::string meant_device(const std::string& text) {
   return nearest.empty() ? within : nearest;
 }
 
+// `read` makes `trace`.
+template <class Read>
+bool read_and_say(const std::string& name, const Trace& trace, const Read& read) {
+  if (name.empty()) {
+    say("the trace has no name");
+    return false;
+  }
+  const std::string path = input_path(name);
+  if (name == "-" && isatty(STDIN_FILENO) == 1) say("note: the trace is read from this terminal; Ctrl-C ends that");
+  TraceError error;
+  std::vector<std::string> warnings;
+  if (!read(path, &error, &warnings)) {
+    say_trace_error(error);
+    return false;
+  }
+  if (!trace.is_single_device) {
+    say(path + ": the trace is of more than one device; this version takes one");
+    return false;
+  }
+  for (const std::string& warning : warnings) say((path + ": note: ").append(warning));
+  return true;
+}
+
 }  // namespace
 
 std::string Budget::text() const {
@@ -140,24 +163,22 @@ void say_trace_error(const TraceError& error) {
 }
 
 bool read_trace_file(const std::string& name, Trace* out) {
-  if (name.empty()) {
-    say("the trace has no name");
-    return false;
-  }
-  const std::string path = input_path(name);
-  if (name == "-" && isatty(STDIN_FILENO) == 1) say("note: the trace is read from this terminal; Ctrl-C ends that");
-  TraceError error;
-  std::vector<std::string> warnings;
-  if (!read_trace(path, out, &error, &warnings)) {
-    say_trace_error(error);
-    return false;
-  }
-  if (!out->is_single_device) {
-    say(path + ": the trace is of more than one device; this version takes one");
-    return false;
-  }
-  for (const std::string& warning : warnings) say((path + ": note: ").append(warning));
-  return true;
+  const auto read = [out](const std::string& path, TraceError* error, std::vector<std::string>* warnings) {
+    if (!read_trace(path, out, error, warnings)) return false;
+    if (!out->choices.empty()) {
+      warnings->push_back("its operators have alternatives (" + std::to_string(out->choices.size()) +
+                          " choices); what was recorded is taken");
+    }
+    return true;
+  };
+  return read_and_say(name, *out, read);
+}
+
+bool read_trace_family(const std::string& name, TraceFamily* out) {
+  const auto read = [out](const std::string& path, TraceError* error, std::vector<std::string>* warnings) {
+    return out->read(path, error, warnings);
+  };
+  return read_and_say(name, out->recorded(), read);
 }
 
 DeviceRates rates_of(const simulator::Profile& profile) {

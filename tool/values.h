@@ -11,6 +11,7 @@
 #include "config/size.h"
 #include "simulator/profile.h"
 #include "trace/event_file.h"
+#include "trace/read.h"
 #include "trace/trace.h"
 
 namespace thermocline {
@@ -52,8 +53,10 @@ inline constexpr const char* kTraceHelp = "a recorded program ('-': stdin)";
 std::string input_path(const std::string& name);
 // Prints why a file is no trace, and how one is made.
 void say_trace_error(const TraceError& error);
-// Reads the trace; prints errors and warnings.
+// Reads the trace, as it was recorded; prints errors and warnings.
 bool read_trace_file(const std::string& path, Trace* out);
+// The same with all alternatives of its operators.
+bool read_trace_family(const std::string& path, TraceFamily* out);
 
 DeviceRates rates_of(const simulator::Profile& profile);
 

@@ -3,6 +3,7 @@
 
 #include <zstd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -18,8 +19,13 @@ constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 constexpr std::uint64_t kLargestBlock = std::uint64_t{65} << 20;
 constexpr int kLevel = 3;  // zstd's own default
 
-enum Kind : std::uint8_t { kHeader, kAllocate, kFree, kOperator, kStep, kEnd };
-constexpr std::array<std::string_view, 4> kKinds = {"alloc", "free", "op", "step"};
+enum Kind : std::uint8_t { kHeader, kAllocate, kFree, kOperator, kStep, kEnd, kChoice };
+struct KindName {
+  Kind kind;
+  std::string_view name;
+};
+constexpr std::array<KindName, 5> kKinds = {
+    {{kAllocate, "alloc"}, {kFree, "free"}, {kOperator, "op"}, {kStep, "step"}, {kChoice, "choice"}}};
 
 // The bits of the mask, in the order of the fields.
 constexpr std::array kIntegers = {&EventFields::buffer, &EventFields::bytes,  &EventFields::stream,
@@ -27,7 +33,8 @@ constexpr std::array kIntegers = {&EventFields::buffer, &EventFields::bytes,  &E
 constexpr std::array kFigures = {&EventFields::flops, &EventFields::traffic, &EventFields::microseconds};
 constexpr std::array kTexts = {&EventFields::name, &EventFields::tag};
 constexpr std::array kLists = {&EventFields::reads, &EventFields::writes};
-constexpr std::size_t kFields = kIntegers.size() + kFigures.size() + kTexts.size() + kLists.size();
+// Behind these, so that their bits stay what they were: choice, alternative, alternatives.
+constexpr std::size_t kFields = kIntegers.size() + kFigures.size() + kTexts.size() + kLists.size() + 3;
 
 std::uint64_t mask_of(const EventFields& fields) {
   std::uint64_t mask = 0, bit = 1;
@@ -39,6 +46,9 @@ std::uint64_t mask_of(const EventFields& fields) {
   for (const auto member : kFigures) add((fields.*member).has_value());
   for (const auto member : kTexts) add(!(fields.*member).empty());
   for (const auto member : kLists) add(!(fields.*member).empty());
+  add(fields.choice.has_value());
+  add(!fields.alternative.empty());
+  add(!fields.alternatives.empty());
   return mask;
 }
 
@@ -73,10 +83,9 @@ void EventBlockWriter::ids(const std::vector<std::int64_t>& ids) {
 }
 
 bool EventBlockWriter::event(const EventFields& fields) {
-  std::size_t kind = 0;
-  while (kind < kKinds.size() && kKinds[kind] != fields.kind) ++kind;
-  if (kind == kKinds.size()) return false;
-  contents_.push_back(static_cast<char>(kAllocate + kind));
+  const auto kind = std::ranges::find(kKinds, fields.kind, &KindName::name);
+  if (kind == kKinds.end()) return false;
+  contents_.push_back(static_cast<char>(kind->kind));
   number(mask_of(fields));
   for (const auto member : kIntegers) {
     if ((fields.*member).has_value()) number(folded(*(fields.*member)));
@@ -90,8 +99,16 @@ bool EventBlockWriter::event(const EventFields& fields) {
   for (const auto member : kLists) {
     if (!(fields.*member).empty()) ids(fields.*member);
   }
+  if (fields.choice.has_value()) number(folded(*fields.choice));
+  if (!fields.alternative.empty()) text(fields.alternative);
+  if (!fields.alternatives.empty()) texts(fields.alternatives);
   if (contents_.size() >= kBlockBytes) flush();
   return true;
+}
+
+void EventBlockWriter::texts(const std::vector<std::string>& all) {
+  number(all.size());
+  for (const std::string& each : all) text(each);
 }
 
 void EventBlockWriter::flush() {
@@ -156,6 +173,14 @@ bool EventBlockReader::ids(std::vector<std::int64_t>* out) {
   return true;
 }
 
+bool EventBlockReader::texts(std::vector<std::string>* out) {
+  std::uint64_t count = 0;
+  // Each text takes at least one byte.
+  if (!number(&count) || count > contents_.size()) return false;
+  out->resize(count);
+  return std::ranges::all_of(*out, [this](std::string& each) { return text(&each); });
+}
+
 bool EventBlockReader::fields(std::uint64_t mask, EventFields* out) {
   const auto has = [&mask] {
     const bool is_there = (mask & 1) != 0;
@@ -182,14 +207,19 @@ bool EventBlockReader::fields(std::uint64_t mask, EventFields* out) {
   for (const auto member : kLists) {
     if (has() && !ids(&(out->*member))) return false;
   }
-  return true;
+  if (has()) {
+    if (!number(&value)) return false;
+    out->choice = unfolded(value);
+  }
+  if (has() && !text(&out->alternative)) return false;
+  return !has() || texts(&out->alternatives);
 }
 
 bool EventBlockReader::next(EventFields* out) {
   if (whole_ || failed_) return false;
   failed_ = contents_.empty() && !next_block();
   if (failed_) return false;
-  const auto kind = static_cast<unsigned char>(contents_.front());
+  const auto kind = static_cast<Kind>(contents_.front());
   contents_.remove_prefix(1);
   if (kind == kEnd) {
     whole_ = rest_.empty() && contents_.empty();
@@ -198,9 +228,10 @@ bool EventBlockReader::next(EventFields* out) {
   }
   out->clear();
   std::uint64_t mask = 0;
-  failed_ = kind < kAllocate || kind > kStep || !number(&mask) || mask >> kFields != 0 || !fields(mask, out);
+  const auto known = std::ranges::find(kKinds, kind, &KindName::kind);
+  failed_ = known == kKinds.end() || !number(&mask) || mask >> kFields != 0 || !fields(mask, out);
   if (failed_) return false;
-  out->kind = kKinds[kind - kAllocate];
+  out->kind = known->name;
   return true;
 }
 

@@ -36,6 +36,7 @@ class EventBlockWriter {
   void number(std::uint64_t value);
   void text(const std::string& text);
   void ids(const std::vector<std::int64_t>& ids);
+  void texts(const std::vector<std::string>& all);
   void flush();
 
   std::string* out_;
@@ -60,6 +61,7 @@ class EventBlockReader {
   bool number(std::uint64_t* value);
   bool text(std::string* out);
   bool ids(std::vector<std::int64_t>* out);
+  bool texts(std::vector<std::string>* out);
   bool fields(std::uint64_t mask, EventFields* out);
 
   std::string_view rest_, contents_;

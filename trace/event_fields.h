@@ -13,10 +13,12 @@
 namespace thermocline {
 
 struct EventFields {
-  std::string kind;  // "e": alloc, free, op, step
+  std::string kind;  // "e": alloc, free, op, step, choice
   std::string name;  // "k"
   std::string tag;
-  std::optional<std::int64_t> buffer, bytes, stream, device, thread, index;
+  std::string alternative;                // "a": of the choice `choice`; the event happens only where it is taken
+  std::vector<std::string> alternatives;  // "of": all of a choice
+  std::optional<std::int64_t> buffer, bytes, stream, device, thread, index, choice;
   std::optional<double> flops, traffic, microseconds;
   std::vector<std::int64_t> reads, writes;
 
@@ -24,7 +26,9 @@ struct EventFields {
     kind.clear();
     name.clear();
     tag.clear();
-    buffer = bytes = stream = device = thread = index = std::nullopt;
+    alternative.clear();
+    alternatives.clear();
+    buffer = bytes = stream = device = thread = index = choice = std::nullopt;
     flops = traffic = microseconds = std::nullopt;
     reads.clear();
     writes.clear();

@@ -12,11 +12,12 @@ namespace {
 
 bool parse_field(std::string_view key, JsonCursor* cursor, EventFields* out) {
   std::string_view text;
-  if (key == "e" || key == "k" || key == "tag") {
+  if (key == "e" || key == "k" || key == "tag" || key == "a") {
     if (!cursor->read_string(&text)) return false;
-    (key == "e" ? out->kind : key == "k" ? out->name : out->tag) = text;
+    (key == "e" ? out->kind : key == "k" ? out->name : key == "a" ? out->alternative : out->tag) = text;
     return true;
   }
+  if (key == "of") return cursor->read_strings(&out->alternatives);
   if (key == "r") return cursor->read_integers(&out->reads);
   if (key == "w") return cursor->read_integers(&out->writes);
   if (key == "b") return cursor->read_integer(&out->buffer.emplace());
@@ -24,6 +25,7 @@ bool parse_field(std::string_view key, JsonCursor* cursor, EventFields* out) {
   if (key == "s") return cursor->read_integer(&out->stream.emplace());
   if (key == "d") return cursor->read_integer(&out->device.emplace());
   if (key == "i") return cursor->read_integer(&out->index.emplace());
+  if (key == "c") return cursor->read_integer(&out->choice.emplace());
   if (key == "thread") return cursor->read_integer(&out->thread.emplace());
   if (key == "flops") return cursor->read_number(&out->flops.emplace());
   if (key == "bytes") return cursor->read_number(&out->traffic.emplace());
@@ -50,6 +52,16 @@ void append_ids(const char* key, const std::vector<std::int64_t>& ids, std::stri
     before = ",";
   }
   out->append(ids.empty() ? "[]" : "]");
+}
+
+void append_texts(const char* key, const std::vector<std::string>& texts, std::string* out) {
+  out->append(key);
+  const char* before = "[";
+  for (const std::string& text : texts) {
+    out->append(before).append(quoted(text));
+    before = ",";
+  }
+  out->push_back(']');
 }
 
 }  // namespace
@@ -85,6 +97,9 @@ void append_event_line(const EventFields& fields, std::string* out) {
   if (fields.thread) append_figure(",\"thread\":", *fields.thread, out);
   if (!fields.tag.empty()) out->append(",\"tag\":").append(quoted(fields.tag));
   if (fields.index) append_figure(",\"i\":", *fields.index, out);
+  if (fields.choice) append_figure(",\"c\":", *fields.choice, out);
+  if (!fields.alternative.empty()) out->append(",\"a\":").append(quoted(fields.alternative));
+  if (!fields.alternatives.empty()) append_texts(",\"of\":", fields.alternatives, out);
   out->push_back('}');
 }
 

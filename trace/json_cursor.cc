@@ -178,6 +178,18 @@ bool JsonCursor::read_integers(std::vector<std::int64_t>* out) {
   return take(']') || fail("expected ',' or ']'");
 }
 
+bool JsonCursor::read_strings(std::vector<std::string>* out) {
+  out->clear();
+  if (!take('[')) return fail("expected an array");
+  if (take(']')) return true;
+  do {
+    std::string_view text;
+    if (!read_string(&text)) return false;
+    out->emplace_back(text);
+  } while (take(','));
+  return take(']') || fail("expected ',' or ']'");
+}
+
 bool JsonCursor::skip_value(int depth) {
   if (failed()) return false;
   if (depth > kDeepest) return fail("nested too deeply");

@@ -32,6 +32,8 @@ class JsonCursor {
   bool read_number(double* out);
   // An array of integers; `out` is overwritten.
   bool read_integers(std::vector<std::int64_t>* out);
+  // An array of strings; `out` is overwritten.
+  bool read_strings(std::vector<std::string>* out);
   bool skip_value() { return skip_value(0); }
   // True if only white space follows.
   bool at_end();

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "trace/event_blocks.h"
 #include "trace/event_fields.h"
 
 namespace thermocline {
@@ -42,18 +43,28 @@ std::uint32_t index_of(std::string_view text, Indices* indices, std::vector<std:
 // Builds the trace line by line; each function returns "" or the reason why the line is rejected.
 class Builder : public EventSink {
  public:
-  explicit Builder(Trace* trace) : trace_(trace) { trace_->streams.push_back(0); }
+  // `selection`: by choice; empty: what was recorded.
+  explicit Builder(Trace* trace, ChoiceSelection selection = {}) : trace_(trace), selection_(std::move(selection)) {
+    trace_->streams.push_back(0);
+  }
 
   std::string header(std::string_view line) override;
   std::string event(const EventFields& fields, std::size_t line_number) override;
-  void finish(std::vector<std::string>* warnings);
+  // False: `error` has the line and the reason.
+  bool finish(TraceError* error, std::vector<std::string>* warnings);
 
  private:
+  void remark(std::vector<std::string>* warnings) const;
   struct Life {
     std::uint32_t index;
     std::size_t freed_on = 0;  // line; 0: alive
   };
 
+  std::string declare(const EventFields& fields, std::size_t line_number);
+  std::string check_choices(const EventFields& fields, std::size_t line_number, bool* happens);
+  std::string check_fields(const EventFields& fields);
+  static std::string check_allocation(const EventFields& fields);
+  std::string check_operator(const EventFields& fields);
   std::string allocate(const EventFields& fields);
   std::string free(const EventFields& fields, std::size_t line_number);
   std::string operate(const EventFields& fields);
@@ -67,6 +78,8 @@ class Builder : public EventSink {
   void push(EventKind kind, std::size_t index);
 
   Trace* trace_;
+  const ChoiceSelection selection_;
+  ChoiceChecker choices_;
   std::unordered_map<std::int64_t, Life> lives_;
   Indices names_, tags_;
   std::uint32_t stream_ = 0;
@@ -98,21 +111,56 @@ std::string Builder::header(std::string_view line) {
 
 std::string Builder::event(const EventFields& fields, std::size_t line_number) {
   if (fields.kind.empty()) return "the event has no \"e\"";
+  if (fields.kind == "choice") return declare(fields, line_number);
   if (fields.kind == "step") {
-    end_step();
-    return "";
+    std::optional<ChoicePlace> nowhere;
+    std::string reason = choices_.place(fields, &nowhere);
+    if (reason.empty()) end_step();
+    return reason;
   }
   if (fields.stream.value_or(0) < 0) return "negative stream " + std::to_string(*fields.stream);
   if (fields.device.value_or(0) < 0) return "negative device " + std::to_string(*fields.device);
   if (fields.device.value_or(0) > 0) trace_->is_single_device = false;
   stream_ = stream_index(static_cast<std::uint64_t>(fields.stream.value_or(0)));
+  bool happens = true;
+  if (std::string reason = check_fields(fields); !reason.empty()) return reason;
+  if (std::string reason = check_choices(fields, line_number, &happens); !reason.empty() || !happens) return reason;
   if (fields.kind == "op") return operate(fields);
   if (fields.kind == "alloc") return allocate(fields);
-  if (fields.kind == "free") return free(fields, line_number);
+  return free(fields, line_number);
+}
+
+std::string Builder::declare(const EventFields& fields, std::size_t line_number) {
+  if (choices_.choices().empty()) {
+    for (const auto& [id, life] : lives_) {
+      choices_.add_from_before(id, static_cast<std::int64_t>(trace_->buffers[life.index].bytes), life.freed_on);
+    }
+  }
+  if (std::string reason = choices_.declare(fields, line_number); !reason.empty()) return reason;
+  TraceChoice& choice = trace_->choices.emplace_back(choices_.choices().back());
+  const std::size_t index = trace_->choices.size() - 1;
+  if (index < selection_.size()) choice.chosen = selection_[index];
+  return "";
+}
+
+// `happens`: by what is chosen.
+std::string Builder::check_choices(const EventFields& fields, std::size_t line_number, bool* happens) {
+  std::optional<ChoicePlace> place;
+  if (std::string reason = choices_.place(fields, &place); !reason.empty() || trace_->choices.empty()) return reason;
+  if (place) *happens = trace_->choices[place->choice].chosen == place->alternative;
+  // A second allocation is rejected when it is made, where more can be said about it.
+  if (!place && fields.kind == "alloc" && lives_.contains(*fields.buffer)) return "";
+  return choices_.event(fields, line_number, place);
+}
+
+std::string Builder::check_fields(const EventFields& fields) {
+  if (fields.kind == "op") return check_operator(fields);
+  if (fields.kind == "alloc") return check_allocation(fields);
+  if (fields.kind == "free") return fields.buffer ? "" : "the free has no \"b\"";
   return "unknown event \"" + fields.kind + "\"";
 }
 
-std::string Builder::allocate(const EventFields& fields) {
+std::string Builder::check_allocation(const EventFields& fields) {
   if (!fields.buffer) return "the allocation has no \"b\"";
   if (!fields.bytes) return "the allocation has no \"n\"";
   const std::int64_t id = *fields.buffer;
@@ -121,6 +169,12 @@ std::string Builder::allocate(const EventFields& fields) {
   if (bytes < 0) return "negative size " + std::to_string(bytes) + " of buffer " + std::to_string(id);
   if (bytes > kMostBytes)
     return "size " + std::to_string(bytes) + " of buffer " + std::to_string(id) + " is more than any device has";
+  return "";
+}
+
+std::string Builder::allocate(const EventFields& fields) {
+  const std::int64_t id = *fields.buffer;
+  const std::int64_t bytes = *fields.bytes;
   if (trace_->buffers.size() == std::numeric_limits<std::uint32_t>::max()) return "too many buffers";
   const auto [it, is_new] = lives_.try_emplace(id, Life{static_cast<std::uint32_t>(trace_->buffers.size())});
   if (!is_new) {
@@ -151,7 +205,6 @@ std::string Builder::find_live(std::int64_t id, Life** out) {
 }
 
 std::string Builder::free(const EventFields& fields, std::size_t line_number) {
-  if (!fields.buffer) return "the free has no \"b\"";
   Life* life = nullptr;
   if (std::string reason = find_live(*fields.buffer, &life); !reason.empty()) return reason;
   life->freed_on = line_number;
@@ -180,12 +233,15 @@ std::string Builder::check_figures(const EventFields& fields) {
   return seconds_ > kMostSeconds ? "up to operator \"" + fields.name + "\" the program takes years" : "";
 }
 
-std::string Builder::operate(const EventFields& fields) {
+std::string Builder::check_operator(const EventFields& fields) {
   if (fields.name.empty()) return "the operator has no name (\"k\")";
   if (!fields.microseconds && !(fields.flops && fields.traffic)) {
     return "the operator has neither a duration (\"us\") nor both \"flops\" and \"bytes\"";
   }
-  if (std::string reason = check_figures(fields); !reason.empty()) return reason;
+  return check_figures(fields);
+}
+
+std::string Builder::operate(const EventFields& fields) {
   if (trace_->operands.size() + fields.reads.size() + fields.writes.size() >
       std::numeric_limits<std::uint32_t>::max()) {
     return "too many operands";
@@ -233,9 +289,19 @@ std::uint32_t Builder::stream_index(std::uint64_t stream) {
   return static_cast<std::uint32_t>(streams.size() - 1);
 }
 
-void Builder::finish(std::vector<std::string>* warnings) {
+bool Builder::finish(TraceError* error, std::vector<std::string>* warnings) {
+  if (error->reason = choices_.finish(&error->line); !error->reason.empty()) return false;
+  *error = {trace_->path, 0, ""};
+  if (trace_->operators.empty()) {
+    error->reason = "the trace has no operators";
+    return false;
+  }
   if (!trace_->has_marks) trace_->steps.push_back({0, trace_->events.size()});
-  if (warnings == nullptr) return;
+  if (warnings != nullptr) remark(warnings);
+  return true;
+}
+
+void Builder::remark(std::vector<std::string>* warnings) const {
   if (announced_steps_ && *announced_steps_ != marks_) {
     warnings->push_back("the header announces " + std::to_string(*announced_steps_) + " steps, the file has " +
                         std::to_string(marks_));
@@ -249,6 +315,27 @@ void Builder::finish(std::vector<std::string>* warnings) {
   }
 }
 
+// Packs the events that the next sink accepts.
+class Packing : public EventSink {
+ public:
+  Packing(EventSink* next, std::string* out) : next_(next), writer_(out) {}
+
+  std::string header(std::string_view json) override {
+    writer_.header(json);
+    return next_->header(json);
+  }
+  std::string event(const EventFields& fields, std::size_t line) override {
+    std::string reason = next_->event(fields, line);
+    if (reason.empty()) writer_.event(fields);
+    return reason;
+  }
+  void finish() { writer_.finish(); }
+
+ private:
+  EventSink* next_;
+  EventBlockWriter writer_;
+};
+
 }  // namespace
 
 std::unique_ptr<EventSink> trace_builder(Trace* out) { return std::make_unique<Builder>(out); }
@@ -257,13 +344,42 @@ bool read_trace(const std::string& path, Trace* out, TraceError* error, std::vec
   *out = Trace();
   out->path = path;
   Builder builder(out);
-  if (!read_events(path, &builder, error, warnings)) return false;
-  if (out->operators.empty()) {
-    error->reason = "the trace has no operators";
-    return false;
-  }
-  builder.finish(warnings);
+  return read_events(path, &builder, error, warnings) && builder.finish(error, warnings);
+}
+
+bool TraceFamily::read(const std::string& path, TraceError* error, std::vector<std::string>* warnings) {
+  recorded_ = Trace();
+  recorded_.path = path;
+  packed_.clear();
+  Builder builder(&recorded_);
+  Packing packing(&builder, &packed_);
+  if (!read_events(path, &packing, error, warnings) || !builder.finish(error, warnings)) return false;
+  packing.finish();
+  if (!has_choices()) packed_ = std::string();
   return true;
+}
+
+bool TraceFamily::pass_on(EventSink* sink, TraceError* error) const {
+  EventBlockReader reader(packed_);
+  std::string header;
+  *error = {recorded_.path, 1, ""};
+  reader.header(&header);
+  error->reason = sink->header(header);
+  for (EventFields fields; error->reason.empty() && reader.next(&fields);) {
+    error->reason = sink->event(fields, ++error->line);
+  }
+  return error->reason.empty();
+}
+
+bool TraceFamily::take(const ChoiceSelection& selection, Trace* out, TraceError* error) const {
+  *out = Trace();
+  if (!has_choices()) {
+    *out = recorded_;
+    return true;
+  }
+  out->path = recorded_.path;
+  Builder builder(out, selection);
+  return pass_on(&builder, error) && builder.finish(error, nullptr);
 }
 
 }  // namespace thermocline

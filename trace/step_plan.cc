@@ -12,16 +12,16 @@ namespace {
 
 constexpr double kNsPerMs = 1e6;
 
-Plan planned(const StepProfile& step, Bytes budget, const Link& link, StepPlanKind kind,
+Plan planned(const StepProfile& step, Bytes budget, const Link& link, StepPlanKind kind, PlanEffort effort,
              const ScheduleSource* schedules) {
   if (schedules != nullptr)
     return plan_scheduled(step.profile, step.lineage, budget, link, Mapping::kForGood, *schedules);
-  const auto jointly = [&](RecomputePlans plans, PlanEffort effort) {
-    return plan_jointly(step.profile, step.lineage, budget, link, Mapping::kForGood, plans, effort);
+  const auto jointly = [&](RecomputePlans plans, PlanEffort of_copies) {
+    return plan_jointly(step.profile, step.lineage, budget, link, Mapping::kForGood, plans, of_copies);
   };
   switch (kind) {
     case StepPlanKind::kJoint:
-      return jointly(RecomputePlans::kJoint, PlanEffort::kFull);
+      return jointly(RecomputePlans::kJoint, effort);
     case StepPlanKind::kRecompute:
       return jointly(RecomputePlans::kRecomputeOnly, PlanEffort::kQuick);
     case StepPlanKind::kOffload:
@@ -156,7 +156,7 @@ std::size_t last_step_operators(const Trace& trace) {
 }
 
 StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
-                   StepPlanKind kind, const ScheduleSource* schedules) {
+                   StepPlanKind kind, PlanEffort effort, const ScheduleSource* schedules) {
   const StepProfile step(trace, rates, terms);
   const std::vector<std::uint64_t>& ns = step.profile.nanoseconds;
   StepPlan out;
@@ -167,7 +167,7 @@ StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, c
   if (out.fits) return out;
   const Link link{.out_bytes_per_ns = rates.link_to_host_bytes_per_second * 1e-9,
                   .in_bytes_per_ns = rates.link_to_device_bytes_per_second * 1e-9};
-  const Plan plan = planned(step, budget, link, kind, schedules);
+  const Plan plan = planned(step, budget, link, kind, effort, schedules);
   out.fits = plan.fits;
   if (!plan.fits) return out;
   out.step_ms = plan.predicted_ns / kNsPerMs;

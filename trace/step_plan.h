@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "offload/options.h"
+#include "offload/planning/planner.h"
 #include "offload/recompute/schedule.h"
 #include "trace/trace.h"
 
@@ -86,9 +87,10 @@ struct StepPlan {
 };
 
 // The plan of the last step of `trace`, with at most `budget` bytes live at any place. The trace must have operators in
-// its last step. Pure; takes up to seconds. `schedules`: only these, whatever `kind`; null: all.
+// its last step. `effort`: for joint plans. `schedules`: only these, whatever `kind`; null: all. Pure; takes up to
+// seconds.
 StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
-                   StepPlanKind kind, const ScheduleSource* schedules = nullptr);
+                   StepPlanKind kind, PlanEffort effort = PlanEffort::kFull, const ScheduleSource* schedules = nullptr);
 // Why these schedules plan no step like this one; empty: they do.
 std::string why_no_schedules(const Trace& trace, const DeviceRates& rates, const StepTerms& terms,
                              const ScheduleSource& schedules);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "driver/units.h"
+#include "trace/choices.h"
 
 namespace thermocline {
 
@@ -63,6 +64,7 @@ struct Trace {
   std::vector<std::string> tags = {""};  // the program's names for buffers; most buffers have none
   std::vector<std::uint64_t> streams;    // the file's numbers; 0 is first
   std::vector<StepSpan> steps;           // a file without marks is one step; events after the last mark belong to none
+  std::vector<TraceChoice> choices;      // the events above are those of the chosen alternatives
   Bytes peak_live_bytes = 0;
   bool has_marks = false;
   bool is_single_device = true;

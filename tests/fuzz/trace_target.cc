@@ -77,6 +77,21 @@ void check_packed(const Kept& kept) {
   THERMOCLINE_CHECK(reader.is_whole() && count == kept.events().size(), "all events come back");
 }
 
+// Every alternative of each choice is taken once.
+void check_alternatives(const std::string& path) {
+  TraceFamily family;
+  TraceError error;
+  THERMOCLINE_CHECK(family.read(path, &error), "what was read is read again");
+  for (std::uint32_t a = 0; family.has_choices() && a < ChoiceChecker::kMostAlternatives; ++a) {
+    ChoiceSelection selection;
+    for (const TraceChoice& choice : family.recorded().choices) {
+      selection.push_back(a % static_cast<std::uint32_t>(choice.alternatives.size()));
+    }
+    Trace trace;
+    if (family.take(selection, &trace, &error)) trace.validate();
+  }
+}
+
 void read(std::string_view input) {
   const MemoryFile file(file_of(input));
   Trace trace;
@@ -91,6 +106,7 @@ void read(std::string_view input) {
   Kept kept;
   THERMOCLINE_CHECK(read_events(file.path(), &kept, &error, nullptr), "what was read is read again");
   check_packed(kept);
+  check_alternatives(file.path());
 }
 
 }  // namespace

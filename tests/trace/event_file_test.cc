@@ -55,11 +55,18 @@ std::vector<EventFields> every_kind() {
   free.buffer = -7;
   step.kind = "step";
   step.index = std::numeric_limits<std::int64_t>::min();
+  EventFields choice = {}, chosen = operation;
+  choice.kind = "choice";
+  choice.choice = -3;
+  choice.name = "attention";
+  choice.alternatives = {"math", "flash \"2\"", ""};
+  chosen.choice = -3;
+  chosen.alternative = "flash \"2\"";
   EventFields bare;
   bare.kind = "op";
   bare.name = operation.name;
   bare.microseconds = 0;
-  return {allocation, operation, free, bare, step};
+  return {allocation, operation, free, bare, step, choice, chosen};
 }
 
 class Forms : public testing::Test {

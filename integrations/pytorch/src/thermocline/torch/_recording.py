@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from .. import _library
-from ._attention import fused_attention
+from ._attention import Watch, fused_attention
 from ._known_values import KnownValues
 from ._trace import TraceWriter
 
@@ -72,6 +72,16 @@ class Recording(TorchDispatchMode):
         self._numbers: dict[int, int] = {}  # id of a live storage -> its buffer
         self._ended = False
         self._values = KnownValues()
+
+    @property
+    def writer(self) -> TraceWriter:
+        return self._writer
+
+    def number(self, tensor: torch.Tensor) -> int:
+        """Of the tensor's buffer, which must be recorded."""
+        found = self._number(tensor, "")
+        assert found is not None
+        return found
 
     def step(self) -> None:
         """A training step ends here."""
@@ -186,12 +196,14 @@ def recording(path: str | os.PathLike[str], **header: Any) -> Iterator[Recording
 
 
 @contextmanager
-def recording_into(path: str | os.PathLike[str], header: dict[str, Any], **options: Any) -> Iterator[Recording]:
+def recording_into(
+    path: str | os.PathLike[str], header: dict[str, Any], *, take_attention: Callable[[Recording], Watch] | None = None, **options: Any
+) -> Iterator[Recording]:
     writer = TraceWriter(path, {"source": f"torch {torch.__version__}", **header})
     mode = Recording(writer, **options)
     try:
         _entered.append(mode)
-        with mode, fused_attention():
+        with mode, fused_attention(*([take_attention(mode)] if take_attention is not None else [])):
             yield mode
     except BaseException:
         mode.end()

@@ -6,7 +6,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -29,6 +30,13 @@ class TraceWriter:
         self.operators = 0
         self._waiting: list[dict[str, Any]] = []  # events of the step that is under way
         self._allocations: dict[int, dict[str, Any]] = {}  # those of them that are allocations, by buffer
+        self._choices = 0  # that have been declared
+        self._taken = 0  # of them in this step
+        self._mark: dict[str, Any] = {}  # what events get now
+        self._marks_buffers = False
+        self._begin = 0  # of what the alternative that was taken last did, among those that wait: others follow it
+        self._marks: dict[int, dict[str, Any]] = {}  # by buffer, of those that are not in every alternative
+        self._renamed: dict[int, int] = {}
         self._line({"schema": "thermocline-trace/1", **header})
 
     def allocate(self, size_bytes: int, tag: str = "") -> int:
@@ -36,6 +44,9 @@ class TraceWriter:
         number = self._buffers
         self._buffers += 1
         event: dict[str, Any] = {"e": "alloc", "b": number, "n": size_bytes}
+        if self._marks_buffers:
+            self._marks[number] = self._mark
+            event.update(self._mark)
         self._allocations[number] = event
         self._waiting.append(event)
         self.tag(number, tag)
@@ -48,18 +59,77 @@ class TraceWriter:
             event["tag"] = tag
 
     def free(self, number: int) -> None:
-        self._waiting.append({"e": "free", "b": number})
+        if self._renamed.pop(number, None) is None:
+            self._waiting.append({"e": "free", "b": number, **self._marks.pop(number, {})})
 
     def operator(self, name: str, reads: Iterable[int], writes: Iterable[int], flops: int, moved_bytes: int) -> None:
         """flops: a multiply-add counts as two. moved_bytes: through device memory."""
         self.operators += 1
         self._waiting.append(
-            {"e": "op", "k": name, "r": list(reads), "w": list(writes), "flops": flops, "bytes": moved_bytes}
+            {
+                "e": "op",
+                "k": name,
+                "r": self._current(reads),
+                "w": self._current(writes),
+                "flops": flops,
+                "bytes": moved_bytes,
+                **self._mark,
+            }
         )
+
+    def _current(self, buffers: Iterable[int]) -> list[int]:
+        return list(dict.fromkeys(self._renamed.get(buffer, buffer) for buffer in buffers))
+
+    def choice(self, name: str, alternatives: list[str]) -> int:
+        """The number of a choice between these, of which the first is what happens. The n-th of each step is the same."""
+        number = self._taken
+        self._taken += 1
+        if number == self._choices:
+            self._choices += 1
+            self._waiting.append({"e": "choice", "k": name, "c": number, "of": alternatives})
+        return number
+
+    @contextmanager
+    def alternative(self, choice: int, name: str, *, buffers: bool) -> Iterator[list[dict[str, Any]]]:
+        """Operators inside belong to this alternative; with `buffers` what is allocated there, too, and its frees. The list has the
+        operators at the end."""
+        before = self._mark, self._marks_buffers
+        begin = len(self._waiting)
+        if not buffers:
+            self._begin = begin
+        self._mark, self._marks_buffers = {"c": choice, "a": name}, buffers
+        operators: list[dict[str, Any]] = []
+        try:
+            yield operators
+        finally:
+            operators += [event for event in self._waiting[begin:] if event["e"] == "op" and event.get("a") == name]
+            self._mark, self._marks_buffers = before
+
+    def mark_freed(self, buffer: int, like: dict[str, Any]) -> bool:
+        """Whether the buffer was allocated and freed in this step; then it belongs to the alternative that the event `like` belongs to."""
+        events = [event for event in self._waiting[self._begin :] if event["e"] in ("alloc", "free") and event["b"] == buffer]
+        if len(events) != 2:
+            return False
+        for event in events:
+            event.update(c=like["c"], a=like["a"])
+        return True
+
+    def rename(self, buffer: int, to: int) -> None:
+        """What an alternative made in this step as `buffer` is what another one made as `to`."""
+        if self._marks.pop(buffer, None) is None:
+            return
+        allocation = self._allocations.pop(buffer)
+        recent = [event for event in self._waiting[self._begin :] if event is not allocation]
+        self._waiting[self._begin :] = recent
+        self._renamed[buffer] = to
+        for event in recent:
+            if event["e"] == "op":
+                event["r"], event["w"] = self._current(event["r"]), self._current(event["w"])
 
     def step(self) -> None:
         self._waiting.append({"e": "step", "i": self._steps})
         self._steps += 1
+        self._taken = 0
         self._flush()
 
     @property

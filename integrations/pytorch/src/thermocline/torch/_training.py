@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ._alternatives import AttentionAlternatives
 from ._autocast import no_autocast
 from ._modules import ModuleStack
 from ._recording import Recording, recording_into
@@ -72,6 +73,7 @@ def record(
     loss: Callable[..., torch.Tensor] = loss_of_outputs,
     optimizer: Callable[..., torch.optim.Optimizer] | None = None,
     steps: int = 4,
+    alternatives: bool = False,
 ) -> None:
     """Records training steps of a model on shapes alone: no GPU is needed, and the model is not changed.
 
@@ -85,6 +87,8 @@ def record(
     optimizer: of the parameters an optimizer, such as ``lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)``; none: gradients
     are made and let go.
     steps: the first makes the optimizer's state; from the third on they are equal.
+    alternatives: whether all ways of scaled_dot_product_attention are written (flash, efficient, math), so that `thermocline replay
+    --alternatives` has a choice.
     """
     _check(model, optimizer, path, steps)
     arguments, keywords = _arguments(inputs)
@@ -93,7 +97,7 @@ def record(
     shapes = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().to("meta"), (arguments, keywords))
     trainer = optimizer(twin.parameters()) if optimizer is not None else None
     header = {"model": type(model).__name__, "device": "meta", "steps": steps}
-    with ModuleStack(twin) as modules, no_autocast(), recording_into(path, header, device="meta", naming=modules) as mode:
+    with ModuleStack(twin) as modules, no_autocast(), recording_into(path, header, device="meta", naming=modules, take_attention=AttentionAlternatives if alternatives else None) as mode:
         for name, state in [*twin.named_parameters(), *twin.named_buffers()]:
             mode.name(state, f"parameter {name}")
         for _ in range(steps):

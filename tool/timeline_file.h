@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file that the simulated device writes its timeline to.
+#pragma once
+
+#include <string>
+
+namespace thermocline {
+
+// Checked before: the device would only warn, and after a long replay there would be no timeline. Prints why not.
+bool can_be_written(const std::string& path);
+// The last line is the closing bracket.
+bool is_whole_timeline(const std::string& path);
+
+}  // namespace thermocline
