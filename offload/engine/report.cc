@@ -31,27 +31,40 @@ constexpr Bytes kPartOfSlabs = 8;
   if (length > 0) text->append(line.data(), std::min(static_cast<std::size_t>(length), line.size() - 1));
 }
 
-// "1.5 GiB"
-std::string amount(Bytes bytes) {
+std::string amount_in(Bytes bytes, Bytes unit) {
   std::array<char, 32> text;
-  const auto in = [bytes](Bytes unit) { return static_cast<double>(bytes) / static_cast<double>(unit); };
-  if (bytes >= kGiB) {
-    std::snprintf(text.data(), text.size(), "%.2f GiB", in(kGiB));
-  } else if (bytes >= kMiB) {
-    std::snprintf(text.data(), text.size(), "%.1f MiB", in(kMiB));
-  } else if (bytes >= kKiB) {
-    std::snprintf(text.data(), text.size(), "%.1f KiB", in(kKiB));
-  } else {
-    std::snprintf(text.data(), text.size(), "%" PRIu64 " bytes", bytes);
+  const double units = static_cast<double>(bytes) / static_cast<double>(unit);
+  switch (unit) {
+    case kGiB:
+      std::snprintf(text.data(), text.size(), "%.2f GiB", units);
+      break;
+    case kMiB:
+      std::snprintf(text.data(), text.size(), "%.1f MiB", units);
+      break;
+    case kKiB:
+      std::snprintf(text.data(), text.size(), "%.1f KiB", units);
+      break;
+    default:
+      std::snprintf(text.data(), text.size(), "%" PRIu64 " bytes", bytes);
   }
   return text.data();
 }
 
-// Of two that differ, so that their texts do.
+constexpr Bytes kUnits[] = {kGiB, kMiB, kKiB, 1};
+
+// "1.50 GiB"
+std::string amount(Bytes bytes) {
+  return amount_in(bytes, *std::ranges::find_if(kUnits, [bytes](Bytes unit) { return bytes >= unit || unit == 1; }));
+}
+
+// Of two that differ, so that their texts do: in the largest unit that shows it.
 std::pair<std::string, std::string> amounts(Bytes one, Bytes other) {
   std::pair<std::string, std::string> texts{amount(one), amount(other)};
-  if (one == other || texts.first != texts.second) return texts;
-  return {std::to_string(one) + " bytes", std::to_string(other) + " bytes"};
+  for (const Bytes unit : kUnits) {
+    if (one == other || texts.first != texts.second) break;
+    if (unit < one) texts = {amount_in(one, unit), amount_in(other, unit)};
+  }
+  return texts;
 }
 
 // As settings are written, and no less.
@@ -147,7 +160,8 @@ Bytes needed_file(const RefusalFacts& facts) {
 void advise_spill(std::string* text, const RefusalFacts& facts) {
   // As the setting's default leaves a part of the disk to others.
   const Bytes free = (needed_file(facts) * kKeptFreeOnDisk + kKeptFreeOnDisk - 2) / (kKeptFreeOnDisk - 1);
-  if (facts.spills || facts.now.host_limit_bytes < least_host_for_spill(facts.largest_unit)) return;
+  if (facts.spills || facts.has_full_net) return;
+  if (facts.now.host_limit_bytes < least_host_for_spill(facts.largest_unit)) return;
   advise(text,
          "host_spill = \"FOLDER\" (THERMOCLINE_HOST_SPILL), for what the host does not hold: a folder of a local disk "
          "with " +
@@ -178,6 +192,16 @@ void advise_host_limit(std::string* text, const RefusalFacts& facts) {
                    "\" (THERMOCLINE_HOST_LIMIT) for this one; it is " + amount(facts.now.host_limit_bytes) +
                    (kept > 0 ? ", of which " + amount(kept) + " are left for gaps between copies" : "") +
                    ", and live buffers take " + amount(facts.now.block_bytes) + " in whole pages");
+}
+// With a full fallback what only stored addresses lead to may be used at its copy on the host, seven eighths of the budget
+// being taken by what the operation names (Engine::State::leave_out_what_is_mapped).
+void advise_full_fallback(std::string* text, const RefusalFacts& facts) {
+  if (facts.followed == 0 || !facts.has_net || facts.has_full_net || !facts.evicts) return;
+  const Bytes named = facts.wanted_pages - std::min(facts.followed, facts.wanted_pages);
+  if (named + facts.now.external_bytes + facts.stays > facts.now.budget_bytes / 8 * 7) return;
+  advise(text,
+         "or host_fallback = \"full\" (THERMOCLINE_HOST_FALLBACK): what only stored addresses lead to is then used in "
+         "host memory where it does not fit, slowly");
 }
 // Of a limit that processes share, what others have.
 Bytes others_share(const EngineStatistics& now) {
@@ -300,6 +324,7 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
     case Cause::kLargerThanBudget:
       advise_page_bytes(text, facts);
       advise_budget(text, facts);
+      advise_full_fallback(text, facts);
       advise(text, "or use less at once: a smaller batch, or the operation in parts");
       break;
     case Cause::kOwnMappings:

@@ -226,8 +226,7 @@ TEST(Report, SmallBuffersThatShareLargerPagesFit) {
 // Figures that differ are printed differently.
 TEST(Report, ABudgetThatIsALittleTooSmallIsNotShownAsWhatIsNeeded) {
   expect_good_advice({.budget_bytes = 8 * kPage - 16 * kKiB, .policy = kReactivePolicy},
-                     "one operation uses 16777216 bytes at once, and the budget is 16760832 bytes", 0,
-                     [](Program& program) {
+                     "one operation uses 16384.0 KiB at once, and the budget is 16368.0 KiB", 0, [](Program& program) {
                        const DeviceAddress a = program.allocate(4 * kPage), b = program.allocate(4 * kPage);
                        program.use({a, b});
                      });
@@ -279,21 +278,33 @@ TEST(Report, PinnedMemoryThatTheOperationUsesIsNotInItsWay) {
                      });
 }
 
+void use_what_a_table_leads_to(Program& program) {
+  const DeviceAddress table = program.allocate(4096), a = program.allocate(8 * kPage), b = program.allocate(8 * kPage);
+  program.use({a});
+  program.use({b});
+  const HeldWord words[] = {{table, a.value}, {table + 8, b.value}};
+  program.engine().hold(words);
+  program.begin(table, {.kind = 7, .follows = true});
+}
+
 // Otherwise nobody finds out why an operation on one small buffer needs so much.
 TEST(Report, WhatAddressesInMemoryLeadToIsToldApart) {
-  const auto body = [](Program& program) {
-    const DeviceAddress table = program.allocate(4096), a = program.allocate(8 * kPage),
-                        b = program.allocate(8 * kPage);
-    program.use({a});
-    program.use({b});
-    const HeldWord words[] = {{table, a.value}, {table + 8, b.value}};
-    program.engine().hold(words);
-    program.begin(table, {.kind = 7, .follows = true});
-  };
-  EXPECT_NE(refused({.budget_bytes = 12 * kPage, .policy = kReactivePolicy}, body)
+  EXPECT_NE(refused({.budget_bytes = 12 * kPage, .policy = kReactivePolicy}, use_what_a_table_leads_to)
                 .find("of these 32.0 MiB because of addresses stored in memory that it can reach\n"),
             std::string::npos)
       << last_report;
+}
+
+TEST(Report, WhatAddressesLeadToMayBeUsedOnTheHost) {
+  EngineOptions options{.budget_bytes = 12 * kPage, .policy = kReactivePolicy, .host_is_readable = false};
+  const std::string advice = "host_fallback = \"full\"";
+  EXPECT_EQ(refused(options, use_what_a_table_leads_to).find(advice), std::string::npos) << "the device may not";
+  options.host_fallback = HostFallback::kAuto;
+  EXPECT_NE(refused(options, use_what_a_table_leads_to).find(advice), std::string::npos) << last_report;
+  options.host_fallback = HostFallback::kFull;
+  Program again(options);
+  use_what_a_table_leads_to(again);
+  EXPECT_TRUE(again.ok()) << last_report;
 }
 
 TEST(Report, AHostLimitThatIsReachedNeedsALargerOne) {

@@ -372,34 +372,6 @@ TEST(ApiPaths, NothingIsEvictedUnderADriverThatDoesNotTellParameters) {
   EXPECT_EQ(statistic(squeezed, "evicted_bytes"), 0u);
 }
 
-// The graphs of the program have one allocation of 4 MiB at a time, in addition to eight buffers.
-TEST(ApiPaths, MemoryOfGraphsCountsAgainstTheBudget) {
-  for (const char* budget : {"", kBudget}) {
-    const ProcessResult result = run_preloaded({"api_paths/graphs/memory_in_capture"}, budget);
-    EXPECT_EQ(result.status, 0) << result.err;
-    EXPECT_EQ(statistic(result, "peak_live_bytes"), 36 * kMiB);
-    EXPECT_EQ(statistic(result, "freed_bytes"), statistic(result, "allocated_bytes"));
-  }
-}
-
-// The same for memory of graphs, which the driver reports when a launch has taken it.
-TEST(ApiPaths, LaunchesFindRoomForTheirGraphsMemoryOnADeviceThatIsFull) {
-  for (const char* program : {"api_paths/graphs/memory_in_capture", "api_paths/graphs/memory_nodes"}) {
-    const std::vector<std::string> arguments = {program};
-    const ProcessResult plain = run_plain(arguments);
-    for (const std::uint64_t order : orders()) {
-      const ProcessResult result =
-          run_program(arguments, {.preload = {LIBRARY_FILE},
-                                  .budget = "",
-                                  .order = order,
-                                  .environment = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=25165824"}});
-      expect_same(plain, result);
-      EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
-      EXPECT_EQ(statistic(result, "oom_reports"), 0u);
-    }
-  }
-}
-
 // The program gets CUDA's errors for that, and no graph; what it captures next is complete. Also if the driver does not
 // invalidate the capture when the library makes it do so.
 TEST(ApiPaths, WhatIsRefusedWhileRecordingLeavesNoGraph) {
@@ -440,51 +412,6 @@ TEST(ApiPaths, GraphsHoldNothingBetweenTheirLaunches) {
 }
 
 // The report gives the requirement of the whole graph, and the advice can be followed.
-TEST(ApiPaths, AGraphThatDoesNotFitIsRefusedWhole) {
-  const std::vector<std::string> arguments = {"api_paths/graphs/more_than_fits_at_once"};
-  const ProcessResult plain = run_plain(arguments);
-  const ProcessResult squeezed = run_preloaded(arguments, kBudget);
-  EXPECT_EQ(squeezed.status, 0) << squeezed.err;
-  EXPECT_NE(squeezed.out.find("launch: 2\n"), std::string::npos) << squeezed.out;
-  EXPECT_NE(squeezed.err.find("32.0 MiB"), std::string::npos) << squeezed.err;
-  EXPECT_NE(squeezed.err.find("do     budget = \"32MiB\""), std::string::npos) << squeezed.err;
-  EXPECT_EQ(statistic(squeezed, "oom_reports"), 1u);
-  expect_same(plain, run_preloaded(arguments, "32MiB"));
-  // Leaves out what the graph would have printed.
-  const auto behind = [](const ProcessResult& one) { return one.out.substr(one.out.find("behind\n")); };
-  EXPECT_EQ(behind(squeezed), behind(plain));
-}
-
-// The driver's memory for the graph goes when the launch is refused, and comes again with the next launch.
-TEST(ApiPaths, AGraphThatAllocatesMoreThanFitsIsRefusedAtEachLaunch) {
-  const std::vector<std::string> arguments = {"api_paths/graphs/allocates_more_than_fits"};
-  const ProcessResult plain = run_plain(arguments);
-  for (const std::uint64_t order : orders()) {
-    const ProcessResult squeezed = run_preloaded(arguments, "16MiB", order);
-    EXPECT_EQ(squeezed.status, 0) << squeezed.err;
-    const std::string refused = "cuGraphLaunch(step, stream): 2\n";
-    EXPECT_EQ(squeezed.out.find(refused + refused + refused + "behind\n"), 0u) << squeezed.out;
-    EXPECT_NE(squeezed.err.find("do     budget = \"20MiB\""), std::string::npos) << squeezed.err;
-    EXPECT_LE(statistic(squeezed, "peak_device_bytes"), 16 * kMiB);
-    EXPECT_EQ(statistic(squeezed, "oom_reports"), 3u);
-    const auto behind = [](const ProcessResult& one) { return one.out.substr(one.out.find("behind\n")); };
-    EXPECT_EQ(behind(squeezed), behind(plain));
-    const ProcessResult advised = run_preloaded(arguments, "20MiB", order);
-    expect_same(plain, advised);
-    EXPECT_EQ(statistic(advised, "oom_reports"), 0u);
-  }
-}
-
-TEST(ApiPaths, WithASoftLimitTheGraphRunsBeyondTheBudget) {
-  const std::vector<std::string> arguments = {"api_paths/graphs/more_than_fits_at_once"};
-  const ProcessResult soft = run_program(
-      arguments, {.preload = {LIBRARY_FILE}, .budget = kBudget, .environment = {"THERMOCLINE_SOFT_LIMIT=true"}});
-  expect_same(run_plain(arguments), soft);
-  EXPECT_GE(statistic(soft, "over_budget_operations"), 1u);
-  EXPECT_GE(statistic(soft, "peak_device_bytes"), 32 * kMiB);
-  EXPECT_EQ(statistic(soft, "oom_reports"), 0u);
-}
-
 // A launch accesses everything that is live.
 TEST(ApiPaths, NodesThatTheDeviceChangesFindWhatIsLive) {
   const std::vector<std::string> arguments = {"api_paths/graphs/device_updatable"};

@@ -45,17 +45,5 @@ TEST(DeviceGraphs, KeepOnTheDeviceWhatAnyOfTheirNodesNames) {
   EXPECT_EQ(statistic(result, "pinned_buffers"), 0u) << result.err;
 }
 
-// While all else is used by a blocked stream, there is no room to count what the driver holds for a graph; then there is, without another launch.
-TEST(ApiPaths, MemoryOfGraphsCountsOnceTheStreamsGoOn) {
-  const std::vector<std::string> arguments = {"api_paths/graphs/memory_while_blocked"};
-  const ProcessResult plain = run_plain(arguments);
-  for (const char* budget : {"", "32MiB"}) {
-    const ProcessResult result = run_preloaded(arguments, budget);
-    expect_same(plain, result);
-    EXPECT_EQ(statistic(result, "peak_live_bytes"), 36 * kMiB) << budget;
-    EXPECT_EQ(statistic(result, "oom_reports"), 0u);
-  }
-}
-
 }  // namespace
 }  // namespace thermocline::test

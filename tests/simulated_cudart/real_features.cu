@@ -395,6 +395,19 @@ int run_at_exit() {
   return 0;
 }
 
+__global__ void never_runs(int* value) { *value = 0; }
+
+// Also by the first launch of a kernel that was not loaded before the fault.
+int run_after_a_fault() {
+  adds_one<<<1, 1>>>(reinterpret_cast<int*>(16));
+  std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+  for (int i = 0; i < 2; ++i) {
+    never_runs<<<1, 1>>>(nullptr);
+    std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+  }
+  std::exit(0);
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -409,6 +422,7 @@ int main(int, char** arguments) {
   if (is("grid")) wrong = run_grid();
   if (is("heap")) wrong = run_heap();
   if (is("at_exit")) wrong = run_at_exit();
+  if (is("after_a_fault")) wrong = run_after_a_fault();
   if (is("outside")) wrong = run_outside();
   if (is("wrong_free")) wrong = run_wrong_free();
   require(cudaGetLastError());

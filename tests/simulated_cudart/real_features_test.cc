@@ -38,6 +38,14 @@ TEST(RealFeatures, HandlersAtExitLaunchKernels) {
   EXPECT_EQ(outcome.output, "wrong 0\nat exit: 21 added, 0 wrong\n") << outcome.errors;
 }
 
+TEST(RealFeatures, AfterAFaultEveryLaunchReturnsItsError) {
+  for (const bool with_library : {true, false}) {
+    const Outcome outcome = run("after_a_fault", with_library);
+    EXPECT_EQ(outcome.output, "cudaErrorIllegalAddress\ncudaErrorIllegalAddress\ncudaErrorIllegalAddress\n")
+        << outcome.errors;
+  }
+}
+
 TEST(RealFeatures, OutsideOfASurfaceIsAFault) {
   const Outcome outcome = run("outside");
   EXPECT_EQ(outcome.output, "cudaErrorIllegalAddress\n");

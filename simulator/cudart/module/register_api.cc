@@ -30,11 +30,13 @@ struct Configurations {
 thread_local constinit Configurations configurations{};
 static_assert(std::is_trivially_destructible_v<Configurations>);
 
+// Why this thread's last __cudaGetKernel failed: the stub launches its null kernel next, and the program asks the launch.
+thread_local constinit cudaError_t why_no_kernel = cudaErrorInvalidDeviceFunction;
+
 cudaError_t launch(Rule rule, cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
                    cudaStream_t stream) {
   return api(rule, [&](const Driver& table) {
-    // The stub has a null kernel if __cudaGetKernel has failed.
-    if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (kernel == nullptr) return why_no_kernel;
     return launch_kernel(table, kernel, {grid, block, shared, stream}, arguments);
   });
 }
@@ -82,7 +84,9 @@ char __cudaInitModule(void** handle) {
 }
 
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
-  return api([&](const Driver&) { return find_kernel(function, kernel); });
+  const cudaError_t status = api([&](const Driver&) { return find_kernel(function, kernel); });
+  if (status != cudaSuccess) why_no_kernel = status;
+  return status;
 }
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,

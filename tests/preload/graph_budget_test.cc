@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs and the budget: what a graph names and what it allocates counts, and a graph that does not fit is refused.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/preload/running.h"
+
+namespace thermocline::test {
+namespace {
+
+// The programs of this file allocate eight buffers of 4 MiB.
+constexpr const char* kBudget = "20MiB";
+
+// The graphs of the program have one allocation of 4 MiB at a time, in addition to eight buffers.
+TEST(ApiPaths, MemoryOfGraphsCountsAgainstTheBudget) {
+  for (const char* budget : {"", kBudget}) {
+    const ProcessResult result = run_preloaded({"api_paths/graphs/memory_in_capture"}, budget);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(statistic(result, "peak_live_bytes"), 36 * kMiB);
+    EXPECT_EQ(statistic(result, "freed_bytes"), statistic(result, "allocated_bytes"));
+  }
+}
+
+// The driver reports what it holds for graphs only when a launch has taken it.
+TEST(ApiPaths, LaunchesFindRoomForTheirGraphsMemoryOnADeviceThatIsFull) {
+  for (const char* program : {"api_paths/graphs/memory_in_capture", "api_paths/graphs/memory_nodes"}) {
+    const std::vector<std::string> arguments = {program};
+    const ProcessResult plain = run_plain(arguments);
+    for (const std::uint64_t order : orders()) {
+      const ProcessResult result =
+          run_program(arguments, {.preload = {LIBRARY_FILE},
+                                  .budget = "",
+                                  .order = order,
+                                  .environment = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=25165824"}});
+      expect_same(plain, result);
+      EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
+      EXPECT_EQ(statistic(result, "oom_reports"), 0u);
+    }
+  }
+}
+
+// While all else is used by a blocked stream, there is no room to count what the driver holds for a graph; then there is, without another launch.
+TEST(ApiPaths, MemoryOfGraphsCountsOnceTheStreamsGoOn) {
+  const std::vector<std::string> arguments = {"api_paths/graphs/memory_while_blocked"};
+  const ProcessResult plain = run_plain(arguments);
+  for (const char* budget : {"", "32MiB"}) {
+    const ProcessResult result = run_preloaded(arguments, budget);
+    expect_same(plain, result);
+    EXPECT_EQ(statistic(result, "peak_live_bytes"), 36 * kMiB) << budget;
+    EXPECT_EQ(statistic(result, "oom_reports"), 0u);
+  }
+}
+
+TEST(ApiPaths, AGraphThatDoesNotFitIsRefusedWhole) {
+  const std::vector<std::string> arguments = {"api_paths/graphs/more_than_fits_at_once"};
+  const ProcessResult plain = run_plain(arguments);
+  const ProcessResult squeezed = run_preloaded(arguments, kBudget);
+  EXPECT_EQ(squeezed.status, 0) << squeezed.err;
+  EXPECT_NE(squeezed.out.find("launch: 2\n"), std::string::npos) << squeezed.out;
+  EXPECT_NE(squeezed.err.find("32.0 MiB"), std::string::npos) << squeezed.err;
+  EXPECT_NE(squeezed.err.find("do     budget = \"32MiB\""), std::string::npos) << squeezed.err;
+  EXPECT_EQ(statistic(squeezed, "oom_reports"), 1u);
+  expect_same(plain, run_preloaded(arguments, "32MiB"));
+  // Leaves out what the graph would have printed.
+  const auto behind = [](const ProcessResult& one) { return one.out.substr(one.out.find("behind\n")); };
+  EXPECT_EQ(behind(squeezed), behind(plain));
+}
+
+// The driver's memory for the graph goes when the launch is refused, and comes again with the next launch.
+TEST(ApiPaths, AGraphThatAllocatesMoreThanFitsIsRefusedAtEachLaunch) {
+  const std::vector<std::string> arguments = {"api_paths/graphs/allocates_more_than_fits"};
+  const ProcessResult plain = run_plain(arguments);
+  for (const std::uint64_t order : orders()) {
+    const ProcessResult squeezed = run_preloaded(arguments, "16MiB", order);
+    EXPECT_EQ(squeezed.status, 0) << squeezed.err;
+    const std::string refused = "cuGraphLaunch(step, stream): 2\n";
+    EXPECT_EQ(squeezed.out.find(refused + refused + refused + "behind\n"), 0u) << squeezed.out;
+    EXPECT_NE(squeezed.err.find("do     budget = \"20MiB\""), std::string::npos) << squeezed.err;
+    EXPECT_LE(statistic(squeezed, "peak_device_bytes"), 16 * kMiB);
+    EXPECT_EQ(statistic(squeezed, "oom_reports"), 3u);
+    const auto behind = [](const ProcessResult& one) { return one.out.substr(one.out.find("behind\n")); };
+    EXPECT_EQ(behind(squeezed), behind(plain));
+    const ProcessResult advised = run_preloaded(arguments, "20MiB", order);
+    expect_same(plain, advised);
+    EXPECT_EQ(statistic(advised, "oom_reports"), 0u);
+  }
+}
+
+TEST(ApiPaths, WithASoftLimitTheGraphRunsBeyondTheBudget) {
+  const std::vector<std::string> arguments = {"api_paths/graphs/more_than_fits_at_once"};
+  const ProcessResult soft = run_program(
+      arguments, {.preload = {LIBRARY_FILE}, .budget = kBudget, .environment = {"THERMOCLINE_SOFT_LIMIT=true"}});
+  expect_same(run_plain(arguments), soft);
+  EXPECT_GE(statistic(soft, "over_budget_operations"), 1u);
+  EXPECT_GE(statistic(soft, "peak_device_bytes"), 32 * kMiB);
+  EXPECT_EQ(statistic(soft, "oom_reports"), 0u);
+}
+
+}  // namespace
+}  // namespace thermocline::test
