@@ -231,6 +231,24 @@ std::string of_these(const RefusalFacts& facts) {
          amount(facts.shared_bytes) + ")";
 }
 
+// Of causes that need no figures.
+const char* plain_reason(Cause cause) {
+  switch (cause) {
+    case Cause::kPolicyNone:
+      return "everything is in use, and under policy none nothing may leave the device";
+    case Cause::kStopped:
+      return "everything is in use, and nothing leaves the device any more, because memory may be used unseen";
+    case Cause::kHostLimit:
+      return "what would have to leave the device has no room on the host";
+    case Cause::kSpillFile:
+      return "what would have to leave the device has no room on the host, and none in the spill file";
+    case Cause::kSharedHostLimit:
+      return "what would have to leave the device has no room on the host beside other processes";
+    default:
+      return "there was no room, and none could be made";
+  }
+}
+
 void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
   const auto [wanted, budget] = amounts(facts.wanted_pages, facts.now.budget_bytes);
   std::string why;
@@ -271,28 +289,12 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
             amount(facts.page_bytes) + ", and this one " + amount(facts.wanted_pages) + " more; the budget is " +
             budget;
       break;
-    case Cause::kPolicyNone:
-      why = "everything is in use, and under policy none nothing may leave the device";
-      break;
-    case Cause::kStopped:
-      why = "everything is in use, and nothing leaves the device any more, because memory may be used unseen";
-      break;
-    case Cause::kHostLimit:
-      why = "what would have to leave the device has no room on the host";
-      break;
-    case Cause::kSpillFile:
-      why = "what would have to leave the device has no room on the host, and none in the spill file";
-      break;
-    case Cause::kSharedHostLimit:
-      why = "what would have to leave the device has no room on the host beside other processes";
-      break;
     case Cause::kHostRefused:
       why = "the driver refused " + amount(facts.host_refused) + " of pinned host memory, with " +
             amount(facts.now.host_bytes) + " taken";
       break;
-    case Cause::kOther:
-      why = "there was no room, and none could be made";
-      break;
+    default:
+      why = plain_reason(cause);
   }
   *text += "  why    " + why + "\n";
 }
