@@ -74,8 +74,8 @@ class Training:
         return [*self.model.parameters(), *self.model.buffers(), *state, *[p.grad for p in self.model.parameters() if p.grad is not None]]
 
     def fit(self, budget, **options) -> "Training":
-        options = {"states": [self.model, self.optimizer], "place": HostCopies(), **options}
-        self.fitted = tt.fit(self.step, budget=budget, verbose=False, min_bytes=256, **options)
+        options = {"states": [self.model, self.optimizer], "place": HostCopies(), "verbose": False, **options}
+        self.fitted = tt.fit(self.step, budget=budget, min_bytes=256, **options)
         return self
 
     def run(self, steps: int = 5) -> "Training":

@@ -2,6 +2,7 @@
 """fit() with parameters, gradients and optimizer state that wait in host memory between uses, on CPU tensors: the bits of plain PyTorch, the
 memory that was promised, and state that is whole between steps."""
 
+import contextlib
 import copy
 import io
 import os
@@ -169,6 +170,32 @@ class Programs(unittest.TestCase):
             gradients.append([p.grad for p in training.model.parameters()])
             losses.clear()
         self.assertTrue(same(*gradients))
+
+
+class Lists(unittest.TestCase):
+    """Optimizers that take all parameters in one operator."""
+
+    def training(self, **options) -> Training:
+        training = Training("deep")
+        training.optimizer = torch.optim.Adam(training.model.parameters(), 0.01, **options)
+        return training
+
+    def test_foreach_takes_one_parameter_after_the_other_inside(self) -> None:
+        plain = self.training(foreach=True).run()
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            ours = self.training(foreach=True).fit("35%", plans="swap", verbose=True).run()
+        self.assertTrue(same(plain.left(), ours.left()))
+        self.assertLessEqual(ours.peaks[-1], ours.fitted.plan.answer["budget_bytes"])
+        self.assertLess(ours.peaks[-1], 0.4 * max(plain.peaks))
+        self.assertEqual(said.getvalue().count("Adam takes one parameter after the other inside (foreach=False)"), 1)
+        # The program's own setting is in its checkpoints.
+        self.assertIs(ours.optimizer.state_dict()["param_groups"][0]["foreach"], True)
+
+    def test_lists_that_do_not_fit_are_named_with_what_helps(self) -> None:
+        ours = self.training(fused=True).fit("35%", plans="swap")
+        with self.assertRaisesRegex(tt.DoesNotFitError, r"_fused_adam.* give foreach=False and fused=False to the optimizer"):
+            ours.run(3)
 
 
 class BetweenSteps(unittest.TestCase):

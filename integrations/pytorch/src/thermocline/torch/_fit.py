@@ -73,6 +73,7 @@ class Fit:
             raise RuntimeError("thermocline.torch.fit: a step is under way; steps can not be nested")
         if self._states is not None:
             self._states.enter()
+            self._say_what_works_on_lists(self._states.lists.changed)
         try:
             entered = self._next()
             entered.__enter__()
@@ -82,6 +83,11 @@ class Fit:
             raise
         self._entered = entered
         return self
+
+    def _say_what_works_on_lists(self, optimizers: set[str]) -> None:
+        for name in sorted(optimizers - self._named):
+            self._named.add(name)
+            self._say(f"{name} takes one parameter after the other inside (foreach=False), because a list of all has to be on the device at once")
 
     def _next(self) -> Recorder | Execution:
         if self.plan is None or self._must_record_again():

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ._kept import Kept
 from ._lineage import view_of
+from ._lists import OneByOne
 from ._operators import covers_storage, is_plain, tensors_in
 from ._reads import storage_under, unwatch, watch
 
@@ -87,6 +88,7 @@ class States:
     def __init__(self, sources: list[Any], place: Any, min_bytes: int) -> None:
         """sources: modules, optimizers and tensors."""
         self._sources = sources
+        self.lists = OneByOne([source for source in sources if isinstance(source, torch.optim.Optimizer)])
         self._place = place
         self._min_bytes = min_bytes
         self._by_key: dict[int, _State] = {}  # by _cdata of the storage
@@ -153,6 +155,7 @@ class States:
             if role[0] == "tensor" and tensor.requires_grad and tensor.is_leaf:
                 self._hooks.append(tensor.register_post_accumulate_grad_hook(self._accumulated))
         self._stay_where_arrays_are()
+        self.lists.begin()
         watch(self._told)
 
     def _stay_where_arrays_are(self) -> None:
@@ -170,6 +173,7 @@ class States:
     def leave(self) -> None:
         """No storage is empty from now on."""
         unwatch(self._told)
+        self.lists.end()
         for state in self._by_key.values():
             if state.is_handed_out:
                 self._handed_out.append(state.storage)
