@@ -282,6 +282,24 @@ class BetweenSteps(unittest.TestCase):
 
 
 class Calls(unittest.TestCase):
+    def test_a_trial_of_a_module_moves_its_parameters(self) -> None:
+        torch.manual_seed(1)
+        model, x = Deep(), torch.randn(4, 64)
+        before = [t.clone() for t in model.parameters()]
+        budget = sum(p.nbytes for p in model.parameters())  # the gradients need as much again
+        fitted = tt.fit(model, x, budget=budget, plans="swap", states=model, place=HostCopies(), verbose=False, min_bytes=256)
+        self.assertTrue(same(before, list(model.parameters())))
+        self.assertTrue(all(p.grad is None for p in model.parameters()))
+        self.assertGreater(len(fitted.plan.answer["moves"]), 0)
+        with fitted:
+            model(x).sum().backward()
+        ours = [p.grad for p in model.parameters()]
+        model.zero_grad()
+        for parameter in model.parameters():
+            parameter.data = parameter.data.clone()
+        model(x).sum().backward()
+        self.assertTrue(same(ours, [p.grad for p in model.parameters()]))
+
     def test_bad_arguments_are_refused_in_a_line(self) -> None:
         model, place = Deep(), HostCopies()
 
