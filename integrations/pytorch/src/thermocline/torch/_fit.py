@@ -235,11 +235,9 @@ def fit(
     )
     if isinstance(step_or_model, torch._dynamo.eval_frame.OptimizedModule):
         fitted._say("a compiled module runs in eager mode inside; a budget for compiled code: thermocline.torch.compile_budget")
-    if not inputs and not keywords:
-        return fitted
-    if isinstance(step_or_model, torch.nn.Module):
+    if isinstance(step_or_model, torch.nn.Module) and (inputs or keywords):
         fitted.use(trial(step_or_model, inputs, keywords, loss, fitted.recorder, fitted._states))
-    else:
+    elif inputs or keywords:
         fitted.result = fitted(*inputs, **keywords)
     return fitted
 
