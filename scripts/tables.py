@@ -125,6 +125,15 @@ def other_models() -> str:
     )
 
 
+def fit_states() -> str:
+    def cells(row: dict) -> list[str]:
+        names = ("parameter_bytes", "whole_peak_bytes", "budget_bytes", "predicted_peak_bytes", "peak_bytes")
+        return [row["model"], *(str(round(row[name] / 1024)) for name in names), "yes" if row["bits_equal"] else "no"]
+
+    head = ["model, KiB", "parameters", "whole", 'with "50%": budget', "peak predicted", "peak measured", "bits of plain PyTorch"]
+    return table(head, [cells(row) for row in results("pytorch_fit_states")["half"]])
+
+
 def tune() -> str:
     rows = results("tune")["rows"]
     devices = list(dict.fromkeys(row["device"] for row in rows))
@@ -194,6 +203,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "trusting-maps": trusting_maps,
     "recompute": recompute,
     "other-models": other_models,
+    "fit-states": fit_states,
     "sleep": sleep,
     "tune": tune,
     "directions": directions,

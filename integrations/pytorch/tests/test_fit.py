@@ -356,6 +356,42 @@ class Calls(unittest.TestCase):
         self.assertTrue(same(Steps(*MODELS["ResNet"]).run().left, steps.left))
         self.assertIsNone(fitted.counts.diverged_at)
 
+    def test_inputs_by_name(self) -> None:
+        class Named(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.chain = Chain(lambda x, i: (x.tanh() * 2).sin())
+
+            def forward(self, x: torch.Tensor, *, scale: torch.Tensor) -> torch.Tensor:
+                return self.chain(x * scale)
+
+        scale = torch.tensor(0.5)
+        given: list[object] = []
+
+        def loss(out: torch.Tensor, *inputs: object, **keywords: object) -> torch.Tensor:
+            given[:] = [inputs, keywords]
+            return loss_of(out)
+
+        model = Named()
+        fitted = fit(model, x=rows(), scale=scale, budget="60%", loss=loss)
+        self.assertIsNotNone(fitted.plan)
+        self.assertEqual((given[0], list(given[1])), ((), ["x", "scale"]))
+
+        def step(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+            model.zero_grad()
+            out = loss_of(model(x, scale=scale))
+            out.backward()
+            return out.detach()
+
+        x = rows()
+        fitted = fit(step, x, scale=scale, budget="60%")
+        self.assertTrue(torch.equal(fitted.result, step(x, scale)))
+        self.assertTrue(torch.equal(fitted(x, scale=scale), fitted.result))
+        self.assertIsNone(fitted.counts.diverged_at)
+        for what, takes in ((model, "Named.forward, which takes scale, x"), (step, "the step, which takes scale, x")):
+            with self.assertRaisesRegex(TypeError, f"budgets: neither an option of thermocline.torch.fit nor an input of {takes}"):
+                fit(what, x, budget="60%", budgets=3)
+
     def test_a_trial_that_changes_what_is_not_the_modules_says_so(self) -> None:
         count = torch.zeros(64)
 

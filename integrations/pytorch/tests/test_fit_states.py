@@ -2,6 +2,7 @@
 """fit() with parameters, gradients and optimizer state that wait in host memory between uses, on CPU tensors: the bits of plain PyTorch, the
 memory that was promised, and state that is whole between steps."""
 
+import contextlib
 import copy
 import io
 import os
@@ -12,90 +13,11 @@ sys.path.insert(0, os.path.dirname(__file__))
 from fit_steps import PREDICTION, loss_of, same  # first: without PyTorch it skips the test
 
 import torch
-from fit_models import Gpt, Llama, Lstm, ResNet, Vit
 from fit_places import HostCopies
+from fit_training import MODELS, OPTIMIZERS, Deep, Training
 from torch import nn
 
 import thermocline.torch as tt
-
-
-def words(n: int = 1, t: int = 16) -> torch.Tensor:
-    return torch.randint(0, 61, (n, t))
-
-
-class Deep(nn.Module):
-    def __init__(self, layers: int = 16, d: int = 64) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(d, d) for _ in range(layers))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for layer in self.layers:
-            x = layer(x).tanh()
-        return x
-
-
-# Few rows: most of the memory of a step is parameters, gradients and optimizer state.
-MODELS = {
-    "ResNet": (ResNet, lambda: torch.randn(1, 3, 16, 16)),
-    "GPT-2": (lambda: Gpt(d=64), words),
-    "LSTM": (Lstm, words),
-    "ViT": (lambda: Vit(d=64), lambda: torch.randn(1, 3, 32, 32)),
-    "Llama": (lambda: Llama(d=64), words),
-    "experts": (lambda: Llama(experts=True, d=64), words),
-    "deep": (Deep, lambda: torch.randn(4, 64)),
-}
-OPTIMIZERS = {
-    "Adam": lambda parameters: torch.optim.Adam(parameters, 0.01),
-    "AdamW": lambda parameters: torch.optim.AdamW(parameters, 0.01),
-    "momentum": lambda parameters: torch.optim.SGD(parameters, 0.01, momentum=0.9),
-}
-
-
-class Training:
-    """Steps of a model with its optimizer, from one beginning."""
-
-    def __init__(self, name: str, optimizer: str = "Adam", dtype: torch.dtype = torch.float32, *, zero_first: bool = False) -> None:
-        torch.manual_seed(1)
-        make, inputs = MODELS[name]
-        self.model = make().to(dtype)
-        x = inputs()
-        self.x = x.to(dtype) if x.is_floating_point() else x
-        self.optimizer = OPTIMIZERS[optimizer](self.model.parameters())
-        self.zero_first = zero_first
-        self.losses: list[torch.Tensor] = []
-        self.peaks: list[int] = []
-        self.fitted: tt.Fit | None = None
-        torch.manual_seed(2)
-
-    def step(self) -> torch.Tensor:
-        if self.zero_first:
-            self.optimizer.zero_grad()
-        loss = loss_of(self.model(self.x))
-        loss.backward()
-        self.optimizer.step()
-        if not self.zero_first:
-            self.optimizer.zero_grad()
-        return loss.detach()
-
-    def tensors(self) -> list[torch.Tensor]:
-        state = [t for values in self.optimizer.state.values() for t in values.values() if isinstance(t, torch.Tensor)]
-        return [*self.model.parameters(), *self.model.buffers(), *state, *[p.grad for p in self.model.parameters() if p.grad is not None]]
-
-    def fit(self, budget, **options) -> "Training":
-        options = {"states": [self.model, self.optimizer], "place": HostCopies(), **options}
-        self.fitted = tt.fit(self.step, budget=budget, verbose=False, min_bytes=256, **options)
-        return self
-
-    def run(self, steps: int = 5) -> "Training":
-        for _ in range(steps):
-            here = [t for t in self.tensors() if self.fitted is None or not self.fitted.is_in_host_memory(t)]
-            with tt.PeakBytes(*here, self.x) as peak:
-                self.losses.append((self.fitted or self.step)())
-            self.peaks.append(peak.most)
-        return self
-
-    def left(self) -> list[torch.Tensor]:
-        return [*self.losses, *self.tensors()]
 
 
 class States(unittest.TestCase):
@@ -250,6 +172,32 @@ class Programs(unittest.TestCase):
         self.assertTrue(same(*gradients))
 
 
+class Lists(unittest.TestCase):
+    """Optimizers that take all parameters in one operator."""
+
+    def training(self, **options) -> Training:
+        training = Training("deep")
+        training.optimizer = torch.optim.Adam(training.model.parameters(), 0.01, **options)
+        return training
+
+    def test_foreach_takes_one_parameter_after_the_other_inside(self) -> None:
+        plain = self.training(foreach=True).run()
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            ours = self.training(foreach=True).fit("35%", plans="swap", verbose=True).run()
+        self.assertTrue(same(plain.left(), ours.left()))
+        self.assertLessEqual(ours.peaks[-1], ours.fitted.plan.answer["budget_bytes"])
+        self.assertLess(ours.peaks[-1], 0.4 * max(plain.peaks))
+        self.assertEqual(said.getvalue().count("Adam takes one parameter after the other inside (foreach=False)"), 1)
+        # The program's own setting is in its checkpoints.
+        self.assertIs(ours.optimizer.state_dict()["param_groups"][0]["foreach"], True)
+
+    def test_lists_that_do_not_fit_are_named_with_what_helps(self) -> None:
+        ours = self.training(fused=True).fit("35%", plans="swap")
+        with self.assertRaisesRegex(tt.DoesNotFitError, r"_fused_adam.* give foreach=False and fused=False to the optimizer"):
+            ours.run(3)
+
+
 class BetweenSteps(unittest.TestCase):
     """Everything is whole, wherever it is."""
 
@@ -334,6 +282,24 @@ class BetweenSteps(unittest.TestCase):
 
 
 class Calls(unittest.TestCase):
+    def test_a_trial_of_a_module_moves_its_parameters(self) -> None:
+        torch.manual_seed(1)
+        model, x = Deep(), torch.randn(4, 64)
+        before = [t.clone() for t in model.parameters()]
+        budget = sum(p.nbytes for p in model.parameters())  # the gradients need as much again
+        fitted = tt.fit(model, x, budget=budget, plans="swap", states=model, place=HostCopies(), verbose=False, min_bytes=256)
+        self.assertTrue(same(before, list(model.parameters())))
+        self.assertTrue(all(p.grad is None for p in model.parameters()))
+        self.assertGreater(len(fitted.plan.answer["moves"]), 0)
+        with fitted:
+            model(x).sum().backward()
+        ours = [p.grad for p in model.parameters()]
+        model.zero_grad()
+        for parameter in model.parameters():
+            parameter.data = parameter.data.clone()
+        model(x).sum().backward()
+        self.assertTrue(same(ours, [p.grad for p in model.parameters()]))
+
     def test_bad_arguments_are_refused_in_a_line(self) -> None:
         model, place = Deep(), HostCopies()
 

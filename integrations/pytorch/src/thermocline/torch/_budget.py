@@ -4,6 +4,7 @@ step of known size, so that a text means the same everywhere."""
 
 from __future__ import annotations
 
+import inspect
 import operator
 import os
 import tempfile
@@ -74,7 +75,7 @@ def _whole_number(budget: Any) -> int:
     raise TypeError(f"budget: bytes, or a text such as '12GiB' or '50%' of what the step needs whole; not {type(budget).__name__}")
 
 
-def check_step(step_or_model: Any, inputs: tuple[Any, ...], loss: Any) -> None:
+def check_step(step_or_model: Any, has_inputs: bool, loss: Any) -> None:
     """Raises TypeError and ValueError for what is no step, and for a loss that nobody would call."""
     is_module = isinstance(step_or_model, torch.nn.Module)
     if isinstance(step_or_model, type):
@@ -85,9 +86,28 @@ def check_step(step_or_model: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         return
     if not callable(loss):
         raise TypeError(f"loss: a function of (outputs, *inputs), not {type(loss).__name__}")
-    if not is_module or not inputs:
+    if not is_module or not has_inputs:
         given = "inputs are not given" if is_module else "a step function has its own"
         raise ValueError(f"loss: only the trial of a module with its inputs asks for it, and {given}; leave it out")
+
+
+def check_keywords(step_or_model: Any, keywords: dict[str, Any]) -> None:
+    """Raises TypeError for a name that is neither an option of fit() nor an input."""
+    if not keywords:
+        return
+    function = step_or_model.forward if isinstance(step_or_model, torch.nn.Module) else step_or_model
+    try:
+        taken = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return  # a callable that does not say
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
+        return
+    names = {parameter.name for parameter in taken if parameter.kind is not parameter.POSITIONAL_ONLY}
+    for name in keywords:
+        if name not in names:
+            of = f"{type(step_or_model).__name__}.forward" if isinstance(step_or_model, torch.nn.Module) else "the step"
+            takes = ", ".join(sorted(names)) or "none by name"
+            raise TypeError(f"{name}: neither an option of thermocline.torch.fit nor an input of {of}, which takes {takes}")
 
 
 def check_plans(plans: Any, place: Any, min_bytes: Any) -> None:

@@ -20,9 +20,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ._kept import Kept, modified_in
 from ._lineage import Operator, RandomState, Value, make, view_of
-from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, storages_in, tensors_in, written_arguments
-from ._regions import Region, may_overlap, region_of
 from ._moving import Moving
+from ._operators import (
+    DETACH,
+    facts_of,
+    fresh_storages,
+    is_plain,
+    overwritten,
+    storage_of,
+    storages_in,
+    tensors_in,
+    written_arguments,
+)
+from ._reads import storage_under
+from ._regions import Region, may_overlap, region_of
 from ._saved import Away, Place
 from ._states import States, needs_contents
 from ._step_plan import StepPlan
@@ -239,7 +250,7 @@ class Execution(TorchDispatchMode):
         """at: where it stands in the plan, if it is to be remembered."""
         facts = facts_of(function)
         arguments = [t for t in written_arguments(facts, args, kwargs) if storage_of(t) is not None]
-        changed = {t.untyped_storage()._cdata: t.untyped_storage() for t in arguments}
+        changed = {storage_under(t)._cdata: storage_under(t) for t in arguments}
         operator = None
         if at is not None and not facts.refusal and all(map(is_plain, tensors_in((args, kwargs)))):
             with self.quiet():
@@ -268,14 +279,14 @@ class Execution(TorchDispatchMode):
             random = RandomState(_generator(args, kwargs))
         whole = overwritten(facts, changed)
         indices = self._plan.aside.get(at, ())
-        keys = dict.fromkeys(t.untyped_storage()._cdata for t in changed)
+        keys = dict.fromkeys(storage_under(t)._cdata for t in changed)
         aside = {key for index, key in enumerate(keys) if index in indices}
 
         pinned = self._plan.pinned.get(at, ())
         found: dict[int, None] = {}
 
         def value_of(tensor: torch.Tensor) -> Value:
-            storage = tensor.untyped_storage()
+            storage = storage_under(tensor)
             key = storage._cdata
             if key in whole and any(tensor is t for t in changed):
                 blank = Value(storage)
@@ -313,7 +324,7 @@ class Execution(TorchDispatchMode):
         entry = value.entry() if value.entry is not None else None
         unchanged: list[_Save] = []
         if entry is not None and entry.held is storage and entry.waiting > 0:
-            unchanged = entry.part_with([region_of(t) for t in arguments if t.untyped_storage() is storage])
+            unchanged = entry.part_with([region_of(t) for t in arguments if storage_under(t) is storage])
             entry.modified = entry.waiting > 0
         with self.quiet():
             value.before_overwriting()

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from . import _step_plan
-from ._budget import check_plans, check_step, checked_budget, checked_states
+from ._budget import check_keywords, check_plans, check_step, checked_budget, checked_states
 from ._execution import Counts, Execution, make_table
 from ._places import Copies
 from ._ranks import compare
@@ -73,6 +73,7 @@ class Fit:
             raise RuntimeError("thermocline.torch.fit: a step is under way; steps can not be nested")
         if self._states is not None:
             self._states.enter()
+            self._say_what_works_on_lists(self._states.lists.changed)
         try:
             entered = self._next()
             entered.__enter__()
@@ -83,12 +84,21 @@ class Fit:
         self._entered = entered
         return self
 
+    def _say_what_works_on_lists(self, optimizers: set[str]) -> None:
+        for name in sorted(optimizers - self._named):
+            self._named.add(name)
+            self._say(f"{name} takes one parameter after the other inside (foreach=False), because a list of all has to be on the device at once")
+
     def _next(self) -> Recorder | Execution:
         if self.plan is None or self._must_record_again():
             self._recordings += 1
-            most = None if self._budget.of_bytes else self._budget.count
-            return Recorder(measure=self._measure, known=self.record, states=self._states, most_bytes=most)
+            return self.recorder()
         return Execution(self.plan, self._table, self._place, self._min_bytes, self._states)
+
+    def recorder(self) -> Recorder:
+        """Of the next step. States have been entered."""
+        most = None if self._budget.of_bytes else self._budget.count
+        return Recorder(measure=self._measure, known=self.record, states=self._states, most_bytes=most)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         entered, self._entered = self._entered, None
@@ -182,14 +192,15 @@ def fit(
     states: Any = (),
     measure: bool = False,
     verbose: bool = True,
+    **keywords: Any,
 ) -> Fit:
     """Training steps whose tensors need at most `budget`, with the bits of plain PyTorch.
 
     A step function: ``step = fit(train_step, budget="50%")``, then ``step(x, y)``. The first call is recorded and not within the budget;
-    the following ones are. With inputs, the first step runs at once, and its result is `.result`.
+    the following ones are. With inputs (keywords, too), the first step runs at once, and its result is `.result`.
 
     A module: ``fitted = fit(model, budget="50%")``, then ``with fitted:`` around forward and backward. With inputs, a step is tried at once
-    (`loss` of (outputs, *inputs), else the sum of the outputs) and undone: gradients, buffers and random state are as before.
+    (`loss` of (outputs, *inputs, **keywords), else the sum of the outputs) and undone: gradients, buffers and random state are as before.
 
     budget: bytes (int, or "12GiB") for everything that the step uses: parameters, gradients, inputs, activations, optimizer state; "50%":
     of what the step needs whole. What PyTorch's operators take and give back inside themselves does not count.
@@ -204,7 +215,8 @@ def fit(
     device that is none; FileNotFoundError without the command `thermocline`. Results belong to the caller; backward runs inside of the
     step, and what a graph that outlives it still needs is brought back at its end.
     """
-    check_step(step_or_model, inputs, loss)
+    check_step(step_or_model, bool(inputs or keywords), loss)
+    check_keywords(step_or_model, keywords)
     if not hasattr(torch._C, "_storage_Use_Count"):
         raise RuntimeError(f"thermocline.torch.fit needs a PyTorch that counts the uses of storages, which {torch.__version__} does not")
     place = place if place is not None or not torch.cuda.is_available() else Copies()
@@ -223,12 +235,10 @@ def fit(
     )
     if isinstance(step_or_model, torch._dynamo.eval_frame.OptimizedModule):
         fitted._say("a compiled module runs in eager mode inside; a budget for compiled code: thermocline.torch.compile_budget")
-    if not inputs:
-        return fitted
-    if isinstance(step_or_model, torch.nn.Module):
-        fitted.use(trial(step_or_model, inputs, loss, Recorder(measure=fitted._measure)))
-    else:
-        fitted.result = fitted(*inputs)
+    if isinstance(step_or_model, torch.nn.Module) and (inputs or keywords):
+        fitted.use(trial(step_or_model, inputs, keywords, loss, fitted.recorder, fitted._states))
+    elif inputs or keywords:
+        fitted.result = fitted(*inputs, **keywords)
     return fitted
 
 

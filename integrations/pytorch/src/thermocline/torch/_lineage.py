@@ -16,7 +16,14 @@ from typing import Any
 
 import torch
 
-from ._operators import Facts, fresh_storages, mapped, storage_of, storages_in, written_arguments
+from ._operators import (
+    Facts,
+    fresh_storages,
+    mapped,
+    storage_of,
+    storages_in,
+    written_arguments,
+)
 from ._saved import Away
 
 # Beyond so many operators in a row a value is anchored, if it is still there.

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from ._reads import storage_under
+
 # An operator that has neither of these tags or names is a function of its arguments.
 _OURS = ("aten", "prims", "torchvision")
 # Contents are undefined, or come from outside.
@@ -121,7 +123,7 @@ def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     """None where there is none, as with sparse tensors, or nothing is in it."""
     if tensor.layout is not torch.strided:
         return None
-    storage = tensor.untyped_storage()
+    storage = storage_under(tensor)
     return storage if storage.nbytes() else None
 
 
@@ -162,7 +164,7 @@ def written_arguments(facts: Facts, args: tuple, kwargs: dict[str, Any]) -> list
 
 def covers_storage(tensor: torch.Tensor) -> bool:
     """Whether its elements are all bytes of its storage, each once."""
-    if tensor.numel() * tensor.element_size() != tensor.untyped_storage().nbytes():
+    if tensor.numel() * tensor.element_size() != storage_under(tensor).nbytes():
         return False
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.size(), strict=True)):
@@ -174,7 +176,7 @@ def covers_storage(tensor: torch.Tensor) -> bool:
 
 def overwritten(facts: Facts, changed: list[torch.Tensor]) -> set[int]:
     """Of the arguments that the operator changes, the _cdata of the storages whose old contents do not matter."""
-    return {t.untyped_storage()._cdata for t in changed if facts.overwrites and covers_storage(t)}
+    return {storage_under(t)._cdata for t in changed if facts.overwrites and covers_storage(t)}
 
 
 def fresh_storages(out: Any, known: Iterable[torch.UntypedStorage]) -> list[torch.UntypedStorage]:

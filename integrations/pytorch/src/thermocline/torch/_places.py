@@ -10,6 +10,7 @@ from collections import deque
 import torch
 
 from .. import _library
+from ._reads import storage_under
 from ._saved import MODIFIED
 
 _NOT_READY = 600
@@ -17,7 +18,7 @@ _NOT_READY = 600
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     """The whole storage, as bytes."""
-    storage = tensor.untyped_storage()
+    storage = storage_under(tensor)
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
 
 
@@ -28,7 +29,7 @@ class _Copy:
         self._place = place
         self._device = alias.device
         self._version = alias._version
-        self._host = torch.empty(alias.untyped_storage().nbytes(), dtype=torch.uint8, pin_memory=True)
+        self._host = torch.empty(storage_under(alias).nbytes(), dtype=torch.uint8, pin_memory=True)
         self._back: tuple[torch.Tensor, torch.cuda.Event] | None = None
         self._modified = False
 
@@ -66,7 +67,7 @@ class _Copy:
         current = torch.cuda.current_stream(self._device)
         current.wait_event(event)
         tensor.record_stream(current)
-        return tensor.untyped_storage()
+        return storage_under(tensor)
 
     def let_go(self) -> None:
         self._back = None
@@ -134,7 +135,7 @@ class Copies:
     def leave(self, alias: torch.Tensor) -> _Copy:
         copy = _Copy(self, alias)
         self._leaving.append((copy.copy_out(alias), alias, copy))
-        self._leaving_bytes += alias.untyped_storage().nbytes()
+        self._leaving_bytes += storage_under(alias).nbytes()
         while self._leaving_bytes > self._most_leaving:
             self._let_go_first(wait=True)
         return copy
@@ -149,7 +150,7 @@ class Copies:
             # Its memory is its stream's again behind the copy.
             torch.cuda.current_stream(alias.device).wait_event(event)
         copy.left(alias)
-        self._leaving_bytes -= alias.untyped_storage().nbytes()
+        self._leaving_bytes -= storage_under(alias).nbytes()
 
 
 class _Hint:
@@ -162,22 +163,22 @@ class _Hint:
 
     def nobody_else_has_it(self) -> bool:
         # The alias, and the object that asks.
-        storage = self.alias.untyped_storage()
+        storage = storage_under(self.alias)
         return torch._C._storage_Use_Count(storage._cdata) <= 2
 
     def send(self) -> None:
         self.sent = True
-        _library.evict(self.alias.untyped_storage().data_ptr())
+        _library.evict(storage_under(self.alias).data_ptr())
 
     def begin_return(self) -> None:
-        if self.sent and _library.prefetch(self.alias.untyped_storage().data_ptr()):
+        if self.sent and _library.prefetch(storage_under(self.alias).data_ptr()):
             self.sent = False
 
     def returned(self) -> torch.UntypedStorage:
         if self.alias._version != self._version:
             raise RuntimeError(MODIFIED)
         self.sent = True  # once: from here on it is backward's
-        return self.alias.untyped_storage()
+        return storage_under(self.alias)
 
     def let_go(self) -> None:
         """Backward uses it for the last time now; then it is freed."""

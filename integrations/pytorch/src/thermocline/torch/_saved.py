@@ -21,6 +21,7 @@ from typing import Protocol
 import torch
 
 from ._kept import Kept, modified_in
+from ._reads import storage_under
 
 
 class Away(Protocol):
@@ -61,7 +62,7 @@ class _Entry:
         self.lock = lock
         self.version = tensor._version
         self.original = weakref.ref(tensor)
-        self.home = weakref.ref(tensor.untyped_storage())  # the storage that has the contents, while it lives
+        self.home = weakref.ref(storage_under(tensor))  # the storage that has the contents, while it lives
         self.held: torch.UntypedStorage | None = None
         self.index = index
         self.waiting = 0  # live saves that backward has not asked for
@@ -73,7 +74,7 @@ class _Entry:
         tensor = self.original()
         # Whether others have written to it since, only a tensor of that storage can tell.
         known = tensor is not None and tensor._version == self.version
-        return storage if known and tensor.untyped_storage() is storage else None
+        return storage if known and storage_under(tensor) is storage else None
 
     def fetch(self) -> torch.UntypedStorage:
         storage = self.at_home()
@@ -131,7 +132,7 @@ class SavedTensors:
         self.place = place
         self._ahead = ahead
         self._min_bytes = min_bytes
-        self._keep = {tensor.untyped_storage()._cdata: weakref.ref(tensor.untyped_storage()) for tensor in keep}
+        self._keep = {storage_under(tensor)._cdata: weakref.ref(storage_under(tensor)) for tensor in keep}
         self._known: dict[int, weakref.ref[_Entry]] = {}  # by storage: the newest entry
         self._order: list[weakref.ref[_Entry]] = []  # as packed
         self._crowded = 64  # how long the order may get before the dead are taken out
@@ -170,12 +171,12 @@ class SavedTensors:
             return False  # a parameter in all but name, or a view of one
         if not self.place.takes(tensor):
             return False
-        storage = tensor.untyped_storage()
+        storage = storage_under(tensor)
         kept = self._keep.get(storage._cdata)
         return (kept is None or kept() is not storage) and storage.nbytes() >= max(self._min_bytes, 1)
 
     def _entry_of(self, tensor: torch.Tensor) -> _Entry:
-        storage = tensor.untyped_storage()
+        storage = storage_under(tensor)
         known = self._known.get(storage._cdata)
         entry = known() if known is not None else None
         # An address may come again for another storage; a storage has one object as long as it lives.

@@ -18,7 +18,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ._kept import Kept
 from ._lineage import view_of
+from ._lists import OneByOne
 from ._operators import covers_storage, is_plain, tensors_in
+from ._reads import storage_under, unwatch, watch
 
 Role = tuple[str, int]
 
@@ -51,7 +53,7 @@ class Home(Protocol):
 class _State:
     """One storage on the device."""
 
-    __slots__ = ("bytes", "device", "home", "is_away", "is_coming", "is_current", "role", "storage")
+    __slots__ = ("bytes", "device", "home", "is_away", "is_coming", "is_current", "is_handed_out", "role", "storage")
 
     def __init__(self, storage: torch.UntypedStorage, role: Role, count: int) -> None:
         self.storage = weakref.ref(storage)
@@ -61,6 +63,7 @@ class _State:
         self.home: Home | None = None
         self.is_away = self.is_coming = False
         self.is_current = False  # the home has what the storage has
+        self.is_handed_out = False  # somebody has the address until the step ends
 
 
 class _Waiting:
@@ -76,7 +79,7 @@ class _Waiting:
     def alive(self) -> list[torch.Tensor]:
         """Those that the program has not given other memory meanwhile."""
         tensors = [tensor for tensor in (reference() for reference in self.tensors) if tensor is not None]
-        return [tensor for tensor in tensors if tensor.untyped_storage()._cdata == self.home.tensor.untyped_storage()._cdata]
+        return [tensor for tensor in tensors if storage_under(tensor)._cdata == storage_under(self.home.tensor)._cdata]
 
 
 class States:
@@ -85,11 +88,13 @@ class States:
     def __init__(self, sources: list[Any], place: Any, min_bytes: int) -> None:
         """sources: modules, optimizers and tensors."""
         self._sources = sources
+        self.lists = OneByOne([source for source in sources if isinstance(source, torch.optim.Optimizer)])
         self._place = place
         self._min_bytes = min_bytes
         self._by_key: dict[int, _State] = {}  # by _cdata of the storage
         self._by_role: dict[Role, _State] = {}
         self._waiting: list[_Waiting] = []
+        self._handed_out: list[weakref.ref[torch.UntypedStorage]] = []  # in the step before
         self._kept: list[tuple[int, weakref.ref[Kept]]] = []
         self._hooks: list[Any] = []
         self._looked_at = 0  # entries of the optimizers' state
@@ -149,14 +154,34 @@ class States:
             self._know(role, tensor)
             if role[0] == "tensor" and tensor.requires_grad and tensor.is_leaf:
                 self._hooks.append(tensor.register_post_accumulate_grad_hook(self._accumulated))
+        self._stay_where_arrays_are()
+        self.lists.begin()
+        watch(self._told)
+
+    def _stay_where_arrays_are(self) -> None:
+        """An array that a step before has made of a state may be in use still: it holds the storage, as tensors do."""
+        owners: dict[int, int] = {}
+        for _, tensor in self.tensors() if self._handed_out else ():
+            key = storage_under(tensor)._cdata if is_plain(tensor) else 0
+            owners[key] = owners.get(key, 0) + 1
+        for storage in (reference() for reference in self._handed_out):
+            state = self._by_key.get(storage._cdata) if storage is not None else None
+            if state is not None and torch._C._storage_Use_Count(storage._cdata) > 1 + owners.get(storage._cdata, 0):
+                state.is_handed_out = True
+        self._handed_out.clear()
 
     def leave(self) -> None:
         """No storage is empty from now on."""
+        unwatch(self._told)
+        self.lists.end()
+        for state in self._by_key.values():
+            if state.is_handed_out:
+                self._handed_out.append(state.storage)
         for hook in self._hooks:
             hook.remove()
         owners: dict[int, list[torch.Tensor]] = {}
         for _, tensor in self.tensors():
-            found = owners.setdefault(tensor.untyped_storage()._cdata, []) if is_plain(tensor) else []
+            found = owners.setdefault(storage_under(tensor)._cdata, []) if is_plain(tensor) else []
             if all(tensor is not other for other in found):
                 found.append(tensor)
         held = {key for key, kept in self._kept if kept() is not None}
@@ -179,36 +204,43 @@ class States:
             return
         first = tensors[0]
         whole = torch.empty_strided(first.size(), first.stride(), dtype=first.dtype, device=waiting.device)
-        storage, count = whole.untyped_storage(), whole.untyped_storage().nbytes()
+        storage, count = storage_under(whole), storage_under(whole).nbytes()
         for tensor in tensors:
             tensor.data = view_of(storage, tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset())
+        home = waiting.home
+        if torch._C._storage_Use_Count(storage_under(home.tensor)._cdata) > 2:  # its tensor, and the storage's own object
+            with _disable_current_modes():  # such as what tensor.cpu() gave, which the program takes for a copy
+                home = self._place.home(storage)
+                home.tensor.copy_(waiting.home.tensor)
         state = self._add(storage, ("", 0), count)
-        state.home, state.is_current, state.is_away = waiting.home, True, True
+        state.home, state.is_current, state.is_away = home, True, True
         self._order.pop(storage._cdata, None)
         self.not_here += 1
         storage.resize_(0)
 
     def _to_host(self, state: _State, tensors: list[torch.Tensor]) -> None:
         state.home.settle()
-        host = state.home.tensor.untyped_storage()
+        host = storage_under(state.home.tensor)
         with _disable_current_modes():
             for tensor in tensors:
                 tensor.data = view_of(host, tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset())
         self._waiting.append(_Waiting(state.home, state.device, tensors))
 
     def _know(self, role: Role, tensor: torch.Tensor) -> None:
-        known = self._by_key.get(tensor.untyped_storage()._cdata) if is_plain(tensor) else None
-        if known is not None and known.storage() is tensor.untyped_storage():
+        known = self._by_key.get(storage_under(tensor)._cdata) if is_plain(tensor) else None
+        if known is not None and known.storage() is storage_under(tensor):
             if known.role == ("", 0):
                 known.role = role
             self._by_role.setdefault(role, known)
         elif self._may_leave(tensor):
-            self._add(tensor.untyped_storage(), role, tensor.untyped_storage().nbytes())
+            self._add(storage_under(tensor), role, storage_under(tensor).nbytes())
 
     def _may_leave(self, tensor: torch.Tensor) -> bool:
-        if not is_plain(tensor) or tensor.untyped_storage().nbytes() < max(self._min_bytes, 1):
+        if not is_plain(tensor) or storage_under(tensor).nbytes() < max(self._min_bytes, 1):
             return False
-        return covers_storage(tensor) and tensor.untyped_storage().resizable() and self._place.takes(tensor)
+        storage = storage_under(tensor)
+        is_shared = storage.device.type == "cpu" and storage.is_shared()  # other processes have it, and it can not be filled again
+        return covers_storage(tensor) and storage.resizable() and not is_shared and self._place.takes(tensor)
 
     def _add(self, storage: torch.UntypedStorage, role: Role, count: int) -> _State:
         state = _State(storage, role, count)
@@ -258,14 +290,14 @@ class States:
 
     def keep(self, kept: Kept) -> None:
         """Autograd holds the tensor itself."""
-        key = kept.tensor.untyped_storage()._cdata if is_plain(kept.tensor) else 0
+        key = storage_under(kept.tensor)._cdata if is_plain(kept.tensor) else 0
         if key in self._by_key:
             self._kept.append((key, weakref.ref(kept)))
 
     def need(self, values: Any) -> None:
         """An operator is about to take these arguments."""
         if self.not_here:
-            self.need_storages([t.untyped_storage() for t in tensors_in(values) if t.layout is torch.strided])
+            self.need_storages([storage_under(t) for t in tensors_in(values) if t.layout is torch.strided])
             for value in values[0] if isinstance(values, tuple) and values and isinstance(values[0], tuple) else ():
                 if isinstance(value, torch.UntypedStorage):
                     self.need_storages([value])
@@ -275,6 +307,16 @@ class States:
             state = self._by_key.get(storage._cdata)
             if state is not None and (state.is_away or state.is_coming):
                 self.fetch(state)
+
+    def _told(self, tensor: torch.Tensor, is_handed_out: bool) -> None:
+        """Somebody is about to read the tensor's memory without an operator."""
+        state = self._by_key.get(storage_under(tensor)._cdata) if tensor.layout is torch.strided else None
+        if state is None:
+            return
+        if state.is_away or state.is_coming:
+            with _disable_current_modes():
+                self.fetch(state)
+        state.is_handed_out |= is_handed_out
 
     def ran(self, used: list[torch.UntypedStorage], changed: list[torch.UntypedStorage]) -> None:
         """An operator has used these, and changed these."""
@@ -293,13 +335,13 @@ class States:
         for key, state in list(self._order.items()):
             if here <= room:
                 break
-            if key not in keys:
+            if key not in keys and not state.is_handed_out:
                 here -= state.bytes
                 self.evict(state)
 
     def evict(self, state: _State) -> None:
         storage = state.storage()
-        if storage is None or state.is_away:
+        if storage is None or state.is_away or state.is_handed_out:
             return
         if state.is_coming:
             self.fetch(state)

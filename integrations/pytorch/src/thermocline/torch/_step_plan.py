@@ -219,6 +219,8 @@ def refuse(record: StepRecord, answer: dict[str, Any]) -> DoesNotFitError:
         f"thermocline.torch.fit: the step does not fit {_mib(answer['budget_bytes'])}: operator {answer['least_at']} of "
         f"{len(record.operators)} ({answer['least_operator']}) needs {_mib(answer['least_bytes'])} with what can not leave"
     )
+    if record.roles and answer["least_operator"].startswith(("_foreach_", "_fused_")):
+        message += "; it takes a whole list of tensors at once: give foreach=False and fused=False to the optimizer, or to clip_grad_norm_()"
     found = answer["found_bytes"]
     if found is not None:
         left = max(record.alive_bytes() - record.before_bytes, 0)

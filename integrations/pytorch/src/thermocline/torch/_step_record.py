@@ -19,7 +19,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from ._kept import Kept, modified_in
-from ._operators import DETACH, Facts, facts_of, fresh_storages, is_plain, overwritten, storage_of, storages_in, tensors_in, written_arguments
+from ._operators import (
+    DETACH,
+    Facts,
+    facts_of,
+    fresh_storages,
+    is_plain,
+    overwritten,
+    storage_of,
+    storages_in,
+    tensors_in,
+    written_arguments,
+)
+from ._reads import storage_under
 from ._regions import may_overlap, region_of
 from ._states import Role, States, needs_contents
 
@@ -374,7 +386,7 @@ class Recorder(TorchDispatchMode):
 
     def _is_held(self, save: _Save) -> bool:
         """Whether somebody holds the storage beside the saves."""
-        return torch._C._storage_Use_Count(save.alias.untyped_storage()._cdata) > 1 + len(self._saves[save.number])
+        return torch._C._storage_Use_Count(storage_under(save.alias)._cdata) > 1 + len(self._saves[save.number])
 
     def _look_what_backward_holds(self, *, at_end: bool = False) -> list[int]:
         """The storages that a node of backward holds; for others the last operator that ran meanwhile counts as a reader."""

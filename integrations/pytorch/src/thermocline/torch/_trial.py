@@ -9,21 +9,41 @@ from typing import Any
 
 import torch
 
+from ._states import States
 from ._step_record import Recorder, StepRecord
 from ._training import loss_of_outputs
 
 
 def trial(
-    model: torch.nn.Module, inputs: tuple[Any, ...], loss: Callable[..., torch.Tensor] | None, recorder: Recorder
+    model: torch.nn.Module,
+    inputs: tuple[Any, ...],
+    keywords: dict[str, Any],
+    loss: Callable[..., torch.Tensor] | None,
+    recorder: Callable[[], Recorder],
+    states: States | None,
 ) -> StepRecord:
-    """Gradients, buffers and the random state are as before. Raises RuntimeError where the module changed something else in place, and
-    TypeError or ValueError for a loss that is none."""
+    """Gradients, buffers and the random state are as before. recorder: makes one, when the states are entered. Raises RuntimeError where the
+    module changed something else in place, and TypeError or ValueError for a loss that is none."""
     with _undone(model):
         buffers = {buffer.untyped_storage()._cdata for buffer in model.buffers()}
-        with recorder:
-            _checked((loss or loss_of_outputs)(model(*inputs), *inputs)).backward()
-        _check(recorder.record, buffers)
-    return recorder.record
+        with _entered(states):
+            entered = recorder()
+            with entered:
+                outputs = model(*inputs, **keywords)
+                _checked(loss(outputs, *inputs, **keywords) if loss is not None else loss_of_outputs(outputs, *inputs)).backward()
+        _check(entered.record, buffers)
+    return entered.record
+
+
+@contextmanager
+def _entered(states: States | None) -> Iterator[None]:
+    if states is not None:
+        states.enter()
+    try:
+        yield
+    finally:
+        if states is not None:
+            states.leave()
 
 
 def _checked(loss: Any) -> torch.Tensor:
