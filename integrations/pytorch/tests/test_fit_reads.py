@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(__file__))
 from fit_steps import loss_of, same  # first: without PyTorch it skips the test
 
+import numpy
 import torch
 from fit_training import Training
 from torch import nn
@@ -117,18 +118,25 @@ class Reads(unittest.TestCase):
         self.assertTrue(same(plain, ours))
 
     def test_an_array_is_written_later_in_the_step_and_in_the_next(self) -> None:
+        def leaves(training: Training, weight: torch.Tensor) -> None:
+            if training.fitted is not None:
+                self.assertFalse(empty(training.fitted, weight))
+
         trainings = []
         for fits in (False, True):
             training = Training("deep")
             arrays: list = []
 
             def step(training=training, arrays=arrays) -> torch.Tensor:
+                weight = training.model.layers[0].weight
                 if arrays:
+                    leaves(training, weight)
                     arrays[0] *= 0.5
                 loss = loss_of(training.model(training.x))
                 if not arrays:
-                    arrays.append(training.model.layers[0].weight.detach().numpy())
+                    arrays.append(numpy.from_dlpack(weight.detach()))  # numpy() would forbid to resize it
                 loss.backward()
+                leaves(training, weight)
                 arrays[0] += 0.25
                 training.optimizer.step()
                 arrays[0][:] = arrays[0] * 3
