@@ -135,6 +135,9 @@ std::string meant_by(std::string_view line) {
   return std::string(trimmed(line.substr(0, equals))) + " = \"" + std::string(value) + "\"";
 }
 
+// A key that is set twice is an error in a line that is TOML: that one needs no other spelling.
+std::string suggestion_for(std::string_view line) { return toml::parse(trimmed(line)) ? "" : meant_by(line); }
+
 }  // namespace
 
 TomlResult read_toml(const std::string& path, std::vector<TomlEntry>* entries, std::vector<Problem>* problems) {
@@ -157,7 +160,7 @@ TomlResult read_toml(const std::string& path, std::vector<TomlEntry>* entries, s
                          .line = static_cast<int>(error.source().begin.line),
                          .column = static_cast<int>(error.source().begin.column),
                          .message = std::string(error.description()),
-                         .suggestion = meant_by(line_of(content, error.source().begin.line))});
+                         .suggestion = suggestion_for(line_of(content, error.source().begin.line))});
     return TomlResult::kFailed;
   }
   const auto first = static_cast<std::ptrdiff_t>(entries->size());

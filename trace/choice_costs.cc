@@ -127,32 +127,45 @@ std::vector<ChoiceCosts::Switch> ChoiceCosts::switches(ChoiceSelection selection
     add(choices_[c][selection[c]], 1, &live);
     taken.emplace_back(choices_[c].size())[selection[c]] = true;
   }
-  std::vector<Switch> list;
-  while (true) {
-    const auto most = std::ranges::max_element(live);
-    if (*most <= static_cast<std::int64_t>(limit)) return list;
-    const auto at = static_cast<std::uint32_t>(most - live.begin());
+  const auto best_at = [&](std::uint32_t at) {
     std::optional<Switch> best;
     double best_gain = 0;
     for (std::uint32_t c = 0; c < choices_.size(); ++c) {
       const Cost& now = choices_[c][selection[c]];
       for (std::uint32_t a = 0; a < choices_[c].size(); ++a) {
         const Cost& then = choices_[c][a];
+        if (taken[c][a]) continue;
         const auto saved = static_cast<double>(now.live_at(at) - then.live_at(at));
-        if (taken[c][a] || saved <= 0) continue;
         const double gain = saved / std::max(then.seconds - now.seconds, 1e-12);
         if (gain > best_gain) best = Switch{c, a}, best_gain = gain;
       }
     }
-    if (!best) {
-      *most = std::numeric_limits<std::int64_t>::min() / 2;  // nothing helps here
-      continue;
+    return best;
+  };
+  // Of places that need as much as one another the first comes first.
+  const auto comes_later = [&live](std::uint32_t a, std::uint32_t b) {
+    return live[a] != live[b] ? live[a] < live[b] : a > b;
+  };
+  std::vector<Switch> list;
+  for (std::optional<Switch> next;; list.push_back(*next)) {
+    std::vector<std::uint32_t> above;
+    for (std::uint32_t at = 0; at < places_; ++at) {
+      if (live[at] > static_cast<std::int64_t>(limit)) above.push_back(at);
     }
-    add(choices_[best->choice][selection[best->choice]], -1, &live);
-    add(choices_[best->choice][best->alternative], 1, &live);
-    selection[best->choice] = best->alternative;
-    taken[best->choice][best->alternative] = true;
-    list.push_back(*best);
+    std::ranges::make_heap(above, comes_later);
+    for (next.reset(); !next && !above.empty();) {
+      std::ranges::pop_heap(above, comes_later);
+      const std::uint32_t at = above.back();
+      above.pop_back();
+      next = best_at(at);
+      // Not looked at again. The heap holds the place no more.
+      if (!next) live[at] = std::numeric_limits<std::int64_t>::min() / 2;
+    }
+    if (!next) return list;
+    add(choices_[next->choice][selection[next->choice]], -1, &live);
+    add(choices_[next->choice][next->alternative], 1, &live);
+    selection[next->choice] = next->alternative;
+    taken[next->choice][next->alternative] = true;
   }
 }
 

@@ -142,6 +142,18 @@ TEST_F(Load, ASyntaxErrorNamesItsPlaceAndTheOtherSourcesStillCount) {
 }
 
 // toml++ would end the process.
+TEST_F(Load, AKeyThatIsSetTwiceNeedsNoOtherSpelling) {
+  for (const char* const end : {"\n", "\r\n"}) {
+    write("project.toml", std::string("budget = \"3GiB\"") + end + "budget = \"3GiB\"" + end);
+    const LoadedSettings loaded = load();
+    ASSERT_EQ(loaded.problems.size(), 1U);
+    EXPECT_EQ(loaded.problems[0].line, 2);
+    EXPECT_EQ(loaded.problems[0].suggestion, "");
+  }
+  write("project.toml", "budget = 3GiB\n");
+  EXPECT_EQ(load().problems.at(0).suggestion, "budget = \"3GiB\"");
+}
+
 TEST_F(Load, ATableWhoseNameIsNoneIsASyntaxError) {
   for (const char* text : {"[=", "[@]\n", "[[#]]\n", "[\x01"}) {
     LoadedSettings loaded = default_loaded_settings();

@@ -59,6 +59,8 @@ TEST(Size, WhatIsWrongIsNamed) {
   EXPECT_EQ(rejected("1.5").suggestion, "1.5GiB");
   EXPECT_EQ(rejected("0.6").suggestion, "60%");
   EXPECT_EQ(rejected("0.625").suggestion, "62.5%");
+  EXPECT_EQ(rejected("1.5B").suggestion, "");
+  EXPECT_EQ(rejected("0.5 b").suggestion, "");
   EXPECT_EQ(rejected("18446744073709551617").message, "'18446744073709551617' is too large");
   EXPECT_EQ(rejected("4294967297GiB").message, "'4294967297GiB' is too large");
   EXPECT_EQ(rejected("60%", {.allow_percent = false}).message,
