@@ -107,7 +107,8 @@ std::string of_split_value(const CLI::App& command, const std::vector<std::strin
     const std::string& before = words[i - 1];
     const bool is_number = !before.empty() && before.find_first_not_of("0123456789.") == std::string::npos;
     if (is_number && is_unit(words[i]))
-      return "'" + before + " " + words[i] + "' is one value: write " + before + words[i];
+      return std::string("'").append(before).append(" ").append(words[i]).append("' is one value: write ") + before +
+             words[i];
     // A flag that may be without a value takes one behind '=' only.
     constexpr std::array<std::string_view, 4> kStats = {"off", "table", "line", "json"};
     if (before == "--stats" && takes_program(command.get_name()) && std::ranges::find(kStats, words[i]) != kStats.end())

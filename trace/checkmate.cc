@@ -28,7 +28,7 @@ CheckmateProgramme::CheckmateProgramme(const CheckmateGraph& graph)
     if (graph.stages() > 0 && matters(v, 0))
       kept_at_turn.push_back({of(v, 0).kept, graph.values[v].bytes_before_turn / kMib});
   }
-  add_memory_row(std::move(kept_at_turn), graph.live_at_turn);
+  add_memory_row(kept_at_turn, graph.live_at_turn);
   for (std::uint32_t t = 0; t < graph.stages(); ++t) add_memory(t);
 }
 
@@ -51,7 +51,7 @@ int CheckmateProgramme::at_most(const Terms& terms, double limit) {
   return row;
 }
 
-void CheckmateProgramme::add_memory_row(Terms terms, double live_bytes) {
+void CheckmateProgramme::add_memory_row(const Terms& terms, double live_bytes) {
   memory_.push_back({at_most(terms, 0), live_bytes / kMib});
 }
 
@@ -121,7 +121,7 @@ void CheckmateProgramme::add_memory(std::uint32_t stage) {
       if (value.crosses && !value.groups.empty() && value.groups.back() >= i)
         terms.push_back({of(v, stage).passing, value.bytes / kMib});
     }
-    add_memory_row(std::move(terms), graph_.live_at_begin[stage]);
+    add_memory_row(terms, graph_.live_at_begin[stage]);
   }
 }
 

@@ -88,7 +88,7 @@ class CheckmateProgramme {
   void add_variables();
   void add_presence(std::uint32_t value, std::uint32_t stage);
   void add_memory(std::uint32_t stage);
-  void add_memory_row(Terms terms, double live_bytes);
+  void add_memory_row(const Terms& terms, double live_bytes);
   int at_most(const Terms& terms, double limit);
 
   const CheckmateGraph& graph_;
