@@ -19,6 +19,7 @@
 #include "hooks/submit/driver_room.h"
 #include "hooks/submit/holding.h"
 #include "hooks/submit/macros.h"
+#include "hooks/submit/multi_device.h"
 #include "hooks/submit/shapes.h"
 #include "hooks/submit/stream_queues.h"
 
@@ -223,6 +224,17 @@ bool has_nothing_before(StreamHandle stream) {
          real<Function::cuStreamQuery>(CU_STREAM_LEGACY) == CUDA_SUCCESS;
 }
 
+// False: what it names and what it allocates are more than the budget, which has been reported. Trimming what the driver
+// holds for graphs would help such a launch only to exceed the budget again.
+bool fits_with_its_allocation(const GraphAccess& access) {
+  if (access.largest.bytes == 0) return true;
+  const HeldEngines engines;
+  const ActiveEngine* const active = engines.none() ? nullptr : engines->on(access.largest.device);
+  if (active == nullptr || Runtime::get().broken()) return true;
+  const AccessList part = part_of(access.accesses, *active);
+  return !active->engine->fits_beside(part.all(), access.largest.bytes).is_out_of_memory();
+}
+
 CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
   if (engines_now() == nullptr) return call();
   if (is_recording(stream)) return submit(stream, Host::kGoesOn, {}, {.follows = true}, call);
@@ -238,7 +250,7 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
     // Host functions of its nodes, and waits for what others do.
     const bool may_block = any_waits_for_values() || access.may_write_host;
-    const NeededByLaunch needed(access.largest);
+    if (!fits_with_its_allocation(access)) return CUDA_ERROR_OUT_OF_MEMORY;
     const CUresult result =
         submit(stream, Host::kGoesOn, std::move(access.accesses), {.follows = true, .may_block = may_block}, call);
     if (result != CUDA_SUCCESS) return result;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/graphs/graph_memory.h"
 
-#include <algorithm>
 #include <atomic>
 #include <map>
 #include <utility>
@@ -20,8 +19,6 @@ namespace {
 std::atomic<bool> allocate{false};
 // Some memory could not be counted, because streams are blocked that use what would have to leave.
 std::atomic<bool> is_late{false};
-// What the launch allocates that this thread is making (NeededByLaunch).
-thread_local constinit GraphAllocation needed{};
 
 // What each engine has been told, and what the driver reported then.
 struct Counted {
@@ -41,11 +38,10 @@ AllCounted& counted_so_far() { return process_lifetime<AllCounted>(); }
 void tell(const ActiveEngine& active, Counted* counted) {
   cuuint64_t reserved = 0;
   if (real<Function::cuDeviceGetGraphMemAttribute>(active.device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
-      CUDA_SUCCESS) {
+          CUDA_SUCCESS ||
+      reserved == counted->reserved) {
     return;
   }
-  if (needed.device == active.device) reserved = std::max<cuuint64_t>(reserved, needed.bytes);
-  if (reserved == counted->reserved) return;
   Status status;
   if (reserved < counted->told) {
     active.engine->remove_external(counted->told - reserved);
@@ -95,12 +91,6 @@ void count_graph_memory() {
     count_for(active);
   });
 }
-
-NeededByLaunch::NeededByLaunch(GraphAllocation largest) : former_(std::exchange(needed, largest)) {
-  if (largest.bytes > 0) count_graph_memory();
-}
-
-NeededByLaunch::~NeededByLaunch() { needed = former_; }
 
 void count_late_graph_memory() {
   if (is_late.load(std::memory_order_relaxed) && is_late.exchange(false)) count_graph_memory();

@@ -6,7 +6,6 @@
 // made.
 #pragma once
 
-#include "hooks/graphs/graph_contents.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/driver_room.h"
 
@@ -23,19 +22,6 @@ CUresult instantiated_with(CUgraphExec* exec, CUgraph graph, const CUDA_GRAPH_IN
 void count_graph_memory();
 // To be called when the host has waited for a stream: counts what could not be counted while streams were blocked.
 void count_late_graph_memory();
-
-// While it lives, this much of the driver's memory for graphs counts whether the driver holds it or not: the calling
-// thread launches a graph that allocates it, and trimming brings none of that back.
-class NeededByLaunch {
- public:
-  explicit NeededByLaunch(GraphAllocation largest);
-  ~NeededByLaunch();
-  NeededByLaunch(const NeededByLaunch&) = delete;
-  NeededByLaunch& operator=(const NeededByLaunch&) = delete;
-
- private:
-  GraphAllocation former_;
-};
 
 // What the driver holds for graphs and no graph needs now goes back to the device.
 void trim_graph_memory(const ActiveEngine& active);

@@ -160,6 +160,11 @@ bool Engine::fits(std::span<const MemoryAccess> accesses) {
   return state_->fits(accesses);
 }
 
+Status Engine::fits_beside(std::span<const MemoryAccess> accesses, Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  return state_->fits_beside(accesses, bytes);
+}
+
 bool Engine::fits_anywhere(std::uint64_t ranges) const noexcept {
   // A block's units are nearly equal, and longer than half of the longest: where a range lies in three, each is shorter
   // than the range.

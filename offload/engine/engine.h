@@ -120,6 +120,9 @@ class Engine {
   Operation begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info = {});
   // Whether all that the operation accesses can be on the device at once.
   bool fits(std::span<const MemoryAccess> accesses);
+  // The same where the driver takes `bytes` of its own for the operation, which count as external once it has them.
+  // out_of_memory, and reported: never. With a soft limit or a full fallback that is not said beforehand.
+  Status fits_beside(std::span<const MemoryAccess> accesses, Bytes bytes);
   // Whether so many ranges fit at once wherever they lie, each no longer than an eviction unit. Lock-free.
   bool fits_anywhere(std::uint64_t ranges) const noexcept;
   // To the end of what leaves and returns with the byte at `at`; 0: it is not ours.

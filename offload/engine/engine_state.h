@@ -56,6 +56,7 @@ class Engine::State {
   Status resolve(std::span<const MemoryAccess> list, const OperationInfo& info, StreamHandle stream);
   void resolve_all();
   bool fits(std::span<const MemoryAccess> list);
+  Status fits_beside(std::span<const MemoryAccess> list, Bytes bytes);
   void show_room();
   Bytes unit_bytes_from(DeviceAddress at);
   // See Operation, and Engine.

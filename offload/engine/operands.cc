@@ -281,6 +281,22 @@ bool Engine::State::fits(std::span<const MemoryAccess> list) {
   return fits;
 }
 
+Status Engine::State::fits_beside(std::span<const MemoryAccess> list, Bytes bytes) {
+  if (options.soft_limit || net.full()) return {};
+  note_cache_changes();
+  begin_operands(list);
+  // Of what counts as external already, a part may be what the driver holds for an earlier such operation.
+  const Bytes more = bytes - std::min(bytes, external_bytes);
+  Status status;
+  if (operand_bytes() + more > budget_bytes) {
+    Bytes wanted = more;
+    for (const BlockState* state : operands) wanted += state->wanted_bytes();
+    status = refuse("one operation's memory", wanted, true);
+  }
+  operands.clear();
+  return status;
+}
+
 Bytes Engine::State::unit_bytes_from(DeviceAddress at) {
   Block* const block = heap.block_at(at);
   if (block == nullptr) return 0;

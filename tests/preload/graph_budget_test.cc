@@ -69,24 +69,32 @@ TEST(ApiPaths, AGraphThatDoesNotFitIsRefusedWhole) {
   EXPECT_EQ(behind(squeezed), behind(plain));
 }
 
-// The driver's memory for the graph goes when the launch is refused, and comes again with the next launch.
-TEST(ApiPaths, AGraphThatAllocatesMoreThanFitsIsRefusedAtEachLaunch) {
-  const std::vector<std::string> arguments = {"api_paths/graphs/allocates_more_than_fits"};
+// The driver's memory for the graph goes when the launch is refused, and comes again with the next launch. `times`: of
+// 4 MiB, which the graph allocates beside two buffers of 4 MiB.
+void expect_refused_at_each_launch(const std::string& times, const std::string& advised_budget) {
+  const std::vector<std::string> arguments = {"api_paths/graphs/allocates_more_than_fits", times};
   const ProcessResult plain = run_plain(arguments);
   for (const std::uint64_t order : orders()) {
     const ProcessResult squeezed = run_preloaded(arguments, "16MiB", order);
     EXPECT_EQ(squeezed.status, 0) << squeezed.err;
     const std::string refused = "cuGraphLaunch(step, stream): 2\n";
     EXPECT_EQ(squeezed.out.find(refused + refused + refused + "behind\n"), 0u) << squeezed.out;
-    EXPECT_NE(squeezed.err.find("do     budget = \"20MiB\""), std::string::npos) << squeezed.err;
+    EXPECT_NE(squeezed.err.find("do     budget = \"" + advised_budget + "\""), std::string::npos) << squeezed.err;
     EXPECT_LE(statistic(squeezed, "peak_device_bytes"), 16 * kMiB);
     EXPECT_EQ(statistic(squeezed, "oom_reports"), 3u);
     const auto behind = [](const ProcessResult& one) { return one.out.substr(one.out.find("behind\n")); };
     EXPECT_EQ(behind(squeezed), behind(plain));
-    const ProcessResult advised = run_preloaded(arguments, "20MiB", order);
+    const ProcessResult advised = run_preloaded(arguments, advised_budget, order);
     expect_same(plain, advised);
     EXPECT_EQ(statistic(advised, "oom_reports"), 0u);
   }
+}
+
+TEST(ApiPaths, AGraphThatAllocatesMoreThanFitsIsRefusedAtEachLaunch) { expect_refused_at_each_launch("3", "20MiB"); }
+
+// Its allocation alone is more than the budget.
+TEST(ApiPaths, AGraphThatAllocatesMoreThanTheBudgetIsRefusedAtEachLaunch) {
+  expect_refused_at_each_launch("5", "28MiB");
 }
 
 TEST(ApiPaths, WithASoftLimitTheGraphRunsBeyondTheBudget) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph names two buffers and allocates three times as much as one of them, launched several times.
+// A graph names two buffers and allocates three times as much as one of them, or as often as the first argument says;
+// launched several times.
 #include "tests/preload/programs/small.h"
 
-int main(void) {
+int main(int count, char** arguments) {
+  const size_t times = count > 1 ? strtoul(arguments[1], NULL, 10) : 3;
   CUstream stream;
   CUgraph graph = NULL;
   CUgraphExec step = NULL;
@@ -11,7 +13,7 @@ int main(void) {
   make_buffers();
   CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-  CHECK(cuMemAllocAsync(&scratch, 3 * BYTES, stream));
+  CHECK(cuMemAllocAsync(&scratch, times * BYTES, stream));
   launch_mix(kernel("mix_new"), stream, scratch, buffers[0], BYTES);
   mix_on(stream, buffers[1], scratch);
   CHECK(cuMemFreeAsync(scratch, stream));
