@@ -5,7 +5,7 @@ from fit_steps import loss_of  # first: without PyTorch it skips the test
 
 import torch
 from fit_models import Gpt, Llama, Lstm, ResNet, Vit
-from fit_places import HostCopies
+from fit_stores import HostStore
 from torch import nn
 
 import thermocline.torch as tt
@@ -74,7 +74,7 @@ class Training:
         return [*self.model.parameters(), *self.model.buffers(), *state, *[p.grad for p in self.model.parameters() if p.grad is not None]]
 
     def fit(self, budget, **options) -> "Training":
-        options = {"states": [self.model, self.optimizer], "place": HostCopies(), "verbose": False, **options}
+        options = {"states": [self.model, self.optimizer], "store": HostStore(), "verbose": False, **options}
         self.fitted = tt.fit(self.step, budget=budget, min_bytes=256, **options)
         return self
 

@@ -6,12 +6,16 @@ import json
 import os
 import sys
 import time
+import weakref
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
 import torch
 
 import thermocline
 import thermocline.torch as tt
+from thermocline.torch._reads import storage_under
+from thermocline.torch._saved import SavedTensors
+from thermocline.torch._states import States
 
 MIB = 1 << 20
 
@@ -30,7 +34,7 @@ def raises(kind: type[Exception], words: str, function) -> None:
         raise AssertionError(f"{words}: nothing was raised")
 
 
-def settle() -> None:
+def wait_for_autograd() -> None:
     """Autograd's thread has let go of what a failed backward left it: at the end of Python it must not."""
     torch.zeros(1).cuda().requires_grad_().view(1, 1).backward(torch.ones(1, 1).cuda())
 
@@ -316,9 +320,9 @@ def dropped_on_the_way_back(context: tt.offload) -> None:
 
 
 def copies() -> None:
-    most = train(tt.offload(place=tt.Copies(most_leaving=16 * MIB)), layers=12, steps=3)
+    most = train(tt.offload(store=tt.PinnedStore(most_evicting=16 * MIB)), layers=12, steps=3)
     require(most < 60 * MIB, most)
-    uploads = tt.offload(place=tt.Copies())
+    uploads = tt.offload(store=tt.PinnedStore())
     dropped_on_the_way_back(uploads)
     x = torch.zeros(MIB, device="cuda", requires_grad=True)
     with uploads:
@@ -327,7 +331,116 @@ def copies() -> None:
         y.add_(1)  # PyTorch itself refuses this at backward
     torch.cuda.synchronize()
     raises(RuntimeError, "modified by an inplace operation", z.sum().backward)
-    settle()
+    wait_for_autograd()
+
+
+def streams() -> None:
+    """What one stream allocated another one uses, and its memory is the first one's again. The race checker looks."""
+    main, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    host, other = floats(8, 1), floats(8, 2).pin_memory()
+    kept = [torch.empty(host.numel(), pin_memory=True) for _ in range(2)]
+
+    def saved_by_the_other(**options) -> tuple[SavedTensors, object]:
+        """Once `main` has uploaded it. As operators do, it is saved first and then used: by a copy, because kernels mix whole segments."""
+        torch.cuda.empty_cache()
+        tensor = host.cuda()
+        side.wait_stream(main)
+        saved = SavedTensors(tt.PinnedStore(**options), min_bytes=0)
+        with torch.cuda.stream(side):
+            save = saved.pack(tensor)
+            kept[0].copy_(tensor, non_blocking=True)
+        return saved, save
+
+    def other_owners() -> None:
+        after = [other.cuda(non_blocking=True) for _ in range(4)]
+        torch.cuda.synchronize()
+        require(torch.equal(kept[0], host), "what the other stream has used")
+        del after
+
+    saved, save = saved_by_the_other()
+    saved.store.stream("out", torch.device("cuda", 0)).synchronize()
+    saved.release_copied()  # while `side` may not have used it yet
+    other_owners()
+    require(torch.equal(saved.unpack(save).cpu(), host), "what came back")
+    del save
+
+    saved, save = saved_by_the_other(most_evicting=8 * MIB)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        another = saved.pack(torch.empty(MIB, device="cuda"))
+    side.synchronize()
+    other_owners()
+    require(torch.equal(saved.unpack(save).cpu(), host), "what came back, of an original that had to go at once")
+    del save, another
+
+    saved, save = saved_by_the_other()
+    side.synchronize()
+    store = weakref.ref(saved.store)
+    del saved, save  # while it is copied
+    require(store() is None, "nothing holds the original")
+    other_owners()
+
+    # Both streams have saved it; the second one finds it fetched, and uses it when nobody else does.
+    saved, tensor = SavedTensors(tt.PinnedStore(), min_bytes=0), host.cuda()
+    saves = [saved.pack(tensor), saved.pack(tensor)]
+    del tensor
+    whole = saved.unpack(saves[0])
+    kept[0].copy_(whole, non_blocking=True)
+    with torch.cuda.stream(side):
+        whole = saved.unpack(saves[1])
+        kept[1].copy_(whole, non_blocking=True)
+    del whole
+    other_owners()
+    require(torch.equal(kept[1], host), "what the second stream finds")
+
+
+def states() -> None:
+    """Of a step, in pinned memory: on two streams, of which only the first evicts and fetches."""
+    host, other = floats(8, 1), floats(8, 2).pin_memory()
+    main, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    kept = {stream: torch.empty(host.numel(), pin_memory=True) for stream in (main, side)}
+    tensor = host.cuda()
+    side.wait_stream(main)
+    known = States([tensor], tt.PinnedStore(), 1)
+    known.enter()
+    state = known.of_role(("tensor", id(tensor)))
+
+    def use(tensor: torch.Tensor, stream: torch.cuda.Stream) -> None:
+        with torch.cuda.stream(stream):
+            known.need(((tensor,), {}))
+            kept[stream].copy_(tensor, non_blocking=True)
+
+    def other_owners(*streams: torch.cuda.Stream) -> None:
+        after = [other.cuda(non_blocking=True) for _ in range(4)]
+        torch.cuda.synchronize()
+        require(all(torch.equal(kept[stream], host) for stream in streams), "contents")
+        del after
+
+    for first, second in ((main, side), (side, main)):
+        known.evict(state)
+        require(storage_under(tensor).nbytes() == 0, "evicted")
+        known.begin_fetch(state)
+        use(tensor, first)
+        use(tensor, second)
+        known.evict(state)  # while it is read
+        other_owners(main, side)
+        kept[first].zero_()
+
+    # As backward makes a gradient there, which the program frees there.
+    with torch.cuda.stream(side):
+        gradient = host.cuda(non_blocking=True)
+        known.evict(known.adopt(storage_under(gradient)))
+    use(gradient, side)
+    del gradient
+    other_owners(side)
+
+    changed = floats(8, 4).pin_memory()
+    with torch.cuda.stream(side):
+        known.need(((tensor,), {}))
+        tensor.copy_(changed, non_blocking=True)
+        known.ran([], [storage_under(tensor)])
+    known.evict(state)
+    known.exit()
+    require(tensor.device.type == "cpu" and torch.equal(tensor, changed), "what the other stream has written")
 
 
 def hints() -> None:
@@ -345,7 +458,15 @@ def hints() -> None:
         y.add_(1)
         y = z * z
     raises(RuntimeError, "modified by an inplace operation", y.sum().backward)
-    settle()
+    wait_for_autograd()
+
+
+def refused() -> None:
+    """An operator on more than the budget holds, in a module, with what PyTorch tells NVTX."""
+    a, b = (torch.empty(3 * MIB, device="cuda") for _ in range(2))
+    with torch.autograd.profiler.emit_nvtx(), torch.cuda.nvtx.range("layer3.conv"):
+        raises(RuntimeError, "out of memory", lambda: a.add_(b))
+    raises(RuntimeError, "out of memory", lambda: a.add_(b))
 
 
 if __name__ == "__main__":
@@ -355,7 +476,7 @@ if __name__ == "__main__":
     if scenario.startswith("allocator"):
         allocator(late=scenario == "allocator_late")
     else:
-        scenarios = (asked_for, contract, graph, tensors, segments, too_late, pool, copies, hints, extension)
+        scenarios = (asked_for, contract, graph, tensors, segments, too_late, pool, copies, streams, states, hints, extension, refused)
         {function.__name__: function for function in scenarios}[scenario]()
     torch.cuda.synchronize()
     print("done")

@@ -12,7 +12,7 @@ from fit_steps import PREDICTION, Chain, Steps, fit, loss_of, near_the_least, ro
 
 import torch
 from fit_models import MODELS, Made
-from fit_places import HostCopies
+from fit_stores import HostStore
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -195,7 +195,7 @@ class Programs(unittest.TestCase):
 
         fitted = fit(lambda: None, budget="60%")
         self.assertTrue(same(run(), run(fitted)))
-        self.assertGreater(fitted.counts.brought_back, 0)
+        self.assertGreater(fitted.counts.restored, 0)
 
     def test_a_change_in_place_of_what_backward_needs_raises(self) -> None:
         model, x = Chain(lambda x, i: x), rows()
@@ -302,7 +302,7 @@ class Offloading(unittest.TestCase):
             plain = Steps(make, inputs).run()
             for plans in ("joint", "swap"):
                 steps = Steps(make, inputs)
-                fitted = fit(steps.model, budget="55%", place=HostCopies(), plans=plans)
+                fitted = fit(steps.model, budget="55%", store=HostStore(), plans=plans)
                 steps.run(fitted)
                 self.assertTrue(same(plain.left, steps.left), (name, plans))
                 self.assertLessEqual(steps.peaks[-1], fitted.plan.answer["budget_bytes"])
@@ -311,13 +311,13 @@ class Offloading(unittest.TestCase):
                     self.assertEqual(fitted.counts.dropped, 0)
 
     def test_a_step_that_diverges_offloads_what_it_saves(self) -> None:
-        place = HostCopies()
-        fitted = fit(lambda: None, budget="60%", place=place)
+        store = HostStore()
+        fitted = fit(lambda: None, budget="60%", store=store)
         run = Divergence.run_steps
         plain = run(self, None, "aab")
         self.assertTrue(same(plain, run(self, fitted, "aab")))
         self.assertIsNotNone(fitted.counts.diverged_at)
-        self.assertGreater(place.left, 0)
+        self.assertGreater(store.evictions, 0)
 
 
 class Calls(unittest.TestCase):
@@ -424,7 +424,7 @@ class Calls(unittest.TestCase):
             (TypeError, "device: the name of a profile", model, {"device": 0}),
             (ValueError, "plans: 'best' is none of joint, recompute, swap, sqrt", model, {"plans": "best"}),
             (ValueError, "plans: 'swap' offloads, and there is nowhere", model, {"plans": "swap"}),
-            (TypeError, "place: .* str has no takes", model, {"place": "cpu"}),
+            (TypeError, "store: .* str has no accepts", model, {"store": "cpu"}),
             (TypeError, "min_bytes: .* not str", model, {"min_bytes": "1"}),
             (ValueError, "min_bytes: no less than 0", model, {"min_bytes": -1}),
             (TypeError, "step_or_model: .* not NoneType", None, {}),

@@ -7,6 +7,7 @@ import copy
 import os
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(__file__))
 from fit_steps import Chain, fit, loss_of, rows, same  # first: without PyTorch it skips the test
@@ -292,6 +293,32 @@ class Programs(unittest.TestCase):
                 model.zero_grad()
 
         self.check(program)
+
+    def test_an_error_in_a_step_runs_nothing_again(self) -> None:
+        """It may say that memory is short."""
+        torch.manual_seed(0)
+        model, x, losses = Chain(lambda y, _: y), rows(), []
+        fitted = fit(model, x, budget="50%", loss=lambda out, _x: loss_of(out))
+        fails = (["in the step", torch.OutOfMemoryError], ["at its end", torch.OutOfMemoryError])
+        for when, error in fails:
+            with self.subTest(when):
+                with self.assertRaises(error), fitted:
+                    losses.append(loss_of(model(x)))
+                    dropped = fitted._entered.counts.dropped
+                    if when == "in the step":
+                        raise error
+                    fitted._entered._make = mock.Mock(side_effect=error)
+                self.assertGreater(dropped, 0)
+                self.assertEqual(fitted.counts.reran_operators, 0)
+                with self.assertRaisesRegex(RuntimeError, "the step ended with an error.* its graph can not be used"):
+                    losses.pop().backward()
+                model.zero_grad()
+        with fitted:
+            loss_of(model(x)).backward()
+        ours = [p.grad for p in model.parameters()]
+        model.zero_grad()
+        loss_of(model(x)).backward()
+        self.assertTrue(same(ours, [p.grad for p in model.parameters()]))
 
     def test_a_state_that_goes_from_step_to_step(self) -> None:
         def program(run: Run) -> None:

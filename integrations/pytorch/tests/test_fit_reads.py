@@ -77,7 +77,7 @@ def empty(fitted: tt.Fit, tensor: torch.Tensor) -> bool:
 class Reads(unittest.TestCase):
     def read_in_steps(self, read, *, fits: bool, steps: int = 4) -> tuple[list[torch.Tensor], int]:
         """What is read of a parameter, a gradient and a state in each step, and how many of them were in host memory."""
-        training, found, away = Training("deep"), [], [0]
+        training, found, evicted = Training("deep"), [], [0]
 
         def states() -> list[torch.Tensor]:
             first, last = training.model.layers[0].weight, training.model.layers[-1].weight
@@ -88,7 +88,7 @@ class Reads(unittest.TestCase):
             loss = loss_of(training.model(training.x))
             loss.backward()
             for tensor in states():
-                away[0] += fits and empty(training.fitted, tensor)
+                evicted[0] += fits and empty(training.fitted, tensor)
                 found.append(read(tensor))
             training.optimizer.step()
             training.optimizer.zero_grad()
@@ -98,13 +98,13 @@ class Reads(unittest.TestCase):
         if fits:
             training.fit("40%", plans="swap")
         training.run(steps)
-        return [*found, *training.left()], away[0]
+        return [*found, *training.left()], evicted[0]
 
     def test_every_read_finds_the_contents(self) -> None:
         for name, read in READS.items():
             with self.subTest(read=name):
-                (plain, _), (ours, away) = (self.read_in_steps(read, fits=fits) for fits in (False, True))
-                self.assertGreater(away, 0)
+                (plain, _), (ours, evicted) = (self.read_in_steps(read, fits=fits) for fits in (False, True))
+                self.assertGreater(evicted, 0)
                 self.assertTrue(same(plain, ours))
 
     def test_what_changes_memory_without_an_operator(self) -> None:
@@ -113,8 +113,8 @@ class Reads(unittest.TestCase):
             t.map_(t, lambda x, y: x + y)
             return t.clone()
 
-        (plain, _), (ours, away) = (self.read_in_steps(twice, fits=fits) for fits in (False, True))
-        self.assertGreater(away, 0)
+        (plain, _), (ours, evicted) = (self.read_in_steps(twice, fits=fits) for fits in (False, True))
+        self.assertGreater(evicted, 0)
         self.assertTrue(same(plain, ours))
 
     def test_an_array_is_written_later_in_the_step_and_in_the_next(self) -> None:
@@ -159,6 +159,27 @@ class Reads(unittest.TestCase):
         copies = [t.detach().clone() for t in waiting]
         training.run(2)
         self.assertTrue(same(copies, snapshots))
+
+    def test_what_torch_func_wraps_is_printed_within_a_step(self) -> None:
+        training, printed = Training("deep"), []
+        plain_step = training.step
+
+        def square(x: torch.Tensor) -> torch.Tensor:
+            printed.append(repr(x))
+            return (x * x).sum()
+
+        def step() -> torch.Tensor:
+            weight = training.model.layers[0].weight.detach()
+            empty(training.fitted, weight)
+            torch.func.vmap(square)(weight)
+            printed.append(repr(weight.to_sparse()))
+            return plain_step()
+
+        training.step = step
+        training.fit("40%", plans="swap").run(3)
+        self.assertEqual(len(printed), 6)
+        self.assertIn("BatchedTensor", printed[-2])
+        self.assertIn("sparse_coo", printed[-1])
 
     def test_pytorchs_methods_are_its_own_again(self) -> None:
         before = [getattr(torch.Tensor, name) for name in REPLACED]

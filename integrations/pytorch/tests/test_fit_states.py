@@ -8,12 +8,13 @@ import io
 import os
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(__file__))
 from fit_steps import PREDICTION, loss_of, same  # first: without PyTorch it skips the test
 
 import torch
-from fit_places import HostCopies
+from fit_stores import HostStateCopy, HostStore
 from fit_training import MODELS, OPTIMIZERS, Deep, Training
 from torch import nn
 
@@ -116,6 +117,30 @@ class Programs(unittest.TestCase):
 
         self.run_both(step, steps=9)
 
+    def test_the_bytes_on_the_device_are_known_whatever_moves(self) -> None:
+        looked_at = [0]
+
+        def step(t: Training, i: int) -> torch.Tensor:
+            loss = loss_of(t.model(t.x))
+            loss.backward()
+            if t.fitted is not None and t.fitted._states.room is not None:
+                here = t.fitted._states._here
+                self.assertEqual(here.bytes, sum(state.bytes for _, state in here.by_age()))
+                self.assertEqual(here.bytes, sum(s.storage().nbytes() for s in t.fitted._states._by_key.values()))
+                looked_at[0] += 1
+            if i % 2:
+                t.optimizer.step()
+            t.optimizer.zero_grad()
+            return loss.detach()
+
+        def other(t: Training, i: int) -> torch.Tensor:
+            if i == 3:
+                t.x.abs()  # not in the recorded step: from here on states leave by age
+            return step(t, i)
+
+        self.run_both(other, steps=5)
+        self.assertGreater(looked_at[0], 0)
+
     def test_layers_in_another_order_take_other_parameters(self) -> None:
         """The same operators in the same order: nothing but the arguments tells."""
 
@@ -147,6 +172,34 @@ class Programs(unittest.TestCase):
         # Somebody else has a view of this one, so it is where the view is.
         self.assertFalse(ours.fitted.is_in_host_memory(ours.model.layers[2].weight))
         self.assertTrue(torch.equal(kept[0], ours.model.layers[2].weight.T))
+
+    def test_parameters_that_are_views_of_a_buffer(self) -> None:
+        results = []
+        for fits in (False, True):
+            training, now = Training("deep"), [0]
+            weights = [layer.weight for layer in training.model.layers[7:9]]
+            training.model.register_buffer("flat", torch.stack([w.detach() for w in weights]))
+            for i, weight in enumerate(weights):
+                weight.data = training.model.flat[i]
+            plain_step = training.step
+
+            def step(training=training, now=now, plain_step=plain_step) -> torch.Tensor:
+                now[0] += 1
+                if now[0] > 2:
+                    training.x + 0  # not in the recorded step: states leave by age
+                return plain_step()
+
+            training.step = step
+            if fits:
+                training.fit("40%", plans="swap")
+            waited = 0
+            for _ in range(7):
+                training.run(1)
+                waited += fits and training.fitted.is_in_host_memory(training.model.flat)
+            results.append(training.left())
+            self.assertEqual(waited > 0, fits)
+            self.assertEqual(weights[1].data_ptr(), training.model.flat[1].data_ptr())
+        self.assertTrue(same(*results))
 
     def test_a_graph_that_outlives_the_step(self) -> None:
         losses: list[torch.Tensor] = []
@@ -191,6 +244,23 @@ class Lists(unittest.TestCase):
         self.assertEqual(said.getvalue().count("Adam takes one parameter after the other inside (foreach=False)"), 1)
         # The program's own setting is in its checkpoints.
         self.assertIs(ours.optimizer.state_dict()["param_groups"][0]["foreach"], True)
+
+    def test_what_is_saved_within_a_step_has_the_programs_own_setting(self) -> None:
+        """In the first step nothing is in host memory yet, and nothing is refused."""
+        for foreach in (True, None):
+            with self.subTest(foreach=foreach):
+                ours, saved = self.training(foreach=foreach), []
+                plain_step = ours.step
+
+                def step(ours=ours, saved=saved, plain_step=plain_step) -> torch.Tensor:
+                    saved.append(ours.optimizer.state_dict()["param_groups"][0]["foreach"])
+                    saved.append(ours.optimizer.param_groups[0]["foreach"])
+                    return plain_step()
+
+                ours.step = step
+                ours.fit("35%", plans="swap").run(1)
+                self.assertEqual(saved, [foreach, False])
+                self.assertFalse(ours.optimizer._optimizer_state_dict_post_hooks)
 
     def test_lists_that_do_not_fit_are_named_with_what_helps(self) -> None:
         ours = self.training(fused=True).fit("35%", plans="swap")
@@ -263,6 +333,72 @@ class BetweenSteps(unittest.TestCase):
         self.ours.fitted._step = right
         self.go_on()
 
+    def test_a_step_that_can_not_begin_leaves_everything_whole(self) -> None:
+        whole, host_copy = torch.empty, self.ours.fitted._states._store.host_copy
+        # The third state finds no memory; then one whose copy the program has (tensor.cpu()) finds no memory for another.
+        calls = [0]
+
+        def without_memory(*args, **kwargs) -> torch.Tensor:
+            calls[0] += args[0] != 0
+            if args[0] != 0 and calls[0] == 3:
+                raise torch.OutOfMemoryError("no memory")
+            return whole(*args, **kwargs)
+
+        def without_copy(storage: torch.UntypedStorage):
+            raise torch.OutOfMemoryError("no memory")
+
+        before = [t.clone() for t in self.ours.tensors()]
+        with mock.patch.object(torch, "empty", without_memory), self.assertRaises(torch.OutOfMemoryError):
+            self.ours.fitted()
+        self.assertTrue(same(before, self.ours.tensors()))
+        held = [t.detach() for t in self.ours.tensors()]
+        with mock.patch.object(self.ours.fitted._states._store, "host_copy", without_copy), self.assertRaises(torch.OutOfMemoryError):
+            self.ours.fitted()
+        self.assertIs(self.ours.fitted._states._store.host_copy.__func__, host_copy.__func__)
+        self.assertTrue(same(before, held))
+        self.assertTrue(same(before, self.ours.tensors()))
+        self.go_on()
+
+    def test_a_step_that_finds_no_memory_at_its_end_leaves_everything_whole(self) -> None:
+        right, views = self.ours.step, []
+
+        def step() -> torch.Tensor:
+            loss = right()
+            views.extend(t.detach() for t in self.ours.tensors())  # where these are the states have to be
+            return loss
+
+        for name in ("prefetch", "finish_prefetch"):
+            function, calls = getattr(HostStateCopy, name), [0]
+
+            def fails_at_times(self_, *args, function=function, calls=calls) -> None:
+                calls[0] += bool(views)
+                if calls[0] % 3 == 1:
+                    raise torch.OutOfMemoryError("no memory")
+                function(self_, *args)
+
+            with self.subTest(name):
+                state = torch.get_rng_state()
+                self.plain.run(1)
+                self.plain.losses.pop()
+                torch.set_rng_state(state)
+                self.ours.fitted._step = step
+                with mock.patch.object(HostStateCopy, name, fails_at_times), self.assertRaises(torch.OutOfMemoryError):
+                    self.ours.fitted()
+                self.assertGreater(calls[0], 3)
+                self.assertGreater(min(t.untyped_storage().nbytes() for t in self.ours.tensors()), 0)
+                self.assertTrue(same(self.plain.left(), self.ours.left()))
+                views.clear()
+                self.ours.fitted._step = right
+                self.go_on()
+
+    def test_host_memory_of_a_state_is_its_own_for_all_steps(self) -> None:
+        def waiting() -> dict[int, int]:
+            return {id(t): t.data_ptr() for t in self.ours.tensors() if self.ours.fitted.is_in_host_memory(t)}
+
+        before = waiting()
+        self.ours.run(2)
+        self.assertEqual(before, waiting())
+
     def test_a_checkpoint_inside_of_a_step_is_refused(self) -> None:
         right = self.ours.step
         for owner in (self.ours.model, self.ours.optimizer):
@@ -287,7 +423,7 @@ class Calls(unittest.TestCase):
         model, x = Deep(), torch.randn(4, 64)
         before = [t.clone() for t in model.parameters()]
         budget = sum(p.nbytes for p in model.parameters())  # the gradients need as much again
-        fitted = tt.fit(model, x, budget=budget, plans="swap", states=model, place=HostCopies(), verbose=False, min_bytes=256)
+        fitted = tt.fit(model, x, budget=budget, plans="swap", states=model, store=HostStore(), verbose=False, min_bytes=256)
         self.assertTrue(same(before, list(model.parameters())))
         self.assertTrue(all(p.grad is None for p in model.parameters()))
         self.assertGreater(len(fitted.plan.answer["moves"]), 0)
@@ -301,16 +437,16 @@ class Calls(unittest.TestCase):
         self.assertTrue(same(ours, [p.grad for p in model.parameters()]))
 
     def test_bad_arguments_are_refused_in_a_line(self) -> None:
-        model, place = Deep(), HostCopies()
+        model, store = Deep(), HostStore()
 
-        class NoHome:
-            takes = leave = settle = lambda *_: None
+        class NoCopy:
+            accepts = evict = release_copied = lambda *_: None
 
         for kind, words_, options in (
-            (TypeError, "states: a module, an optimizer or a tensor, .* not int", {"states": 3, "place": place}),
-            (TypeError, "it has a str", {"states": [model, "x"], "place": place}),
+            (TypeError, "states: a module, an optimizer or a tensor, .* not int", {"states": 3, "store": store}),
+            (TypeError, "it has a str", {"states": [model, "x"], "store": store}),
             (ValueError, "plans='recompute' moves nothing", {"states": model}),
-            (TypeError, "NoHome has none", {"states": model, "place": NoHome()}),
+            (TypeError, "NoCopy has none", {"states": model, "store": NoCopy()}),
         ):
             with self.assertRaisesRegex(kind, words_) as caught:
                 tt.fit(model, budget="50%", verbose=False, **options)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What offload() does with saved tensors, on CPU tensors and with a place that writes down what it is asked. Skipped
+"""What offload() does with saved tensors, on CPU tensors and with a store that writes down what it is asked. Skipped
 (status 77) where PyTorch is not."""
 
+import contextlib
 import gc
 import os
 import sys
@@ -19,22 +20,22 @@ from torch.utils.checkpoint import checkpoint
 import thermocline.torch as tt
 
 
-class Away:
-    def __init__(self, place: "Recorder", number: int, alias: torch.Tensor) -> None:
-        self.place = place
+class EvictedTensor:
+    def __init__(self, store: "Recorder", number: int, alias: torch.Tensor) -> None:
+        self.store = store
         self.number = number
         bytes_ = torch.empty(0, dtype=torch.uint8).set_(alias.untyped_storage())
         self.contents = bytes_.clone()
 
-    def begin_return(self) -> None:
-        self.place.log.append(("begin", self.number))
+    def prefetch(self) -> None:
+        self.store.log.append(("prefetch", self.number))
 
-    def returned(self) -> torch.UntypedStorage:
-        self.place.log.append(("returned", self.number))
+    def fetch(self) -> torch.UntypedStorage:
+        self.store.log.append(("fetch", self.number))
         return self.contents.clone().untyped_storage()
 
-    def let_go(self) -> None:
-        self.place.log.append(("let go", self.number))
+    def release(self) -> None:
+        self.store.log.append(("release", self.number))
 
 
 class Recorder:
@@ -42,26 +43,26 @@ class Recorder:
 
     def __init__(self) -> None:
         self.log: list[tuple[str, int]] = []
-        self.aways: list[weakref.ref[Away]] = []
+        self.evicted: list[weakref.ref[EvictedTensor]] = []
 
-    def takes(self, tensor: torch.Tensor) -> bool:
+    def accepts(self, tensor: torch.Tensor) -> bool:
         return True
 
-    def settle(self) -> None:
+    def release_copied(self) -> None:
         pass
 
-    def leave(self, alias: torch.Tensor) -> Away:
-        away = Away(self, len(self.aways), alias)
-        self.aways.append(weakref.ref(away))
-        self.log.append(("leave", away.number))
-        return away
+    def evict(self, alias: torch.Tensor) -> EvictedTensor:
+        tensor = EvictedTensor(self, len(self.evicted), alias)
+        self.evicted.append(weakref.ref(tensor))
+        self.log.append(("evict", tensor.number))
+        return tensor
 
     def numbers(self, what: str) -> list[int]:
         return [number for event, number in self.log if event == what]
 
     def alive(self) -> int:
         gc.collect()
-        return sum(away() is not None for away in self.aways)
+        return sum(tensor() is not None for tensor in self.evicted)
 
 
 def layers(kind: str) -> torch.nn.Module:
@@ -120,21 +121,21 @@ def twice(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 class Bits(unittest.TestCase):
     def expect_same(self, kind: str, forward) -> Recorder:
-        place = Recorder()
+        store = Recorder()
         expected = gradients(kind, forward)
-        found = gradients(kind, forward, tt.offload(place=place, min_bytes=0))
+        found = gradients(kind, forward, tt.offload(store=store, min_bytes=0))
         self.assertEqual(len(found), len(expected))
         for i, (one, other) in enumerate(zip(found, expected, strict=True)):
             self.assertTrue(torch.equal(one, other), f"tensor {i} of {kind}")
-        self.assertGreater(len(place.numbers("leave")), 0)
-        self.assertEqual(place.alive(), 0, "the graph is gone, and with it every copy")
-        return place
+        self.assertGreater(len(store.numbers("evict")), 0)
+        self.assertEqual(store.alive(), 0, "the graph is gone, and with it every copy")
+        return store
 
     def test_gradients_are_the_same_bits(self) -> None:
         for kind in ("linear", "convolutions", "attention"):
             with self.subTest(kind):
-                place = self.expect_same(kind, plain)
-                self.assertGreater(len(place.numbers("returned")), 0)
+                store = self.expect_same(kind, plain)
+                self.assertGreater(len(store.numbers("fetch")), 0)
 
     def test_with_checkpointing(self) -> None:
         for reentrant in (False, True):
@@ -166,38 +167,38 @@ class Bits(unittest.TestCase):
             return torch.autograd.grad(z, x)[0]
 
         expected = second(torch.enable_grad())
-        self.assertTrue(torch.equal(second(tt.offload(place=Recorder(), min_bytes=0)), expected))
+        self.assertTrue(torch.equal(second(tt.offload(store=Recorder(), min_bytes=0)), expected))
 
     def test_a_small_tensor_that_stays_is_watched_and_freed(self) -> None:
         x = torch.randn(8, requires_grad=True)
-        with tt.offload(place=Recorder(), min_bytes=1 << 20):
+        with tt.offload(store=Recorder(), min_bytes=1 << 20):
             y = x.exp()
             y.mul_(2)
         with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
             y.sum().backward()
-        with tt.offload(place=Recorder(), min_bytes=1 << 20):
+        with tt.offload(store=Recorder(), min_bytes=1 << 20):
             y = x.exp()  # saves its own result
         gone = weakref.ref(y.untyped_storage())
         del y
         self.assertIsNone(gone())
 
     def test_a_second_backward_through_the_same_graph(self) -> None:
-        place = Recorder()
+        store = Recorder()
         x = torch.randn(64, requires_grad=True)
-        with tt.offload(place=place, min_bytes=0):
+        with tt.offload(store=store, min_bytes=0):
             y = (x * 2).sin().exp().sum()
         (first,) = torch.autograd.grad(y, x, retain_graph=True)
-        self.assertEqual(place.alive(), len(place.aways))
+        self.assertEqual(store.alive(), len(store.evicted))
         (second,) = torch.autograd.grad(y, x)
         self.assertTrue(torch.equal(first, second))
         del y
-        self.assertEqual(place.alive(), 0)
+        self.assertEqual(store.alive(), 0)
 
 
 class Memory(unittest.TestCase):
     def setUp(self) -> None:
-        self.place = Recorder()
-        self.offload = tt.offload(place=self.place, min_bytes=0, ahead=2)
+        self.store = Recorder()
+        self.offload = tt.offload(store=self.store, min_bytes=0, ahead=2)
         self.x = torch.randn(64, requires_grad=True)
 
     def chain(self, steps: int) -> tuple[torch.Tensor, list[weakref.ref]]:
@@ -220,15 +221,15 @@ class Memory(unittest.TestCase):
     def test_returns_are_in_reverse_and_ahead_of_need(self) -> None:
         with self.offload:
             loss, _ = self.chain(6)
-        self.assertEqual(self.place.log, [("leave", i) for i in range(6)])
-        self.place.log.clear()
+        self.assertEqual(self.store.log, [("evict", i) for i in range(6)])
+        self.store.log.clear()
         loss.backward()
-        self.assertEqual(self.place.numbers("returned"), [5, 4, 3, 2, 1, 0])
-        self.assertEqual(self.place.numbers("begin"), [4, 3, 3, 2, 2, 1, 1, 0, 0])
+        self.assertEqual(self.store.numbers("fetch"), [5, 4, 3, 2, 1, 0])
+        self.assertEqual(self.store.numbers("prefetch"), [4, 3, 3, 2, 2, 1, 1, 0, 0])
         for number in range(5):
-            begun, came = self.place.log.index(("begin", number)), self.place.log.index(("returned", number))
+            begun, came = self.store.log.index(("prefetch", number)), self.store.log.index(("fetch", number))
             self.assertLess(begun, came)
-        self.assertEqual(self.offload.statistics(), {"left_bytes": 6 * 256, "returned_bytes": 6 * 256, "shared": 0, "kept": 0})
+        self.assertEqual(self.offload.statistics(), {"evicted_bytes": 6 * 256, "restored_bytes": 6 * 256, "shared": 0, "kept": 0})
 
     def test_passes_taken_back_one_by_one(self) -> None:
         for order in ((0, 1), (1, 0)):
@@ -243,7 +244,7 @@ class Memory(unittest.TestCase):
                 expected = torch.autograd.grad(self.chain(3)[0], self.x)[0] * 2
                 self.assertTrue(torch.equal(self.x.grad, expected))
                 first, second = [2, 1, 0], [5, 4, 3]
-                self.assertEqual(self.place.numbers("returned"), first + second if order == (0, 1) else second + first)
+                self.assertEqual(self.store.numbers("fetch"), first + second if order == (0, 1) else second + first)
 
     def test_views_and_duplicates_share_one_copy(self) -> None:
         with self.offload:
@@ -253,11 +254,11 @@ class Memory(unittest.TestCase):
             c = y * y  # twice
             loss = a.sum() + b.sum() + c.sum()
             del y, a, b, c
-        self.assertEqual(self.place.numbers("leave"), [0])
+        self.assertEqual(self.store.numbers("evict"), [0])
         self.assertEqual(self.offload.statistics()["shared"], 3)
         loss.backward()
-        self.assertEqual(self.place.numbers("returned"), [0], "it stays until the last of them has been unpacked")
-        self.assertEqual(self.place.numbers("let go"), [0])
+        self.assertEqual(self.store.numbers("fetch"), [0], "it stays until the last of them has been unpacked")
+        self.assertEqual(self.store.numbers("release"), [0])
         expected = (self.x.cos() - self.x.sin() + 2 * self.x).detach()
         self.assertTrue(torch.allclose(self.x.grad, expected))
 
@@ -266,7 +267,7 @@ class Memory(unittest.TestCase):
             y = self.x * 1
             loss = y.sin().sum()
         loss.backward()
-        self.assertEqual(self.place.numbers("returned"), [])
+        self.assertEqual(self.store.numbers("fetch"), [])
         self.assertTrue(torch.equal(self.x.grad, y.detach().cos()))
 
     def test_each_version_of_a_tensor_has_its_own_copy(self) -> None:
@@ -278,19 +279,32 @@ class Memory(unittest.TestCase):
             with torch.no_grad():
                 z += 1
             second = w * z
-        self.assertEqual(len(self.place.numbers("leave")), 2)
-        torch.autograd.grad(first.sum(), w)
+        self.assertEqual(len(self.store.numbers("evict")), 2)
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            torch.autograd.grad(first.sum(), w)
         (gradient,) = torch.autograd.grad(second.sum(), w)
         self.assertTrue(torch.equal(gradient, z.detach()))
+
+    def test_a_change_in_place_raises_as_without_it(self) -> None:
+        """Whoever lives of the tensor that was saved, its views and its base."""
+        for saves_a_view in (False, True):
+            for context in (contextlib.nullcontext(), self.offload):
+                with self.subTest(saves_a_view=saves_a_view, context=context), context:
+                    y = self.x * 1
+                    loss = (y.view(8, 8) if saves_a_view else y).sin().sum()
+                    with torch.no_grad():
+                        (y if saves_a_view else y[3:]).mul_(2)
+                with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                    loss.backward()
 
     def test_a_graph_that_is_dropped_drops_its_copies(self) -> None:
         with self.offload:
             loss, _ = self.chain(5)
-            self.assertEqual(self.place.alive(), 5)
+            self.assertEqual(self.store.alive(), 5)
             del loss
-            self.assertEqual(self.place.alive(), 0)
+            self.assertEqual(self.store.alive(), 0)
             loss, _ = self.chain(2)
-        self.assertEqual(self.place.alive(), 2)
+        self.assertEqual(self.store.alive(), 2)
         loss.backward()
 
     def test_very_many_saves(self) -> None:
@@ -300,35 +314,35 @@ class Memory(unittest.TestCase):
                 loss.backward()
         expected = torch.autograd.grad(self.chain(200)[0], self.x)[0]
         self.assertTrue(torch.equal(self.x.grad, expected + expected + expected))
-        self.assertEqual(self.place.alive(), 0)
+        self.assertEqual(self.store.alive(), 0)
 
 
 class WhatStays(unittest.TestCase):
-    def left(self, forward, *modules: torch.nn.Module, min_bytes: int = 0) -> int:
-        place = Recorder()
-        with tt.offload(*modules, place=place, min_bytes=min_bytes):
+    def evictions(self, forward, *modules: torch.nn.Module, min_bytes: int = 0) -> int:
+        store = Recorder()
+        with tt.offload(*modules, store=store, min_bytes=min_bytes):
             forward()
-        return len(place.numbers("leave"))
+        return len(store.numbers("evict"))
 
     def test_parameters_and_views_of_them(self) -> None:
         model = torch.nn.Linear(8, 8)
         x = torch.randn(4, 8, requires_grad=True)
-        self.assertEqual(self.left(lambda: model(x)), 0)
+        self.assertEqual(self.evictions(lambda: model(x)), 0)
         weight = torch.randn(8, 8, requires_grad=True)
-        self.assertEqual(self.left(lambda: x @ weight.t()), 0)
-        self.assertEqual(self.left(lambda: (x * 2) @ weight.t()), 1)
+        self.assertEqual(self.evictions(lambda: x @ weight.t()), 0)
+        self.assertEqual(self.evictions(lambda: (x * 2) @ weight.t()), 1)
 
     def test_what_belongs_to_a_given_module(self) -> None:
         model = torch.nn.BatchNorm1d(8).eval()
         model.weight.requires_grad_(False)
         x = torch.randn(4, 8, requires_grad=True)
-        self.assertGreater(self.left(lambda: model(x)), 0)
-        self.assertEqual(self.left(lambda: model(x), model), 0)
+        self.assertGreater(self.evictions(lambda: model(x)), 0)
+        self.assertEqual(self.evictions(lambda: model(x), model), 0)
 
     def test_small_ones(self) -> None:
         x = torch.randn(64, requires_grad=True)
-        self.assertEqual(self.left(lambda: (x * 2).sin(), min_bytes=257), 0)
-        self.assertEqual(self.left(lambda: (x * 2).sin(), min_bytes=256), 1)
+        self.assertEqual(self.evictions(lambda: (x * 2).sin(), min_bytes=257), 0)
+        self.assertEqual(self.evictions(lambda: (x * 2).sin(), min_bytes=256), 1)
 
     def test_sparse_and_lazily_conjugated_ones_and_subclasses(self) -> None:
         class Tagged(torch.Tensor):
@@ -336,28 +350,28 @@ class WhatStays(unittest.TestCase):
 
         sparse = torch.eye(4).to_sparse()
         x = torch.randn(4, 4, requires_grad=True)
-        self.assertEqual(self.left(lambda: torch.sparse.mm(sparse, x)), 0)
+        self.assertEqual(self.evictions(lambda: torch.sparse.mm(sparse, x)), 0)
         z = torch.randn(4, dtype=torch.complex64)
         y = torch.randn(4, dtype=torch.complex64, requires_grad=True)
-        self.assertEqual(self.left(lambda: z.conj() * y), 0)
-        self.assertEqual(self.left(lambda: torch.randn(4).as_subclass(Tagged) * x), 0)
+        self.assertEqual(self.evictions(lambda: z.conj() * y), 0)
+        self.assertEqual(self.evictions(lambda: torch.randn(4).as_subclass(Tagged) * x), 0)
 
 
 class Use(unittest.TestCase):
     def test_hooks_end_with_the_block_whatever_happens_there(self) -> None:
-        place = Recorder()
-        offload = tt.offload(place=place, min_bytes=0)
+        store = Recorder()
+        offload = tt.offload(store=store, min_bytes=0)
         with self.assertRaises(KeyError), offload, offload:
             raise KeyError
         x = torch.randn(8, requires_grad=True)
         (x * 2).sin()
-        self.assertEqual(place.log, [])
+        self.assertEqual(store.log, [])
         with offload, offload:
             (x * 2).sin()
-        self.assertEqual(place.numbers("leave"), [0])
+        self.assertEqual(store.numbers("evict"), [0])
 
     def test_compiled_code_says_where_to_enter_it(self) -> None:
-        offload = tt.offload(place=Recorder(), min_bytes=0)
+        offload = tt.offload(store=Recorder(), min_bytes=0)
 
         def inside(x: torch.Tensor) -> torch.Tensor:
             with offload:
@@ -376,7 +390,7 @@ class Use(unittest.TestCase):
 
     def test_senseless_numbers_are_refused(self) -> None:
         with self.assertRaisesRegex(ValueError, "not -1 and 5"):
-            tt.offload(place=Recorder(), ahead=-1, min_bytes=5)
+            tt.offload(store=Recorder(), ahead=-1, min_bytes=5)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,13 @@ class OnTheSimulatedDevice(unittest.TestCase):
     def test_a_pool_takes_chosen_regions(self) -> None:
         self.run_scenario("pool", LIBRARY, options=("--no-library",))
 
+    def test_a_refusal_names_kernel_operator_and_module(self) -> None:
+        _, reports = self.output_of("refused", options=("--budget", "16MiB"))
+        named = "thermocline: out of memory: kernel at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, ...>: "
+        self.assertEqual(reports.count(named), 2, reports)
+        self.assertEqual(reports.count("\n  in     layer3.conv > aten::add_"), 1, reports)
+        self.assertIn("\n  uses   2 buffers together: 12.0 MiB + 12.0 MiB\n", reports)
+
     def test_the_extension_has_what_the_plug_lacks(self) -> None:
         if shutil.which("c++") is None:
             self.skipTest("there is no C++ compiler")
@@ -112,6 +119,10 @@ class OnTheSimulatedDevice(unittest.TestCase):
 
     def test_saved_tensors_are_copied_out_and_back(self) -> None:
         self.run_scenario("copies", options=("--no-library", "--seed", "3"))
+
+    def test_several_streams_use_what_is_offloaded(self) -> None:
+        self.run_scenario("streams", options=("--no-library", "--seed", "5"))
+        self.run_scenario("states", options=("--no-library", "--seed", "6"))
 
     def test_saved_tensors_are_sent_away_by_the_library(self) -> None:
         self.run_scenario("hints", options=("--budget", "48MiB"))

@@ -6,20 +6,20 @@ from ._extension import build_extension
 from ._fit import DoesNotFitError, Fit, fit
 from ._offload import offload
 from ._peak import PeakBytes
-from ._places import Copies, Hints
 from ._plugin import allocator, enable, is_enabled, pool
 from ._recording import Recording, recording, step
+from ._stores import LibraryStore, PinnedStore
 from ._trace import TraceWriter
 from ._trainers import lightning_callback, transformers_callback
 from ._training import record
 
 __all__ = [
     "CompileBudget",
-    "Copies",
     "DoesNotFitError",
     "Fit",
-    "Hints",
+    "LibraryStore",
     "PeakBytes",
+    "PinnedStore",
     "Recording",
     "TraceWriter",
     "allocator",

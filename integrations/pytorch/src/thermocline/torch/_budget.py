@@ -110,23 +110,23 @@ def check_keywords(step_or_model: Any, keywords: dict[str, Any]) -> None:
             raise TypeError(f"{name}: neither an option of thermocline.torch.fit nor an input of {of}, which takes {takes}")
 
 
-def check_plans(plans: Any, place: Any, min_bytes: Any) -> None:
-    """Raises TypeError and ValueError. place: None where there is nowhere to offload to."""
+def check_plans(plans: Any, store: Any, min_bytes: Any) -> None:
+    """Raises TypeError and ValueError. store: None where there is no memory to offload to."""
     if plans not in PLANS:
         raise ValueError(f"plans: {plans!r} is none of {', '.join(PLANS)}")
-    if place is None and plans in ("joint", "swap"):
+    if store is None and plans in ("joint", "swap"):
         why = "there is nowhere to offload to (PyTorch finds no GPU)"
-        raise ValueError(f"plans: '{plans}' offloads, and {why}; write 'recompute', or give a place")
-    missing = [name for name in ("takes", "leave", "settle") if place is not None and not callable(getattr(place, name, None))]
+        raise ValueError(f"plans: '{plans}' offloads, and {why}; write 'recompute', or give a store")
+    missing = [name for name in ("accepts", "evict", "release_copied") if store is not None and not callable(getattr(store, name, None))]
     if missing:
-        raise TypeError(f"place: an object such as thermocline.torch.Copies(); {type(place).__name__} has no {missing[0]}()")
+        raise TypeError(f"store: an object such as thermocline.torch.PinnedStore(); {type(store).__name__} has no {missing[0]}()")
     if isinstance(min_bytes, bool) or not isinstance(min_bytes, int):
         raise TypeError(f"min_bytes: a number of bytes as an int, not {type(min_bytes).__name__}")
     if min_bytes < 0:
         raise ValueError(f"min_bytes: no less than 0, not {min_bytes}")
 
 
-def checked_states(states: Any, place: Any, plans: str, min_bytes: int) -> States | None:
+def checked_states(states: Any, store: Any, plans: str, min_bytes: int) -> States | None:
     """Raises TypeError and ValueError. None: nothing is to move."""
     sources = [states] if isinstance(states, (torch.nn.Module, torch.optim.Optimizer, torch.Tensor)) else states
     if not isinstance(sources, (tuple, list)):
@@ -138,6 +138,6 @@ def checked_states(states: Any, place: Any, plans: str, min_bytes: int) -> State
         return None
     if plans not in ("joint", "swap"):
         raise ValueError(f"states: they move to host memory, and plans='{plans}' moves nothing; write 'joint' or 'swap'")
-    if not callable(getattr(place, "home", None)):
-        raise TypeError(f"states: a place that has home(), such as thermocline.torch.Copies(); {type(place).__name__} has none")
-    return States(list(sources), place, min_bytes)
+    if not callable(getattr(store, "host_copy", None)):
+        raise TypeError(f"states: a store that has host_copy(), such as thermocline.torch.PinnedStore(); {type(store).__name__} has none")
+    return States(list(sources), store, min_bytes)

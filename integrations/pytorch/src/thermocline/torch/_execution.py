@@ -4,7 +4,7 @@ drop or offload by what the plan says of the value. Lineage is taken from the ar
 program that does something else than was recorded gets other memory and the same bits.
 
 From the first operator on that is not the recorded one nothing more is dropped in that step: what autograd saves is offloaded, where there
-is a place for it, or kept.
+is a store for it, or kept.
 """
 
 from __future__ import annotations
@@ -34,13 +34,17 @@ from ._operators import (
 )
 from ._reads import storage_under
 from ._regions import Region, may_overlap, region_of
-from ._saved import Away, Place
+from ._saved import Evicted, Store
 from ._states import States, needs_contents
 from ._step_plan import StepPlan
 from ._step_plan import Value as Planned
+from ._streams import Made, use_here
 
 _NO_TABLE: list[Any] = []
 MODIFIED = modified_in("fit")
+LOST = (
+    "thermocline.torch.fit: the step ended with an error, and what it had dropped until then is not made again: its graph can not be used any more"
+)
 
 
 class Counts:
@@ -52,7 +56,7 @@ class Counts:
         self.reran: dict[str, int] = {}  # by operator
         self.not_droppable = 0  # planned so, and kept, because not everything that makes them again is there
         self.diverged_at: int | None = None  # ordinal of the first operator that was not the recorded one
-        self.brought_back = 0  # of graphs that outlived the step
+        self.restored = 0  # of graphs that outlived the step
 
     @property
     def reran_operators(self) -> int:
@@ -62,7 +66,9 @@ class Counts:
 class _Entry:
     """A planned value that autograd has saved."""
 
-    __slots__ = ("__weakref__", "away", "execution", "gap", "held", "holds_value", "modified", "saves", "value", "waiting")
+    __slots__ = (
+        "__weakref__", "evicted", "execution", "gap", "held", "holds_value", "is_lost", "made", "modified", "saves", "value", "waiting",
+    )  # fmt: skip
 
     def __init__(self, execution: Execution, value: Value) -> None:
         self.execution = execution
@@ -70,24 +76,26 @@ class _Entry:
         self.gap = -1
         self.held: torch.UntypedStorage | None = None
         self.holds_value = False
-        self.away: Away | None = None
+        self.is_lost = False  # with the step's end
+        self.made: Made | None = None  # what is held, if it has been made again or fetched
+        self.evicted: Evicted | None = None
         self.waiting = 0  # saves that backward has not asked for
         self.saves: weakref.WeakSet[_Save] = weakref.WeakSet()
         self.modified = False
 
-    def leave(self, gap: int, how: str) -> None:
+    def evict(self, gap: int, how: str) -> None:
         """Lets go of the contents; they stay where they can not be had again."""
         self.gap = gap
         storage = self.held if self.held is not None else self.value.storage()
         if storage is None:
             return
         counts = self.execution.counts
-        if how == "offload" and self.execution.place is not None:
-            if self.away is None:
+        if how == "offload" and self.execution.store is not None:
+            if self.evicted is None:
                 counts.offloaded += 1
                 counts.offloaded_bytes += storage.nbytes()
                 with self.execution.quiet():
-                    self.away = self.value.copy = self.execution.place.leave(view_of(storage, torch.uint8, (storage.nbytes(),), (1,), 0))
+                    self.evicted = self.value.copy = self.execution.store.evict(view_of(storage, torch.uint8, (storage.nbytes(),), (1,), 0))
         elif not self.holds_value:
             self.holds_value = self.value.hold()
             if not self.holds_value:
@@ -116,16 +124,17 @@ class _Entry:
     def is_there(self) -> bool:
         return self.held is not None or self.value.storage() is not None
 
-    def arrive(self, storage: torch.UntypedStorage) -> None:
+    def restored(self, storage: torch.UntypedStorage) -> None:
         self.held = storage
-        if self.value.home is None or self.value.home() is not storage:
-            self.execution.settle(self.value, storage)
+        self.made = Made(storage)
+        if self.value.storage_ref is None or self.value.storage_ref() is not storage:
+            self.execution.moved(self.value, storage)
 
     def release(self) -> None:
         """Backward has everything it waited for; a second one may come."""
-        if self.away is not None:
+        if self.evicted is not None:
             self.held = None
-            self.away.let_go()
+            self.evicted.release()
         elif self.holds_value:
             self.held = None
 
@@ -162,13 +171,13 @@ class _Save:
 
 
 class Execution(TorchDispatchMode):
-    """One step under a plan: ``with Execution(plan, place): step()``. Entered once. Backward may run on autograd's threads."""
+    """One step under a plan: ``with Execution(plan, store): step()``. Entered once. Backward may run on autograd's threads."""
 
-    def __init__(self, plan: StepPlan, table: list[Any], place: Place | None, min_bytes: int, states: States | None = None) -> None:
+    def __init__(self, plan: StepPlan, table: list[Any], store: Store | None, min_bytes: int, states: States | None = None) -> None:
         """table: see make_table(). states: have been entered."""
         super().__init__()
         self.counts = Counts()
-        self.place = place
+        self.store = store
         self.lock = threading.RLock()
         self._plan = plan
         self._table = table
@@ -177,7 +186,7 @@ class Execution(TorchDispatchMode):
         self._min_bytes = min_bytes
         self._values: dict[int, Value] = {}  # by _cdata of the storage
         self._entries: dict[tuple[int, int], weakref.ref[_Entry]] = {}  # by the plan's key
-        self._away: weakref.WeakSet[_Entry] = weakref.WeakSet()
+        self._live_entries: weakref.WeakSet[_Entry] = weakref.WeakSet()
         self._hooks = saved_tensors_hooks(self._pack, self._unpack)
         self._states = states
         self._moving = Moving(plan, states) if states is not None and plan.moves is not None else None
@@ -193,8 +202,14 @@ class Execution(TorchDispatchMode):
         self._hooks.__exit__(*error)
         super().__exit__(*error)
         self._table = _NO_TABLE
-        self._fetch()
-        self._values.clear()
+        try:
+            if error[0] is None:  # else memory may be what is short
+                self._fetch()
+        finally:
+            self._let_go()
+            self._values.clear()
+            if self.store is not None:
+                self.store.release_copied()
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         at = self._at
@@ -204,7 +219,7 @@ class Execution(TorchDispatchMode):
             expected = False
         if expected:
             self._at = at + 1
-            if self._states is not None and self._states.not_here:
+            if self._states is not None and self._states.may_need:
                 self._need(function, args, kwargs)
             return function(*args, **kwargs) if kwargs else function(*args)
         return self._unusual(function, args, kwargs or {})
@@ -290,7 +305,7 @@ class Execution(TorchDispatchMode):
             key = storage._cdata
             if key in whole and any(tensor is t for t in changed):
                 blank = Value(storage)
-                blank.home = None
+                blank.storage_ref = None
                 blank.anchor = _Blank(storage)
                 return blank
             value = self.value_at(storage)
@@ -307,13 +322,13 @@ class Execution(TorchDispatchMode):
 
     def value_at(self, storage: torch.UntypedStorage) -> Value | None:
         value = self._values.get(storage._cdata)
-        if value is None or value.home is None or value.home() is not storage:
+        if value is None or value.storage_ref is None or value.storage_ref() is not storage:
             return None  # an address comes again for another storage
         return value
 
-    def settle(self, value: Value, storage: torch.UntypedStorage) -> None:
+    def moved(self, value: Value, storage: torch.UntypedStorage) -> None:
         """The value's contents are there from now on."""
-        value.home = weakref.ref(storage)
+        value.storage_ref = weakref.ref(storage)
         self._values[storage._cdata] = value
 
     def _overwritten(self, storage: torch.UntypedStorage, arguments: list[torch.Tensor]) -> list[_Save]:
@@ -352,12 +367,12 @@ class Execution(TorchDispatchMode):
         for key, gap in self._plan.begins.get(at, ()):
             entry = self._entry_at(key)
             if entry is not None:  # also if backward had it: a graph that is retained asks again
-                entry.leave(gap, entry.value.planned.gaps[gap].how)
-        for key in self._plan.returns.get(at, ()):
+                entry.evict(gap, entry.value.planned.gaps[gap].how)
+        for key in self._plan.prefetches.get(at, ()):
             entry = self._entry_at(key)
-            if entry is not None and entry.away is not None and not entry.is_there():
+            if entry is not None and entry.evicted is not None and not entry.is_there():
                 with self.quiet():
-                    entry.away.begin_return()
+                    entry.evicted.prefetch()
 
     def _entry_at(self, key: tuple[int, int]) -> _Entry | None:
         reference = self._entries.get(key)
@@ -365,13 +380,15 @@ class Execution(TorchDispatchMode):
 
     def _pack(self, tensor: torch.Tensor) -> Any:
         with self.lock:
-            if self.place is not None:
-                self.place.settle()
+            if self.store is not None:
+                self.store.release_copied()
             storage = storage_of(tensor) if is_plain(tensor) else None
             value = self.value_at(storage) if storage is not None else None
             if value is not None and value.planned is not None:
+                self._use_here(storage)
                 return _Save(self._entry_of(value, storage), tensor)
-            if self.counts.diverged_at is not None and self._may_leave(tensor, storage):
+            if self.counts.diverged_at is not None and self._may_evict(tensor, storage):
+                self._use_here(storage)
                 return _Save(self._plain_entry(value, storage), tensor)
             if value is not None:
                 value.kept = True
@@ -380,6 +397,11 @@ class Execution(TorchDispatchMode):
                 self._states.keep(kept)
             return kept
 
+    def _use_here(self, storage: torch.UntypedStorage) -> None:
+        """The graph does not keep it until backward."""
+        with self.quiet():
+            use_here(storage)
+
     def _entry_of(self, value: Value, storage: torch.UntypedStorage) -> _Entry:
         entry = value.entry() if value.entry is not None else None
         if entry is None:
@@ -387,22 +409,22 @@ class Execution(TorchDispatchMode):
             planned: Planned = value.planned
             value.entry = weakref.ref(entry)
             self._entries[planned.key] = weakref.ref(entry)
-            self._away.add(entry)
+            self._live_entries.add(entry)
             if planned.kept_first or self.counts.diverged_at is not None:
                 entry.held = storage
             else:
-                entry.leave(0, planned.gaps[0].how)
+                entry.evict(0, planned.gaps[0].how)
         return entry
 
-    def _may_leave(self, tensor: torch.Tensor, storage: torch.UntypedStorage | None) -> bool:
+    def _may_evict(self, tensor: torch.Tensor, storage: torch.UntypedStorage | None) -> bool:
         base = tensor if tensor._base is None else tensor._base
         return (
-            self.place is not None
+            self.store is not None
             and storage is not None
             and storage.nbytes() >= self._min_bytes
             and not (base.is_leaf and base.requires_grad)
             and not (self._states is not None and self._states.role_of(storage) is not None)
-            and self.place.takes(tensor)
+            and self.store.accepts(tensor)
         )
 
     def _plain_entry(self, value: Value | None, storage: torch.UntypedStorage) -> _Entry:
@@ -413,8 +435,8 @@ class Execution(TorchDispatchMode):
         if entry is None:
             entry = _Entry(self, value)
             value.entry = weakref.ref(entry)
-            self._away.add(entry)
-            entry.leave(0, "offload")
+            self._live_entries.add(entry)
+            entry.evict(0, "offload")
         return entry
 
     def _unpack(self, save: Any) -> torch.Tensor:
@@ -422,22 +444,25 @@ class Execution(TorchDispatchMode):
             return save.unpack()
         with self.lock:
             entry = save.entry
-            if entry.modified:
-                raise RuntimeError(MODIFIED)
-            self._bring(entry)
+            if entry.modified or entry.is_lost:
+                raise RuntimeError(MODIFIED if entry.modified else LOST)
+            was_held = entry.held is not None
+            self._restore(entry)
             with self.quiet():
+                if was_held and entry.made is not None:
+                    entry.made.use_here(entry.held)
                 tensor = view_of(entry.held, save.dtype, save.size, save.stride, save.offset)
             save.take()
             return tensor
 
-    def _bring(self, entry: _Entry) -> None:
+    def _restore(self, entry: _Entry) -> None:
         if entry.held is not None:
             return
         if entry.is_there():
-            entry.arrive(entry.value.storage())
-        elif entry.away is not None:
+            entry.restored(entry.value.storage())
+        elif entry.evicted is not None:
             with self.quiet():
-                entry.arrive(entry.away.returned())
+                entry.restored(entry.evicted.fetch())
         else:
             self._make(entry)
 
@@ -462,17 +487,23 @@ class Execution(TorchDispatchMode):
         with self.quiet(), torch._C._DisableAutocast():
             made = make([one.value for one in entries], run, ready)
         for one in entries:
-            one.arrive(made[one.value])
+            one.restored(made[one.value])
 
     def _fetch(self) -> None:
         """Changes in place are not seen any more, so nothing may depend on others' contents."""
         with self.lock:
-            for entry in list(self._away):
+            for entry in list(self._live_entries):
                 if entry.holds_value:
-                    self._bring(entry)
-                    self.counts.brought_back += 1
-            for entry in list(self._away):
+                    self._restore(entry)
+                    self.counts.restored += 1
+
+    def _let_go(self) -> None:
+        with self.lock:
+            for entry in list(self._live_entries):
                 if entry.holds_value:
+                    if entry.held is None:
+                        entry.held = entry.value.storage()
+                    entry.is_lost = entry.held is None and entry.evicted is None
                     entry.holds_value = False
                     entry.value.let_go()
 
@@ -521,6 +552,6 @@ def make_table(plan: StepPlan) -> list[Any]:
     for ordinal, function in enumerate(plan.functions):
         facts = facts_of(function)
         plain = not facts.writes and not facts.norm
-        busy = ordinal in plan.recorded or ordinal in plan.begins or ordinal in plan.returns or ordinal in moving
+        busy = ordinal in plan.recorded or ordinal in plan.begins or ordinal in plan.prefetches or ordinal in moving
         table.append(function if plain and not busy else None)
     return table

@@ -13,12 +13,12 @@ import torch
 from . import _step_plan
 from ._budget import check_keywords, check_plans, check_step, checked_budget, checked_states
 from ._execution import Counts, Execution, make_table
-from ._places import Copies
 from ._ranks import compare
-from ._saved import Place
+from ._saved import Store
 from ._states import States
 from ._step_plan import DoesNotFitError, StepPlan
 from ._step_record import GATHERED, Recorder, StepRecord
+from ._stores import PinnedStore
 from ._trial import trial
 
 # A step that begins with more than it was planned for is recorded again, so often at most.
@@ -38,7 +38,7 @@ class Fit:
         budget: int | str,
         device: str,
         plans: str,
-        place: Place | None,
+        store: Store | None,
         min_bytes: int,
         measure: bool,
         verbose: bool,
@@ -46,7 +46,7 @@ class Fit:
     ) -> None:
         self._step = step
         self._budget = checked_budget(budget, device)
-        self._device, self._plans, self._place, self._min_bytes, self._verbose = device, plans, place, min_bytes, verbose
+        self._device, self._plans, self._store, self._min_bytes, self._verbose = device, plans, store, min_bytes, verbose
         self._measure = measure
         self._states = states
         self._entered: Recorder | Execution | None = None
@@ -79,7 +79,7 @@ class Fit:
             entered.__enter__()
         except BaseException:
             if self._states is not None:
-                self._states.leave()
+                self._states.exit()
             raise
         self._entered = entered
         return self
@@ -93,7 +93,7 @@ class Fit:
         if self.plan is None or self._must_record_again():
             self._recordings += 1
             return self.recorder()
-        return Execution(self.plan, self._table, self._place, self._min_bytes, self._states)
+        return Execution(self.plan, self._table, self._store, self._min_bytes, self._states)
 
     def recorder(self) -> Recorder:
         """Of the next step. States have been entered."""
@@ -108,7 +108,7 @@ class Fit:
             entered.__exit__(kind, error, trace)
         finally:
             if self._states is not None:
-                self._states.leave()
+                self._states.exit()
         if isinstance(entered, Execution):
             self.counts = entered.counts
             self._diverged = self._diverged + 1 if self.counts.diverged_at is not None else 0
@@ -187,7 +187,7 @@ def fit(
     loss: Callable[..., torch.Tensor] | None = None,
     device: str = "reference",
     plans: str | None = None,
-    place: Place | None = None,
+    store: Store | None = None,
     min_bytes: int = 4096,
     states: Any = (),
     measure: bool = False,
@@ -207,31 +207,31 @@ def fit(
     device: profile for the link, and for the times of a GPU's operators (`thermocline devices`); those of a CPU are estimated.
     measure: instead, operators are timed in the recorded step, by the host's clock. Without it equal steps have equal plans.
     plans: "joint", "recompute", "swap" or "sqrt" (docs/recompute.md); by default "joint" where there is somewhere to offload, else
-    "recompute". place: where offloaded values go; by default pinned memory for a GPU, nowhere for a CPU.
+    "recompute". store: where offloaded values go; by default pinned memory for a GPU, nowhere for a CPU.
     min_bytes: smaller values stay.
     states: modules, optimizers, tensors: what they have, gradients too, may wait in host memory between uses (docs/pytorch.md).
 
     Raises DoesNotFitError (a RuntimeError) where no plan needs so little, naming the operator that needs most; ValueError for a budget or
     device that is none; FileNotFoundError without the command `thermocline`. Results belong to the caller; backward runs inside of the
-    step, and what a graph that outlives it still needs is brought back at its end.
+    step, and what a graph that outlives it still needs is restored at its end, unless that is an error.
     """
     check_step(step_or_model, bool(inputs or keywords), loss)
     check_keywords(step_or_model, keywords)
     if not hasattr(torch._C, "_storage_Use_Count"):
         raise RuntimeError(f"thermocline.torch.fit needs a PyTorch that counts the uses of storages, which {torch.__version__} does not")
-    place = place if place is not None or not torch.cuda.is_available() else Copies()
-    plans = plans or ("recompute" if place is None else "joint")
-    check_plans(plans, place, min_bytes)
+    store = store if store is not None or not torch.cuda.is_available() else PinnedStore()
+    plans = plans or ("recompute" if store is None else "joint")
+    check_plans(plans, store, min_bytes)
     fitted = Fit(
         None if isinstance(step_or_model, torch.nn.Module) else step_or_model,
         budget=budget,
         device=device,
         plans=plans,
-        place=place,
+        store=store,
         min_bytes=min_bytes,
         measure=measure,
         verbose=verbose,
-        states=checked_states(states, place, plans, min_bytes),
+        states=checked_states(states, store, plans, min_bytes),
     )
     if isinstance(step_or_model, torch._dynamo.eval_frame.OptimizedModule):
         fitted._say("a compiled module runs in eager mode inside; a budget for compiled code: thermocline.torch.compile_budget")

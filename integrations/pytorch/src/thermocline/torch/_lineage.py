@@ -24,7 +24,7 @@ from ._operators import (
     storages_in,
     written_arguments,
 )
-from ._saved import Away
+from ._saved import Evicted
 
 # Beyond so many operators in a row a value is anchored, if it is still there.
 _DEEPEST = 200
@@ -133,17 +133,17 @@ class Value:
     """Contents of a storage."""
 
     __slots__ = (
-        "__weakref__", "anchor", "copy", "entry", "holds", "holds_inputs", "home", "index", "kept", "operator", "pinned",
+        "__weakref__", "anchor", "copy", "entry", "holds", "holds_inputs", "storage_ref", "index", "kept", "operator", "pinned",
         "planned",
     )  # fmt: skip
 
     def __init__(self, storage: torch.UntypedStorage, operator: Operator | None = None, index: int = 0) -> None:
-        self.home: weakref.ref[torch.UntypedStorage] | None = weakref.ref(storage)  # None: overwritten there
+        self.storage_ref: weakref.ref[torch.UntypedStorage] | None = weakref.ref(storage)  # None: overwritten there
         self.operator = operator  # None: what nobody can make again
         self.index = index  # among what the operator writes
         self.holds = 0
         self.holds_inputs = False
-        self.copy: Away | None = None  # what a place keeps of it
+        self.copy: Evicted | None = None  # what a store keeps of it
         self.anchor: torch.UntypedStorage | None = None
         self.pinned = False  # the anchor stays when nobody holds the value
         self.kept = False  # autograd has it
@@ -154,7 +154,7 @@ class Value:
         """Where the contents are, if they are anywhere."""
         if self.anchor is not None:
             return self.anchor
-        return self.home() if self.home is not None else None
+        return self.storage_ref() if self.storage_ref is not None else None
 
     def hold(self, depth: int = 0) -> bool:
         """From now on the value can be had, until let_go(). False: it can not, and nothing has changed."""
@@ -193,7 +193,7 @@ class Value:
             if value.holds_inputs:
                 value.holds_inputs = False
                 open_ += value.operator.inputs
-            if not value.pinned and value.anchor is not None and value.home is not None and value.home() is value.anchor:
+            if not value.pinned and value.anchor is not None and value.storage_ref is not None and value.storage_ref() is value.anchor:
                 value.anchor = None
 
     def pin(self, storage: torch.UntypedStorage) -> None:
@@ -207,11 +207,11 @@ class Value:
         if self.pinned and self.holds == 0:
             self.anchor = None
         self.pinned = False
-        if self.holds > 0 and self.anchor is not None and self.home is not None and self.anchor is self.home():
+        if self.holds > 0 and self.anchor is not None and self.storage_ref is not None and self.anchor is self.storage_ref():
             self.anchor = None
             if self.copy is None and (self.operator is None or not self._hold_inputs(0)):
                 self.anchor = storage.clone()
-        self.home = None
+        self.storage_ref = None
 
 
 def make(targets: list[Value], run: Run, ready: Ready) -> dict[Value, torch.UntypedStorage]:
@@ -232,13 +232,13 @@ def make(targets: list[Value], run: Run, ready: Ready) -> dict[Value, torch.Unty
         if value.operator is not None:
             wanted.setdefault((id(value.operator), value.index), []).append(value)
     for operator in order:
-        storages = {value: made.get(value) or value.storage() or value.copy.returned() for value in operator.inputs}
+        storages = {value: made.get(value) or value.storage() or value.copy.fetch() for value in operator.inputs}
         ready(list(storages.values()))
         changed = operator.changes()
         for value in operator.inputs:
             shared = value not in made or uses[value] > 1
             if value.copy is not None and storages[value] is not value.storage():
-                value.copy.let_go()
+                value.copy.release()
             elif id(value) in changed and shared:
                 storages[value] = storages[value].clone()
             uses[value] -= 1

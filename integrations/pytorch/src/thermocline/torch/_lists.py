@@ -15,6 +15,7 @@ class OneByOne:
     def __init__(self, optimizers: list[torch.optim.Optimizer]) -> None:
         self._optimizers = optimizers
         self._before: list[tuple[dict[str, Any], Any]] = []
+        self._hooks: list[Any] = []
         self.changed: set[str] = set()  # optimizers that would have worked on lists
 
     def begin(self) -> None:
@@ -25,8 +26,19 @@ class OneByOne:
                     if group["foreach"] or any(parameter.is_cuda for parameter in group["params"]):
                         self.changed.add(type(optimizer).__name__)
                     group["foreach"] = False
+            self._hooks.append(optimizer.register_state_dict_post_hook(self._as_the_program_has_it))
+
+    def _as_the_program_has_it(self, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+        """What is saved within the step: its groups are copies, in the optimizer's order."""
+        for group, saved in zip(optimizer.param_groups, state["param_groups"], strict=True):
+            for changed, foreach in self._before:
+                if changed is group:
+                    saved["foreach"] = foreach
 
     def end(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
         for group, foreach in self._before:
             group["foreach"] = foreach
         self._before.clear()

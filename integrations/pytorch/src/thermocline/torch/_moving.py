@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plan does with the states of a step: which leave and return after which operator."""
+"""What a plan does with the states of a step: which are evicted and fetched after which operator."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Moving:
 
     def begin(self) -> None:
         """In host memory is what the plan has there."""
-        for number in self._moves.away_first:
+        for number in self._moves.evicted_first:
             if number in self._of:
                 self._states.evict(self._of[number])
 
     def give_up(self) -> None:
-        """The step is not the recorded one: states return when they are used, and leave by age."""
+        """The step is not the recorded one: states are fetched when they are used, and evicted by age."""
         room = max(self._budget - self._moves.others_bytes, 0)
         self._states.room = lambda: room
 
@@ -50,9 +50,9 @@ class Moving:
         self._after(("rerun", self._reran))
 
     def _after(self, what: tuple[str, int]) -> None:
-        for number in self._moves.leaves.get(what, ()):
+        for number in self._moves.evictions.get(what, ()):
             if number in self._of:
                 self._states.evict(self._of[number])
-        for number in self._moves.returns.get(what, ()):
+        for number in self._moves.prefetches.get(what, ()):
             if number in self._of:
                 self._states.begin_fetch(self._of[number])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""offload(): what autograd saves for backward waits in host memory. See _saved.py for what leaves and when it returns,
-_places.py for how."""
+"""offload(): what autograd saves for backward waits in host memory. See _saved.py for what is evicted and when it is fetched,
+_stores.py for how."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from .. import _library
 from . import _plugin
-from ._places import Copies, Hints
-from ._saved import Place, SavedTensors
+from ._saved import SavedTensors, Store
+from ._stores import LibraryStore, PinnedStore
 
 
-def _default_place() -> Place:
+def _default_store() -> Store:
     # Under PyTorch's own cache several tensors share one buffer of the library's: a hint would send them all.
     # And without PyTorch's count of who has a storage nobody could tell when forward has let go of it.
     if _plugin.is_enabled() and _library.sees_operations() and hasattr(torch._C, "_storage_Use_Count"):
-        return Hints()
+        return LibraryStore()
     if not torch.cuda.is_available():
         raise RuntimeError("thermocline.torch.offload: PyTorch finds no CUDA device, and CPU tensors stay where they are")
-    return Copies()
+    return PinnedStore()
 
 
 class offload:  # noqa: N801, like the contexts of torch
-    """``with offload(model): loss = model(x)``: what is saved for backward inside leaves the device and returns in time.
+    """``with offload(model): loss = model(x)``: what is saved for backward inside is evicted and fetched in time.
 
     modules: their parameters and buffers are left alone (leaves that require gradients are in any case).
     ahead: so many tensors begin to return before backward asks for them.
@@ -36,10 +36,10 @@ class offload:  # noqa: N801, like the contexts of torch
     """
 
     def __init__(
-        self, *modules: torch.nn.Module, ahead: int = 4, min_bytes: int = 1 << 20, place: Place | None = None
+        self, *modules: torch.nn.Module, ahead: int = 4, min_bytes: int = 1 << 20, store: Store | None = None
     ) -> None:
         keep = [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
-        self._saved = SavedTensors(place or _default_place(), ahead=ahead, min_bytes=min_bytes, keep=keep)
+        self._saved = SavedTensors(store or _default_store(), ahead=ahead, min_bytes=min_bytes, keep=keep)
         self._entered: list[saved_tensors_hooks] = []
 
     def __enter__(self) -> offload:
@@ -54,14 +54,15 @@ class offload:  # noqa: N801, like the contexts of torch
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.pop().__exit__(kind, error, trace)
+        self._saved.release_copied()
 
     def statistics(self) -> dict[str, int]:
-        """Since it was made. left_bytes, returned_bytes: of storages; shared: saves that found a copy; kept: saves that
+        """Since it was made. evicted_bytes, restored_bytes: of storages; shared: saves that found a copy; kept: saves that
         were left where they are."""
         saved = self._saved
         return {
-            "left_bytes": saved.left_bytes,
-            "returned_bytes": saved.returned_bytes,
+            "evicted_bytes": saved.evicted_bytes,
+            "restored_bytes": saved.restored_bytes,
             "shared": saved.shared,
             "kept": saved.kept,
         }

@@ -31,6 +31,7 @@ from torch.utils.flop_counter import flop_registry
 from .. import _library
 from ._attention import Watch, fused_attention
 from ._known_values import KnownValues
+from ._slices import slices_of
 from ._trace import TraceWriter
 
 
@@ -63,12 +64,14 @@ def _bytes_of(tensor: torch.Tensor) -> int:
 class Recording(TorchDispatchMode):
     """Writes down what is dispatched on this thread while it is entered. See recording()."""
 
-    def __init__(self, writer: TraceWriter, *, device: str | None = None, naming: Named | None = None) -> None:
-        """device: only memory of this type of device is recorded. naming: asked for the tag of what is allocated."""
+    def __init__(self, writer: TraceWriter, *, device: str | None = None, naming: Named | None = None, slices: bool = False) -> None:
+        """device: only memory of this type of device is recorded. naming: asked for the tag of what is allocated. slices: operators that
+        may be split are marked."""
         super().__init__()
         self._writer = writer
         self._device = device
         self._naming = naming
+        self._slices = slices
         self._numbers: dict[int, int] = {}  # id of a live storage -> its buffer
         self._ended = False
         self._values = KnownValues()
@@ -125,12 +128,15 @@ class Recording(TorchDispatchMode):
             return out  # a view, or memory without contents
         # An argument named `out` is written and not read.
         only_written = self._buffers_of(_tensors(keywords.get("out", ())))
+        slices = slices_of(function, args, keywords, out, changed) if self._slices else None
         self._writer.operator(
             function._schema.name.split("::")[-1],
             [buffer for buffer in read_buffers if buffer not in only_written],
             writes,
             self._flops(function, args, keywords, out),
             sum(map(_bytes_of, self._distinct(filter(self._is_recorded, [*reads, *made])))),
+            slices=slices.count if slices is not None else 0,
+            split=[] if slices is None else self._buffers_of([t for t in [*reads, *changed, *made] if id(t.untyped_storage()) in slices.storages]),
         )
         return out
 

@@ -120,8 +120,8 @@ class _Trace:
         """By region: the buffers that the answer drops."""
         buffers = {number: key for key, number in self._numbers.items()}
         found: list[set[int]] = [set() for _ in self._bases]
-        for number, leave, arrive in answer.get("drops", ()):
-            if leave < self.middle and (arrive is None or arrive > self.middle):
+        for number, begin, end in answer.get("drops", ()):
+            if begin < self.middle and (end is None or end > self.middle):
                 region, buffer = buffers[number]
                 found[region].add(buffer)
         return found

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters, gradients and optimizer state of a fitted step, which may wait in host memory between uses.
 
-Within a step a state leaves by emptying its storage and returns by filling the same storage: every tensor, view and saved tensor on it stays
+Within a step a state is evicted by emptying its storage and fetched by filling the same storage: every tensor, view and saved tensor on it stays
 what it is, and whatever an operator is given is filled first. Between steps no storage is empty: what waits in host memory is, for the
 program, the same tensor object on a host tensor. What somebody else holds too (a view, a graph that outlives the step) is on the device
 between steps.
@@ -10,7 +10,9 @@ between steps.
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -21,6 +23,7 @@ from ._lineage import view_of
 from ._lists import OneByOne
 from ._operators import covers_storage, is_plain, tensors_in
 from ._reads import storage_under, unwatch, watch
+from ._streams import use_on
 
 Role = tuple[str, int]
 
@@ -32,75 +35,102 @@ def needs_contents(function: Any) -> bool:
     return function._schema.name not in _NEEDS_NOTHING
 
 
-class Home(Protocol):
+class StateCopy(Protocol):
     """Host memory for one state."""
 
-    tensor: torch.Tensor  # the bytes; valid after settle()
+    tensor: torch.Tensor  # the bytes; valid after synchronize()
 
     def copy_out(self, storage: torch.UntypedStorage) -> None:
         """The caller empties the storage right afterwards."""
 
-    def begin_return(self, storage: torch.UntypedStorage) -> None:
+    def prefetch(self, storage: torch.UntypedStorage) -> None:
         """Into the storage, which has its size again."""
 
-    def finish_return(self) -> None:
-        """What is submitted from now on finds the contents."""
+    def finish_prefetch(self) -> None:
+        """What is submitted from now on to the current stream finds the contents. May be called again, for another stream."""
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Waits until the bytes are in `tensor`."""
 
 
 class _State:
     """One storage on the device."""
 
-    __slots__ = ("bytes", "device", "home", "is_away", "is_coming", "is_current", "is_handed_out", "role", "storage")
+    __slots__ = ("bytes", "device", "copy", "is_evicted", "is_coming", "is_current", "is_handed_out", "others", "role", "storage")
 
     def __init__(self, storage: torch.UntypedStorage, role: Role, count: int) -> None:
         self.storage = weakref.ref(storage)
         self.role = role
         self.bytes = count
         self.device = storage.device
-        self.home: Home | None = None
-        self.is_away = self.is_coming = False
-        self.is_current = False  # the home has what the storage has
+        self.copy: StateCopy | None = None
+        self.is_evicted = self.is_coming = False
+        self.is_current = False  # the copy has what the storage has
         self.is_handed_out = False  # somebody has the address until the step ends
+        self.others: set[torch.cuda.Stream] = set()  # which have used it, beside the step's own
 
 
 class _Waiting:
     """Between steps: a state in host memory, with the tensors that are on it."""
 
-    __slots__ = ("device", "home", "tensors")
+    __slots__ = ("bytes", "copy", "device", "tensors")
 
-    def __init__(self, home: Home, device: torch.device, tensors: list[torch.Tensor]) -> None:
-        self.home = home
-        self.device = device
+    def __init__(self, state: _State, tensors: list[torch.Tensor]) -> None:
+        self.copy = state.copy
+        self.bytes = state.bytes
+        self.device = state.device
         self.tensors = [weakref.ref(tensor) for tensor in tensors]
 
     def alive(self) -> list[torch.Tensor]:
         """Those that the program has not given other memory meanwhile."""
         tensors = [tensor for tensor in (reference() for reference in self.tensors) if tensor is not None]
-        return [tensor for tensor in tensors if storage_under(tensor)._cdata == storage_under(self.home.tensor)._cdata]
+        return [tensor for tensor in tensors if storage_under(tensor)._cdata == storage_under(self.copy.tensor)._cdata]
+
+
+class _Here:
+    """States on the device, by _cdata of their storages: the one that was not used for longest first."""
+
+    def __init__(self) -> None:
+        self._states: dict[int, _State] = {}
+        self.bytes = 0
+
+    def add(self, key: int, state: _State) -> None:
+        self.remove(key)
+        self._states[key] = state
+        self.bytes += state.bytes
+
+    def remove(self, key: int) -> None:
+        if (state := self._states.pop(key, None)) is not None:
+            self.bytes -= state.bytes
+
+    def used(self, keys: set[int]) -> None:
+        for key in keys & self._states.keys():
+            self._states[key] = self._states.pop(key)
+
+    def by_age(self) -> list[tuple[int, _State]]:
+        return list(self._states.items())
 
 
 class States:
-    """For one fit(). Between enter() and leave() a step runs. Not for several threads at a time."""
+    """For one fit(). Between enter() and exit() a step runs. Not for several threads at a time."""
 
-    def __init__(self, sources: list[Any], place: Any, min_bytes: int) -> None:
+    def __init__(self, sources: list[Any], store: Any, min_bytes: int) -> None:
         """sources: modules, optimizers and tensors."""
         self._sources = sources
         self.lists = OneByOne([source for source in sources if isinstance(source, torch.optim.Optimizer)])
-        self._place = place
+        self._store = store
         self._min_bytes = min_bytes
         self._by_key: dict[int, _State] = {}  # by _cdata of the storage
         self._by_role: dict[Role, _State] = {}
-        self._waiting: list[_Waiting] = []
+        self._waiting: deque[_Waiting] = deque()
         self._handed_out: list[weakref.ref[torch.UntypedStorage]] = []  # in the step before
         self._kept: list[tuple[int, weakref.ref[Kept]]] = []
         self._hooks: list[Any] = []
         self._looked_at = 0  # entries of the optimizers' state
-        self._order: dict[int, _State] = {}  # on the device, the one that was not used for longest first
+        self._here = _Here()
+        self._streams: dict[torch.device, torch.cuda.Stream] = {}  # the step's own: all states come and go on it
         self.not_here = 0  # states that an operator can not take as they are
-        self.left = self.left_bytes = self.returned = self.returned_bytes = 0  # since it was made
+        self.evictions = self.evicted_bytes = self.fetches = self.fetched_bytes = 0  # since it was made
         self.noticed: Callable[[torch.UntypedStorage], None] | None = None  # called with the storages of new states
         self.room: Callable[[], int] | None = None  # bytes for states on the device; None: as the plan has it
         for source in sources:
@@ -143,10 +173,18 @@ class States:
         return any(waiting.alive() for waiting in self._waiting)
 
     def enter(self) -> None:
-        """Every state has a storage on the device from now on, if an empty one."""
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            self._back_on_device(one)
+        """Every state has a storage on the device from now on, if an empty one; or, where that fails, everything is as between steps."""
+        watch(self._told)
+        try:
+            self._enter()
+        except BaseException:
+            self.exit()
+            raise
+
+    def _enter(self) -> None:
+        while self._waiting:
+            self._back_on_device(self._waiting[0])
+            self._waiting.popleft()
         for source in self._sources:
             if not isinstance(source, torch.Tensor):
                 self._hooks.append(source.register_state_dict_pre_hook(self._refuse_to_save))
@@ -156,7 +194,6 @@ class States:
                 self._hooks.append(tensor.register_post_accumulate_grad_hook(self._accumulated))
         self._stay_where_arrays_are()
         self.lists.begin()
-        watch(self._told)
 
     def _stay_where_arrays_are(self) -> None:
         """An array that a step before has made of a state may be in use still: it holds the storage, as tensors do."""
@@ -170,15 +207,27 @@ class States:
                 state.is_handed_out = True
         self._handed_out.clear()
 
-    def leave(self) -> None:
-        """No storage is empty from now on."""
+    def exit(self) -> None:
+        """No storage is empty from now on. Where one can not be filled, the sources' tensors on it are in host memory, everything else is as it
+        should be, and the error is raised; only what else is on that storage has no contents.
+        """
         unwatch(self._told)
-        self.lists.end()
-        for state in self._by_key.values():
-            if state.is_handed_out:
-                self._handed_out.append(state.storage)
-        for hook in self._hooks:
-            hook.remove()
+        try:
+            self.lists.end()
+            for state in self._by_key.values():
+                if state.is_handed_out:
+                    self._handed_out.append(state.storage)
+            for hook in self._hooks:
+                hook.remove()
+            self._make_whole()
+        finally:
+            self._hooks, self._kept = [], []
+            self._by_key, self._by_role, self._here, self.not_here = {}, {}, _Here(), 0
+            self._streams = {}
+            self.room = self.noticed = None
+
+    def _make_whole(self) -> None:
+        error: BaseException | None = None
         owners: dict[int, list[torch.Tensor]] = {}
         for _, tensor in self.tensors():
             found = owners.setdefault(storage_under(tensor)._cdata, []) if is_plain(tensor) else []
@@ -186,45 +235,53 @@ class States:
                 found.append(tensor)
         held = {key for key, kept in self._kept if kept() is not None}
         for key, state in list(self._by_key.items()):
+            for other in state.others:  # The next step may evict it before the program has said so.
+                self._streams[state.device].wait_stream(other)
             storage = state.storage()
-            if storage is None or not (state.is_away or state.is_coming):
+            if storage is None or not (state.is_evicted or state.is_coming):
                 continue
             tensors = owners.get(key, [])
-            if state.is_coming or key in held or not tensors or torch._C._storage_Use_Count(key) > 1 + len(tensors):
-                self.fetch(state)
-            else:
+            try:
+                if state.is_coming or key in held or not tensors or torch._C._storage_Use_Count(key) > 1 + len(tensors):
+                    self.fetch(state)
+                    continue
+            except BaseException as failure:
+                error = error or failure
+                storage.resize_(0)  # Nobody takes for contents what has not come.
+            try:
                 self._to_host(state, tensors)
-        self._hooks, self._kept = [], []
-        self._by_key, self._by_role, self._order, self.not_here = {}, {}, {}, 0
-        self.room = self.noticed = None
+            except BaseException as failure:
+                error = error or failure
+        if error is not None:
+            raise error
 
     def _back_on_device(self, waiting: _Waiting) -> None:
         tensors = waiting.alive()
         if not tensors:
             return
-        first = tensors[0]
-        whole = torch.empty_strided(first.size(), first.stride(), dtype=first.dtype, device=waiting.device)
-        storage, count = storage_under(whole), storage_under(whole).nbytes()
+        whole = torch.empty(waiting.bytes, dtype=torch.uint8, device=waiting.device)
+        storage, copy = storage_under(whole), waiting.copy
+        # Its own tensor, the storage's own object, and the tensors that leave it now.
+        if torch._C._storage_Use_Count(storage_under(copy.tensor)._cdata) > 2 + len(tensors):
+            with _disable_current_modes():  # such as what tensor.cpu() gave, which the program takes for a copy
+                copy = self._store.host_copy(storage)
+                copy.tensor.copy_(waiting.copy.tensor)
+        # From here on nothing fails: the tensors have lost their contents until the state has a home.
         for tensor in tensors:
             tensor.data = view_of(storage, tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset())
-        home = waiting.home
-        if torch._C._storage_Use_Count(storage_under(home.tensor)._cdata) > 2:  # its tensor, and the storage's own object
-            with _disable_current_modes():  # such as what tensor.cpu() gave, which the program takes for a copy
-                home = self._place.home(storage)
-                home.tensor.copy_(waiting.home.tensor)
-        state = self._add(storage, ("", 0), count)
-        state.home, state.is_current, state.is_away = home, True, True
-        self._order.pop(storage._cdata, None)
+        state = self._add(storage, ("", 0), waiting.bytes)
+        state.copy, state.is_current, state.is_evicted = copy, True, True
+        self._here.remove(storage._cdata)
         self.not_here += 1
         storage.resize_(0)
 
     def _to_host(self, state: _State, tensors: list[torch.Tensor]) -> None:
-        state.home.settle()
-        host = storage_under(state.home.tensor)
+        state.copy.synchronize()
+        host = storage_under(state.copy.tensor)
         with _disable_current_modes():
             for tensor in tensors:
                 tensor.data = view_of(host, tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset())
-        self._waiting.append(_Waiting(state.home, state.device, tensors))
+        self._waiting.append(_Waiting(state, tensors))
 
     def _know(self, role: Role, tensor: torch.Tensor) -> None:
         known = self._by_key.get(storage_under(tensor)._cdata) if is_plain(tensor) else None
@@ -240,12 +297,17 @@ class States:
             return False
         storage = storage_under(tensor)
         is_shared = storage.device.type == "cpu" and storage.is_shared()  # other processes have it, and it can not be filled again
-        return covers_storage(tensor) and storage.resizable() and not is_shared and self._place.takes(tensor)
+        return covers_storage(tensor) and storage.resizable() and not is_shared and self._store.accepts(tensor)
 
     def _add(self, storage: torch.UntypedStorage, role: Role, count: int) -> _State:
         state = _State(storage, role, count)
         key = storage._cdata
-        self._by_key[key] = self._by_role[role] = self._order[key] = state
+        if storage.device.type == "cuda":
+            current = torch.cuda.current_stream(storage.device)
+            if self._streams.setdefault(storage.device, current) != current:
+                state.others.add(current)
+        self._by_key[key] = self._by_role[role] = state
+        self._here.add(key, state)
         finalizer = weakref.finalize(storage, self._ended, key, state)
         finalizer.atexit = False
         if self.noticed is not None:
@@ -254,9 +316,9 @@ class States:
 
     def _ended(self, key: int, state: _State) -> None:
         if self._by_key.get(key) is state:
-            self.not_here -= state.is_away or state.is_coming
+            self.not_here -= state.is_evicted or state.is_coming
             del self._by_key[key]
-            self._order.pop(key, None)
+            self._here.remove(key)
 
     def _accumulated(self, parameter: torch.Tensor) -> None:
         if parameter.grad is not None:
@@ -294,28 +356,45 @@ class States:
         if key in self._by_key:
             self._kept.append((key, weakref.ref(kept)))
 
+    @property
+    def may_need(self) -> bool:
+        """Whether an operator may find that a state is not ready for it."""
+        return self.not_here > 0 or any(torch.cuda.current_stream(device) != own for device, own in self._streams.items())
+
     def need(self, values: Any) -> None:
         """An operator is about to take these arguments."""
-        if self.not_here:
+        if self.may_need:
             self.need_storages([storage_under(t) for t in tensors_in(values) if t.layout is torch.strided])
             for value in values[0] if isinstance(values, tuple) and values and isinstance(values[0], tuple) else ():
                 if isinstance(value, torch.UntypedStorage):
                     self.need_storages([value])
 
     def need_storages(self, storages: list[torch.UntypedStorage]) -> None:
-        for storage in storages if self.not_here else ():
+        for storage in storages if self.may_need else ():
             state = self._by_key.get(storage._cdata)
-            if state is not None and (state.is_away or state.is_coming):
+            if state is not None:
                 self.fetch(state)
+                self._use_here(state, storage)
+
+    def _use_here(self, state: _State, storage: torch.UntypedStorage) -> None:
+        current = torch.cuda.current_stream(state.device) if state.device in self._streams else None
+        if current is not None and current != self._streams[state.device]:
+            if state.copy is not None:
+                state.copy.finish_prefetch()
+            use_on(storage, current)
+            state.others.add(current)
 
     def _told(self, tensor: torch.Tensor, is_handed_out: bool) -> None:
         """Somebody is about to read the tensor's memory without an operator."""
-        state = self._by_key.get(storage_under(tensor)._cdata) if tensor.layout is torch.strided else None
+        try:
+            state = self._by_key.get(storage_under(tensor)._cdata)
+        except NotImplementedError:  # It has none: it is sparse, or torch.func's around another tensor, of whose reads we are told.
+            return
         if state is None:
             return
-        if state.is_away or state.is_coming:
-            with _disable_current_modes():
-                self.fetch(state)
+        with _disable_current_modes():
+            self.fetch(state)
+            self._use_here(state, storage_under(tensor))
         state.is_handed_out |= is_handed_out
 
     def ran(self, used: list[torch.UntypedStorage], changed: list[torch.UntypedStorage]) -> None:
@@ -328,53 +407,62 @@ class States:
         if self.room is None:
             return
         keys = {storage._cdata for storage in used}
-        for key in keys & self._order.keys():
-            self._order[key] = self._order.pop(key)
+        self._here.used(keys)
         room = self.room()
-        here = sum(state.bytes for state in self._order.values())
-        for key, state in list(self._order.items()):
-            if here <= room:
+        for key, state in self._here.by_age() if self._here.bytes > room else ():
+            if self._here.bytes <= room:
                 break
             if key not in keys and not state.is_handed_out:
-                here -= state.bytes
                 self.evict(state)
 
     def evict(self, state: _State) -> None:
         storage = state.storage()
-        if storage is None or state.is_away or state.is_handed_out:
+        if storage is None or state.is_evicted or state.is_handed_out:
             return
         if state.is_coming:
             self.fetch(state)
-        if state.home is None:
+        if state.copy is None:
             with _disable_current_modes():
-                state.home = self._place.home(storage)
-        if not state.is_current:
-            state.home.copy_out(storage)
-            state.is_current = True
-            self.left += 1
-            self.left_bytes += state.bytes
-        storage.resize_(0)
-        state.is_away = True
+                state.copy = self._store.host_copy(storage)
+        with self._on_own_stream(state) as stream:
+            for other in state.others:
+                stream.wait_stream(other)
+            if not state.is_current:
+                state.copy.copy_out(storage)
+                state.is_current = True
+                self.evictions += 1
+                self.evicted_bytes += state.bytes
+            storage.resize_(0)
+        state.others.clear()
+        state.is_evicted = True
         self.not_here += 1
-        self._order.pop(storage._cdata, None)
+        self._here.remove(storage._cdata)
 
     def begin_fetch(self, state: _State) -> None:
         storage = state.storage()
-        if storage is None or not state.is_away:
+        if storage is None or not state.is_evicted:
             return
-        storage.resize_(state.bytes)
-        state.home.begin_return(storage)
-        state.is_away, state.is_coming = False, True
-        self._order[storage._cdata] = state
-        self.returned += 1
-        self.returned_bytes += state.bytes
+        with self._on_own_stream(state):
+            storage.resize_(state.bytes)
+            state.copy.prefetch(storage)
+        state.is_evicted, state.is_coming = False, True
+        self._here.add(storage._cdata, state)
+        self.fetches += 1
+        self.fetched_bytes += state.bytes
 
     def fetch(self, state: _State) -> None:
         self.begin_fetch(state)
         if state.is_coming:
-            state.home.finish_return()
+            with self._on_own_stream(state):
+                state.copy.finish_prefetch()
             state.is_coming = False
             self.not_here -= 1
+
+    @contextmanager
+    def _on_own_stream(self, state: _State) -> Iterator[torch.cuda.Stream | None]:
+        stream = self._streams.get(state.device)
+        with torch.cuda.stream(stream) if stream is not None else nullcontext():
+            yield stream
 
 
 class _Outside:

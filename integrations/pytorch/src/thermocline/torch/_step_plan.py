@@ -32,12 +32,12 @@ class DoesNotFitError(RuntimeError):
 
 @dataclass
 class Gap:
-    """Between two uses, in ordinals of what is dispatched: a version is not there after `leave` until `arrive`."""
+    """Between two uses, in ordinals of what is dispatched: a version is not there after `begin` until `end`."""
 
-    leave: int
-    arrive: int  # the ordinal before which it is there again; what is never asked for again: beyond the end
+    begin: int
+    end: int  # the ordinal before which it is there again; what is never asked for again: beyond the end
     how: str  # "drop" or "offload"
-    return_at: int = -1  # offload: the copy may begin after this
+    prefetch_at: int = -1  # offload: the copy may begin after this
 
 
 @dataclass
@@ -58,17 +58,17 @@ class Moves:
     """Of states, which wait in host memory between uses."""
 
     roles: dict[int, Role] = field(default_factory=dict)  # by number of those that the step finds
-    away_first: list[int] = field(default_factory=list)  # numbers: in host memory when the step begins
+    evicted_first: list[int] = field(default_factory=list)  # numbers: in host memory when the step begins
     # Operator -> what it makes there and becomes a gradient: index among what it writes, number.
     births: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    leaves: dict[After, list[int]] = field(default_factory=dict)
-    returns: dict[After, list[int]] = field(default_factory=dict)
+    evictions: dict[After, list[int]] = field(default_factory=dict)
+    prefetches: dict[After, list[int]] = field(default_factory=dict)
     reran: dict[int, int] = field(default_factory=dict)  # operator -> how many have run again before it, over the whole step
     others_bytes: int = 0  # the most that everything else needs
 
     def ordinals(self) -> set[int]:
         """Operators at which something is to be done."""
-        return {ordinal for kind, ordinal in (*self.leaves, *self.returns) if kind == "op"} | set(self.births) | set(self.reran)
+        return {ordinal for kind, ordinal in (*self.evictions, *self.prefetches) if kind == "op"} | set(self.births) | set(self.reran)
 
 
 @dataclass
@@ -83,7 +83,7 @@ class StepPlan:
     pinned: dict[int, set[int]]
     values: dict[int, dict[int, Value]]  # operator -> index among what it writes -> what happens to that
     begins: dict[int, list[tuple[Version, int]]]  # after an operator: gaps that begin, as (key, index)
-    returns: dict[int, list[Version]]  # after an operator: copies that may begin to return
+    prefetches: dict[int, list[Version]]  # after an operator: copies to the device that may begin
     together: dict[Version, dict[int, list[Version]]]  # key -> gap -> versions that are made again at once, in order
     answer: dict[str, Any] = field(default_factory=dict)  # of the command
     moves: Moves | None = None
@@ -151,7 +151,7 @@ def movable(record: StepRecord, min_bytes: int) -> set[int]:
 
 
 def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
-    """What the execution is able to do: only saved versions leave, once the program lets go of them."""
+    """What the execution is able to do: only saved versions are evicted, once the program lets go of them."""
     found = set(record.before)
     saved = {number for number, _ in record.saved if number not in found and record.sizes[number] >= min_bytes}
     places = len(record.operators)
@@ -245,8 +245,8 @@ class _Compiler:
 
     def run(self) -> StepPlan:
         record, answer = self._record, self._answer
-        begins, returns, together_at = defaultdict(list), defaultdict(list), defaultdict(dict)
-        plan = StepPlan(record.functions, set(), self._aside(), self._pinned(), {}, begins, returns, together_at, answer)
+        begins, prefetches, together_at = defaultdict(list), defaultdict(list), defaultdict(dict)
+        plan = StepPlan(record.functions, set(), self._aside(), self._pinned(), {}, begins, prefetches, together_at, answer)
         plan.recorded = {self._ordinal(place) for place in answer.get("reruns", ())}
         values = self._values()
         together: dict[int, list[Version]] = defaultdict(list)
@@ -255,16 +255,16 @@ class _Compiler:
             plan.values.setdefault(self._ordinal(place), {})[index] = value
             for i, gap in enumerate(value.gaps):
                 if i > 0 or value.kept_first:
-                    plan.begins[gap.leave].append((value.key, i))
-                if gap.how == "offload" and gap.return_at >= 0:
-                    plan.returns[gap.return_at].append(value.key)
-                if gap.how == "drop" and gap.arrive < self._end:
-                    together[gap.arrive].append(value.key)
-                    plan.together[value.key][i] = together[gap.arrive]
+                    plan.begins[gap.begin].append((value.key, i))
+                if gap.how == "offload" and gap.prefetch_at >= 0:
+                    plan.prefetches[gap.prefetch_at].append(value.key)
+                if gap.how == "drop" and gap.end < self._end:
+                    together[gap.end].append(value.key)
+                    plan.together[value.key][i] = together[gap.end]
         plan.recorded |= set(plan.values)
         plan.moves = self._moves() if record.roles else None
-        for arrive, keys in together.items():
-            self._order(keys, arrive)
+        for end, keys in together.items():
+            self._order(keys, end)
         return plan
 
     def _moves(self) -> Moves:
@@ -280,7 +280,7 @@ class _Compiler:
                 timeline.append(("rerun", ran))
                 moves.reran[self._ordinal(place)] = ran
             timeline.append(("op", self._ordinal(place)))
-        for number, leave, arrive, return_at in answer["moves"]:
+        for number, begin, end, prefetch_at in answer["moves"]:
             if number in before:
                 moves.roles[number] = record.roles[number]
             else:
@@ -288,16 +288,16 @@ class _Compiler:
                 births = moves.births.setdefault(self._ordinal(place), [])
                 if (index, number) not in births:
                     births.append((index, number))
-            moves.leaves.setdefault(timeline[leave], []).append(number)
-            if arrive is not None:
-                moves.returns.setdefault(timeline[return_at], []).append(number)
-            if arrive is not None and return_at < leave:
-                moves.away_first.append(number)
+            moves.evictions.setdefault(timeline[begin], []).append(number)
+            if end is not None:
+                moves.prefetches.setdefault(timeline[prefetch_at], []).append(number)
+            if end is not None and prefetch_at < begin:
+                moves.evicted_first.append(number)
         return moves
 
-    def _order(self, keys: list[Version], arrive: int) -> None:
+    def _order(self, keys: list[Version], end: int) -> None:
         """As the planner makes them again: by the operands of the operator that wants them."""
-        place = bisect_left(self._record.operators, arrive, key=lambda op: op.ordinal)
+        place = bisect_left(self._record.operators, end, key=lambda op: op.ordinal)
         reads = self._record.operators[place].reads
         keys.sort(key=lambda key: reads.index(key[0]) if key[0] in reads else len(reads))
 
@@ -323,13 +323,13 @@ class _Compiler:
 
     def _values(self) -> dict[Version, Value]:
         found: dict[Version, Value] = {}
-        for number, leave, arrive in self._answer.get("drops", ()):
-            self._add(found, number, leave, arrive, "drop", None)
-        for number, leave, arrive, return_at in self._answer.get("offloads", ()):
-            self._add(found, number, leave, arrive, "offload", return_at)
+        for number, begin, end in self._answer.get("drops", ()):
+            self._add(found, number, begin, end, "drop", None)
+        for number, begin, end, prefetch_at in self._answer.get("offloads", ()):
+            self._add(found, number, begin, end, "offload", prefetch_at)
         for value in found.values():
-            value.gaps.sort(key=lambda gap: gap.leave)
-            first = value.gaps[0].leave
+            value.gaps.sort(key=lambda gap: gap.begin)
+            first = value.gaps[0].begin
             value.kept_first = any(at <= first for at in self._record.saved[value.key].unpacked_at)
         self._add_carried(found)
         return found
@@ -343,16 +343,16 @@ class _Compiler:
                 earlier = (number, earlier[1] - 1)
 
     def _add(
-        self, found: dict[Version, Value], number: int, leave: int, arrive: int | None, how: str, return_at: int | None
+        self, found: dict[Version, Value], number: int, begin: int, end: int | None, how: str, prefetch_at: int | None
     ) -> None:
-        version = sum(place <= leave for place, _ in self._record.writers[number])
+        version = sum(place <= begin for place, _ in self._record.writers[number])
         key = (number, version)
         if version == 0 or key not in self._record.saved:
             return  # an older version than the one that was saved: the program lets go of it by itself
         gap = Gap(
-            leave=self._ordinal(leave),
-            arrive=self._end if arrive is None else self._ordinal(arrive),
+            begin=self._ordinal(begin),
+            end=self._end if end is None else self._ordinal(end),
             how=how,
-            return_at=-1 if return_at is None else self._ordinal(return_at),
+            prefetch_at=-1 if prefetch_at is None else self._ordinal(prefetch_at),
         )
         found.setdefault(key, Value(key, [], False)).gaps.append(gap)

@@ -62,8 +62,11 @@ class TraceWriter:
         if self._renamed.pop(number, None) is None:
             self._waiting.append({"e": "free", "b": number, **self._marks.pop(number, {})})
 
-    def operator(self, name: str, reads: Iterable[int], writes: Iterable[int], flops: int, moved_bytes: int) -> None:
-        """flops: a multiply-add counts as two. moved_bytes: through device memory."""
+    def operator(
+        self, name: str, reads: Iterable[int], writes: Iterable[int], flops: int, moved_bytes: int, *, slices: int = 0, split: Iterable[int] = ()
+    ) -> None:
+        """flops: a multiply-add counts as two. moved_bytes: through device memory. slices: it may be split into so many parts, and these
+        buffers with it; none where it is 0."""
         self.operators += 1
         self._waiting.append(
             {
@@ -73,6 +76,7 @@ class TraceWriter:
                 "w": self._current(writes),
                 "flops": flops,
                 "bytes": moved_bytes,
+                **({"slices": slices, "split": self._current(split)} if slices else {}),
                 **self._mark,
             }
         )
@@ -124,7 +128,9 @@ class TraceWriter:
         self._renamed[buffer] = to
         for event in recent:
             if event["e"] == "op":
-                event["r"], event["w"] = self._current(event["r"]), self._current(event["w"])
+                for operands in ("r", "w", "split"):
+                    if operands in event:
+                        event[operands] = self._current(event[operands])
 
     def step(self) -> None:
         self._waiting.append({"e": "step", "i": self._steps})

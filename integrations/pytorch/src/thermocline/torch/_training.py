@@ -74,6 +74,7 @@ def record(
     optimizer: Callable[..., torch.optim.Optimizer] | None = None,
     steps: int = 4,
     alternatives: bool = False,
+    slices: bool = False,
 ) -> None:
     """Records training steps of a model on shapes alone: no GPU is needed, and the model is not changed.
 
@@ -89,6 +90,7 @@ def record(
     steps: the first makes the optimizer's state; from the third on they are equal.
     alternatives: whether all ways of scaled_dot_product_attention are written (flash, efficient, math), so that `thermocline replay
     --alternatives` has a choice.
+    slices: whether operators are marked that may be computed in parts of the batch, so that `thermocline replay --split` can do so.
     """
     _check(model, optimizer, path, steps)
     arguments, keywords = _arguments(inputs)
@@ -97,7 +99,7 @@ def record(
     shapes = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().to("meta"), (arguments, keywords))
     trainer = optimizer(twin.parameters()) if optimizer is not None else None
     header = {"model": type(model).__name__, "device": "meta", "steps": steps}
-    with ModuleStack(twin) as modules, no_autocast(), recording_into(path, header, device="meta", naming=modules, take_attention=AttentionAlternatives if alternatives else None) as mode:
+    with ModuleStack(twin) as modules, no_autocast(), recording_into(path, header, device="meta", naming=modules, slices=slices, take_attention=AttentionAlternatives if alternatives else None) as mode:
         for name, state in [*twin.named_parameters(), *twin.named_buffers()]:
             mode.name(state, f"parameter {name}")
         for _ in range(steps):

@@ -43,7 +43,7 @@ def _entered(states: States | None) -> Iterator[None]:
         yield
     finally:
         if states is not None:
-            states.leave()
+            states.exit()
 
 
 def _checked(loss: Any) -> torch.Tensor:

@@ -1,47 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place for CPU tensors: copies that PyTorch does not see, so that what is there counts as no memory of the step."""
+"""A store for CPU tensors: copies that PyTorch does not see, so that what is evicted counts as no memory of the step."""
 
 import ctypes
 
 import torch
 
 
-class HostCopies:
+class HostStore:
     def __init__(self) -> None:
-        self.left = 0
+        self.evictions = 0
 
-    def takes(self, tensor: torch.Tensor) -> bool:
+    def accepts(self, tensor: torch.Tensor) -> bool:
         return True
 
-    def settle(self) -> None:
+    def release_copied(self) -> None:
         pass
 
-    def leave(self, alias: torch.Tensor) -> "HostCopy":
-        self.left += 1
+    def evict(self, alias: torch.Tensor) -> "HostCopy":
+        self.evictions += 1
         return HostCopy(alias)
 
-    def home(self, storage: torch.UntypedStorage) -> "HostHome":
-        return HostHome(storage)
+    def host_copy(self, storage: torch.UntypedStorage) -> "HostStateCopy":
+        return HostStateCopy(storage)
 
 
 class HostCopy:
     def __init__(self, alias: torch.Tensor) -> None:
         self.contents = alias.numpy().tobytes()
 
-    def begin_return(self) -> None:
+    def prefetch(self) -> None:
         pass
 
-    def returned(self) -> torch.UntypedStorage:
+    def fetch(self) -> torch.UntypedStorage:
         back = torch.empty(len(self.contents), dtype=torch.uint8)
         ctypes.memmove(back.data_ptr(), self.contents, len(self.contents))
         return back.untyped_storage()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         pass
 
 
-class HostHome:
-    """Of a state. A copy that is on its way back arrives when somebody waits for it: until then others find rubbish."""
+class HostStateCopy:
+    """Of a state. A copy that is on its way back is complete when somebody waits for it: until then others find rubbish."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self.tensor = torch.empty(storage.nbytes(), dtype=torch.uint8)
@@ -50,13 +50,13 @@ class HostHome:
     def copy_out(self, storage: torch.UntypedStorage) -> None:
         ctypes.memmove(self.tensor.data_ptr(), storage.data_ptr(), storage.nbytes())
 
-    def begin_return(self, storage: torch.UntypedStorage) -> None:
+    def prefetch(self, storage: torch.UntypedStorage) -> None:
         ctypes.memset(storage.data_ptr(), 0xAB, storage.nbytes())
         self._coming = storage
 
-    def finish_return(self) -> None:
+    def finish_prefetch(self) -> None:
         ctypes.memmove(self._coming.data_ptr(), self.tensor.data_ptr(), self._coming.nbytes())
         self._coming = None
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         pass
