@@ -24,7 +24,9 @@ enum {
   SIMULATED_OPERAND_READ = 1,
   SIMULATED_OPERAND_WRITE = 2,
   SIMULATED_OPERAND_FRESH =
-      4 /* counts as zero before this operator: nothing was written since the buffer was handed out */
+      4, /* counts as zero before this operator: nothing was written since the buffer was handed out */
+  SIMULATED_OPERAND_CONTINUES = 8, /* with the operand before it, it is one, whose ranges follow one another */
+  SIMULATED_OPERAND_SLICED = 16    /* each slice of the operator accesses its own slice (launch_slices) */
 };
 
 typedef struct SimulatedOperand {
@@ -32,6 +34,13 @@ typedef struct SimulatedOperand {
   uint64_t bytes;
   uint32_t flags;
 } SimulatedOperand;
+
+/* An operator that may be split: `all` slices, of which a launch computes `count`, from `first` on. */
+typedef struct SimulatedSlices {
+  uint32_t all, first, count;
+  uint32_t is_relaunch; /* 1: what is computed is not part of the checksum */
+  uint64_t ordinal;     /* 0: a new operator; else that of the operator whose slices these are */
+} SimulatedSlices;
 
 typedef struct SimulatedStatistics {
   size_t
@@ -74,6 +83,7 @@ typedef struct SimulatedDeviceControl {
    *   memory-bytes capacity in place of the profile's
    *   kernels      real | made-up: whether kernels run their PTX, or mix what they name (docs/simulated_device.md)
    *   kernel-steps instructions of a thread in one loop, before that is taken for one that never ends
+   *   cores        how many cores of the host may run blocks of a kernel; all that the process may use
    *   rate         fp32 | tensor: which arithmetic rate declared operators run at
    *   kernel-time  LOW-HIGH: undeclared kernels take between so many microseconds, log-uniform by name and parameters
    *   faults       a plan of what goes wrong, or a file that holds one (docs/faults.md)
@@ -114,6 +124,14 @@ typedef struct SimulatedDeviceControl {
    * gets no ordinal. */
   int (*relaunch_operator)(void* stream, const char* name, double flops, double bytes, double microseconds,
                            const SimulatedOperand* operands, size_t count, uint64_t ordinal);
+
+  /* As launch_operator, of consecutive slices of an operator. Slice s of a sliced operand is the s-th of equal ranges;
+   * the operands are the ranges of this launch's slices alone. Each slice reads its own slices and what is not sliced,
+   * and fills its own slices. A written operand that is not sliced accumulates: each slice but the first also reads
+   * what the one before left there, so later launches have to read it, too. All slices together compute the same, however
+   * they are launched. Only the launch of slice 0 may have ordinal 0. */
+  int (*launch_slices)(void* stream, const char* name, double flops, double bytes, double microseconds,
+                       const SimulatedOperand* operands, size_t count, const SimulatedSlices* slices);
 } SimulatedDeviceControl;
 
 /* Never NULL; the table lives as long as the process. */

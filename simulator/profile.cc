@@ -139,7 +139,7 @@ constexpr Profile device(const char* name, const char* title, std::uint64_t memo
 }
 
 constexpr Profile reference() {
-  const char* const assumed = "assumed: an A100's; nothing is computed from it";
+  const char* const assumed = "assumed: an A100's";
   Profile profile = device("reference", "Yardstick device", 64, {40, 0, 3500, 50}, 80, 108, kYardstick, kYardstick);
   profile.tensor_flops.source = "assumed: the fp32 rate";
   profile.launch.source = kYardstick;

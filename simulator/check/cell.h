@@ -17,7 +17,7 @@ namespace simulator {
 // Whether these two conflict if nothing orders them.
 constexpr bool against(const Mark& earlier, const Mark& later) {
   const bool named = earlier.accessed == Accessed::kName || later.accessed == Accessed::kName;
-  if (!named) return earlier.accessed == Accessed::kWrite || later.accessed == Accessed::kWrite;
+  if (!named) return earlier.accessed != later.accessed || earlier.accessed == Accessed::kWrite;
   if (earlier.accessed == later.accessed) return false;
   // A kernel may use any part of a buffer that it is given, and may only read it. So a conflict is certain only with a
   // write of the whole buffer.
@@ -32,13 +32,13 @@ class Cell {
   using Marks = boost::container::small_vector<Mark, 1>;
   using Conflicts = std::vector<Mark>;
 
-  bool empty() const { return write_.operation == 0 && reads_.empty() && names_.empty(); }
+  bool empty() const { return write_.operation == 0 && reads_.empty() && atomics_.empty() && names_.empty(); }
 
   // Appends to `out` the accesses that conflict with `mark` and are not ordered before it; `clock` is the mark's.
   void find_conflicts(const Mark& mark, const Clock& clock, Conflicts& out) const {
     if (write_.operation != 0 && (write_.ends || (against(write_, mark) && !write_.known_to(clock))))
       out.push_back(write_);
-    for (const Marks* marks : {&reads_, &names_}) {
+    for (const Marks* marks : {&reads_, &atomics_, &names_}) {
       for (const Mark& earlier : *marks) {
         if (against(earlier, mark) && !earlier.known_to(clock)) out.push_back(earlier);
       }
@@ -49,12 +49,13 @@ class Cell {
     if (mark.accessed == Accessed::kWrite) {
       write_ = mark;
       drop_known(reads_, clock);
+      drop_known(atomics_, clock);
       // A name is weaker than a write of a part of its buffer, but what is ordered after the write is ordered after the
       // name too.
       drop_known(names_, clock);
       return;
     }
-    Marks& marks = mark.accessed == Accessed::kRead ? reads_ : names_;
+    Marks& marks = mark.accessed == Accessed::kRead ? reads_ : mark.accessed == Accessed::kAtomic ? atomics_ : names_;
     drop_known(marks, clock);
     marks.push_back(mark);
   }
@@ -62,13 +63,14 @@ class Cell {
   void forget_known(const Clock& clock) {
     if (!write_.ends && write_.known_to(clock)) write_ = Mark();
     drop_known(reads_, clock);
+    drop_known(atomics_, clock);
     drop_known(names_, clock);
   }
 
   template <typename Visit>
   void for_each(Visit visit) const {
     if (write_.operation != 0) visit(write_);
-    for (const Marks* marks : {&reads_, &names_}) {
+    for (const Marks* marks : {&reads_, &atomics_, &names_}) {
       for (const Mark& mark : *marks) visit(mark);
     }
   }
@@ -78,7 +80,8 @@ class Cell {
       return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                         [](const Mark& x, const Mark& y) { return x.same_range(y); });
     };
-    return write_.same_range(other.write_) && equal(reads_, other.reads_) && equal(names_, other.names_);
+    return write_.same_range(other.write_) && equal(reads_, other.reads_) && equal(atomics_, other.atomics_) &&
+           equal(names_, other.names_);
   }
 
  private:
@@ -89,6 +92,7 @@ class Cell {
 
   Mark write_;
   Marks reads_;
+  Marks atomics_;
   Marks names_;
 };
 

@@ -35,6 +35,8 @@ const char* verb(const Mark& mark) {
       return "read";
     case Accessed::kWrite:
       return "write";
+    case Accessed::kAtomic:
+      return "atomic update";
     case Accessed::kName:
       return "use";
   }
@@ -91,6 +93,14 @@ void Findings::inaccessible(const Mark& mark, Address at, OperationId newest_at_
       (newest_at_unmapping == 0
            ? std::string()
            : "; its page was unmapped behind the submission of operation " + std::to_string(newest_at_unmapping)));
+}
+
+void Findings::partly_seen(Label kernel, std::size_t ranges) {
+  if (!partly_seen_.insert(kernel).second) return;
+  std::fprintf(stderr,
+               "simulated device: %s accesses bytes in more than %zu separate ranges; races on the others are not "
+               "found\n",
+               readable(labels_.name(kernel)).c_str(), ranges);
 }
 
 void Findings::summarize() const {

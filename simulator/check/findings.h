@@ -27,6 +27,9 @@ class Findings {
   // The operation accesses memory that does not exist.
   void inaccessible(const Mark& mark, Address at, OperationId newest_at_unmapping);
 
+  // Of the kernel no more than so many ranges of one kind are known. Said once for each name.
+  void partly_seen(Label kernel, std::size_t ranges);
+
   std::uint64_t count() const { return count_; }
   // Reports the total at the end.
   void summarize() const;
@@ -42,6 +45,7 @@ class Findings {
   const Owner owner_;
   std::uint64_t count_ = 0;
   std::unordered_set<std::uint64_t> seen_;
+  std::unordered_set<Label> partly_seen_;
 };
 
 }  // namespace simulator

@@ -14,8 +14,9 @@ namespace simulator {
 
 using Label = std::uint32_t;
 
+// kAtomic: a kernel updates it by atomic operations, which may come between those of others.
 // kName: a parameter names the buffer, but it is unknown what the kernel does with it, and where.
-enum class Accessed : std::uint8_t { kRead, kWrite, kName };
+enum class Accessed : std::uint8_t { kRead, kWrite, kAtomic, kName };
 
 struct Mark {
   OperationId operation = 0;  // 0: none

@@ -88,6 +88,13 @@ bool set_kernel_steps(Settings& settings, std::string_view value) {
   return true;
 }
 
+bool set_cores(Settings& settings, std::string_view value) {
+  const auto cores = parse<unsigned>(value);
+  if (!cores || *cores == 0 || *cores > 1024) return false;
+  settings.cores = *cores;
+  return true;
+}
+
 bool set_queue_limit(Settings& settings, std::string_view value) {
   const auto operations = parse<std::uint64_t>(value);
   if (!operations || *operations > std::uint64_t{1} << 32) return false;
@@ -131,6 +138,7 @@ constexpr Key kKeys[] = {
     {"kernels", "THERMOCLINE_SIMULATE_KERNELS", "real or made-up",
      [](Settings& s, std::string_view v) { return choose(v, "made-up", "real", s.made_up_kernels); }},
     {"kernel-steps", "THERMOCLINE_SIMULATE_KERNEL_STEPS", "a number of instructions above 0", set_kernel_steps},
+    {"cores", "THERMOCLINE_SIMULATE_CORES", "a number of cores from 1 to 1024", set_cores},
     {"rate", "THERMOCLINE_SIMULATE_RATE", "fp32 or tensor",
      [](Settings& s, std::string_view v) { return choose(v, "tensor", "fp32", s.tensor_rate); }},
     {"stats", "THERMOCLINE_SIMULATE_STATS", "1 or 0",

@@ -31,6 +31,7 @@ struct Settings {
   bool made_up_kernels = false;  // kernels without a host implementation mix what they name, whatever their code is
   // of a thread in one loop, before the loop is considered endless
   std::uint64_t kernel_steps = std::uint64_t{1} << 34;
+  unsigned cores = 0;  // of the host, that may run blocks of a kernel at the same time; 0: all that the process may use
   bool tensor_rate = false;
   double kernel_low = 0,
          kernel_high = 0;  // duration of undeclared kernels in microseconds, log-uniform; 0: according to their buffers

@@ -114,6 +114,14 @@ struct CUlib_st {
   std::map<simulator::DeviceId, CUmodule> others;  // loaded when first needed
 };
 
+struct CUlinkState_st {
+  std::vector<std::string> texts;  // PTX of the inputs
+  std::string linked;              // what cuLinkComplete returned points here
+  bool is_complete = false;
+  char* errors = nullptr;  // the program's
+  std::size_t error_bytes = 0;
+};
+
 struct CUkern_st {
   CUlibrary library = nullptr;
   CUfunction function = nullptr;
@@ -188,6 +196,7 @@ struct State {
   Registry<CUmod_st> modules;
   Registry<CUfunc_st> functions;
   Registry<CUlib_st> libraries;
+  Registry<CUlinkState_st> links;
   Registry<CUkern_st> kernels;
   Registry<CUmemPoolHandle_st> pools;
   Registry<CUarray_st> arrays;

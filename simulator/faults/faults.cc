@@ -83,11 +83,11 @@ CUresult Faults::on_call(std::string_view symbol) {
   return allocates(function) ? check(allocations_, function) : CUDA_SUCCESS;
 }
 
-Time Faults::jittered(Time duration, std::uint64_t ordinal) const {
-  if (plan_.jitter == 0) return duration;
+Time jittered(const FaultPlan& plan, Time duration, std::uint64_t ordinal) {
+  if (plan.jitter == 0) return duration;
   constexpr double kRange = 18446744073709551616.0;  // 2^64
-  const double share = static_cast<double>(combine(plan_.seed, ordinal)) / kRange * 2 - 1;
-  return std::max<Time>(0, std::llround(static_cast<double>(duration) * (1 + plan_.jitter * share)));
+  const double share = static_cast<double>(combine(plan.seed, ordinal)) / kRange * 2 - 1;
+  return std::max<Time>(0, std::llround(static_cast<double>(duration) * (1 + plan.jitter * share)));
 }
 
 }  // namespace simulator

@@ -10,6 +10,9 @@
 
 namespace simulator {
 
+// The duration of the kernel with that ordinal, with the plan's jitter.
+Time jittered(const FaultPlan& plan, Time duration, std::uint64_t ordinal);
+
 class Faults {
  public:
   explicit Faults(FaultPlan plan);
@@ -22,7 +25,7 @@ class Faults {
   bool lacks(std::string_view symbol) const;
 
   // The duration of the kernel with that ordinal, with jitter.
-  Time jittered(Time duration, std::uint64_t ordinal) const;
+  Time jittered(Time duration, std::uint64_t ordinal) const { return simulator::jittered(plan_, duration, ordinal); }
 
   std::uint64_t count() const { return count_; }
 

@@ -28,6 +28,8 @@ struct Container {
   std::uint64_t bytes;  // after the header
 };
 
+constexpr std::uint32_t kLinkedVersion = 2;
+
 // The beginning of every entry's header; unused fields have no name.
 struct Entry {
   std::uint16_t kind;
@@ -58,6 +60,13 @@ std::optional<std::vector<std::byte>> plain(const Entry& entry, ByteSpan payload
                                         : decompress_lz4(*compressed, entry.plain_bytes);
 }
 
+// Empty if it is none.
+std::string text_of(std::span<const std::byte> bytes) {
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  text = text.substr(0, text.find('\0'));
+  return is_ptx(text) ? std::string(text) : std::string();
+}
+
 ImageResult read_entry(const Entry& entry, ByteSpan payload, Image* out) {
   const auto bytes = plain(entry, payload);
   if (!bytes) return {ImageError::kInvalid, "an entry of the fat binary does not decompress"};
@@ -65,9 +74,8 @@ ImageResult read_entry(const Entry& entry, ByteSpan payload, Image* out) {
     if (!is_cubin(*bytes)) return {ImageError::kInvalid, "an entry of the fat binary is no cubin"};
     return read_cubin(*bytes, out);
   }
-  std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-  text = text.substr(0, text.find('\0'));
-  if (!is_ptx(text)) return {ImageError::kInvalid, "an entry of the fat binary is no PTX"};
+  const std::string text = text_of(*bytes);
+  if (text.empty()) return {ImageError::kInvalid, "an entry of the fat binary is no PTX"};
   return read_ptx(text, out);
 }
 
@@ -77,6 +85,30 @@ bool same_layout(const ImageKernel& a, const ImageKernel& b) {
   };
   return a.name == b.name && a.reads.size() == b.reads.size() &&
          std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), same);
+}
+
+}  // namespace
+
+const void* unwrap_fatbin(const void* wrapper) {
+  Wrapper fields;
+  std::memcpy(&fields, wrapper, sizeof fields);
+  return fields.version == 1 || fields.version == kLinkedVersion ? fields.data : nullptr;
+}
+
+std::vector<const void*> linked_fatbins(const void* wrapper) {
+  Wrapper fields;
+  std::memcpy(&fields, wrapper, sizeof fields);
+  std::vector<const void*> found;
+  if (fields.version != kLinkedVersion || fields.others == nullptr) return found;
+  for (const auto* at = static_cast<const void* const*>(fields.others); *at != nullptr; ++at) found.push_back(*at);
+  return found;
+}
+
+std::optional<std::uint64_t> fatbin_bytes(const void* data) {
+  Container header;
+  std::memcpy(&header, data, sizeof header);
+  if (header.header_bytes < sizeof header || header.bytes > kLargestImage) return std::nullopt;
+  return header.header_bytes + header.bytes;
 }
 
 // A cubin does not show which parameters its kernels load, and its code can not be run here. The PTX that it was made
@@ -108,52 +140,67 @@ void take_text(Image text, Image* cubin) {
   }
 }
 
-}  // namespace
+namespace {
 
-const void* unwrap_fatbin(const void* wrapper) {
-  Wrapper fields;
-  std::memcpy(&fields, wrapper, sizeof fields);
-  return fields.version == 1 || fields.version == 2 ? fields.data : nullptr;
+struct Part {
+  Entry entry;
+  ByteSpan payload;
+};
+
+// Nothing if the container is damaged.
+std::optional<std::vector<Part>> parts_of(ByteSpan data) {
+  const auto header = read_at<Container>(data, 0);
+  if (!header || header->magic != kFatbinMagic || header->header_bytes < sizeof *header) return std::nullopt;
+  const auto body = slice(data, header->header_bytes, header->bytes);
+  if (!body) return std::nullopt;
+  std::vector<Part> parts;
+  for (std::uint64_t at = 0; at < body->size();) {
+    const auto entry = read_at<Entry>(*body, at);
+    if (!entry || entry->header_bytes < sizeof *entry) return std::nullopt;
+    const auto whole = slice(*body, at, entry->header_bytes);
+    const auto payload = whole ? slice(*body, at + entry->header_bytes, entry->bytes) : std::nullopt;
+    if (!payload) return std::nullopt;
+    parts.push_back({*entry, *payload});
+    at += entry->header_bytes + entry->bytes;
+  }
+  return parts;
 }
 
-std::optional<std::uint64_t> fatbin_bytes(const void* data) {
-  Container header;
-  std::memcpy(&header, data, sizeof header);
-  if (header.header_bytes < sizeof header || header.bytes > kLargestImage) return std::nullopt;
-  return header.header_bytes + header.bytes;
+}  // namespace
+
+std::optional<std::string> text_of_fatbin(ByteSpan data) {
+  const auto parts = parts_of(data);
+  if (!parts) return std::nullopt;
+  for (const Part& part : *parts) {
+    if (part.entry.kind != kKindPtx) continue;
+    const auto bytes = plain(part.entry, part.payload);
+    if (!bytes) continue;
+    if (std::string text = text_of(*bytes); !text.empty()) return text;
+  }
+  return std::nullopt;
 }
 
 ImageResult read_fatbin(ByteSpan data, Image* out) {
-  ImageResult damaged{ImageError::kInvalid, "the fat binary is damaged"};
-  const auto header = read_at<Container>(data, 0);
-  if (!header || header->magic != kFatbinMagic || header->header_bytes < sizeof *header) return damaged;
-  const auto body = slice(data, header->header_bytes, header->bytes);
-  if (!body) return damaged;
+  const auto parts = parts_of(data);
+  if (!parts) return {ImageError::kInvalid, "the fat binary is damaged"};
 
   // Uses the first entry that can be read; if that is a cubin, also the first PTX.
   ImageResult last{ImageError::kNoBinary, "the fat binary holds neither PTX nor a cubin"};
   bool has_cubin = false;
-  for (std::uint64_t at = 0; at < body->size();) {
-    const auto entry = read_at<Entry>(*body, at);
-    if (!entry || entry->header_bytes < sizeof *entry) return damaged;
-    const auto whole = slice(*body, at, entry->header_bytes);
-    const auto payload = whole ? slice(*body, at + entry->header_bytes, entry->bytes) : std::nullopt;
-    if (!payload) return damaged;
-    if (entry->kind == kKindPtx || (entry->kind == kKindElf && !has_cubin)) {
-      Image image;
-      const ImageResult result = read_entry(*entry, *payload, &image);
-      if (!has_cubin) last = result;
-      if (result.ok() && has_cubin) {
-        take_text(std::move(image), out);
-        return last;
-      }
-      if (result.ok()) {
-        *out = std::move(image);
-        if (out->is_ptx) return last;
-        has_cubin = true;
-      }
+  for (const Part& part : *parts) {
+    if (part.entry.kind != kKindPtx && (part.entry.kind != kKindElf || has_cubin)) continue;
+    Image image;
+    const ImageResult result = read_entry(part.entry, part.payload, &image);
+    if (!has_cubin) last = result;
+    if (result.ok() && has_cubin) {
+      take_text(std::move(image), out);
+      return last;
     }
-    at += entry->header_bytes + entry->bytes;
+    if (result.ok()) {
+      *out = std::move(image);
+      if (out->is_ptx) return last;
+      has_cubin = true;
+    }
   }
   return last;
 }

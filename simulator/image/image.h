@@ -40,6 +40,7 @@ struct ImageKernel {
   std::uint32_t shared_bytes = 0;    // declared statically
   std::uint32_t max_threads = 0;     // per block, from its launch bounds; 0: none given
   std::uint32_t registers = 0;       // 0: unknown
+  std::uint32_t architecture = 0;    // of its own file, where files are linked as text; 0: the image's
 };
 
 // An 8-byte word of a variable that contains the address of another one.

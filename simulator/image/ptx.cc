@@ -6,6 +6,7 @@
 #include "simulator/image/ptx_loads.h"
 
 #include <charconv>
+#include <map>
 #include <set>
 
 namespace simulator {
@@ -31,9 +32,12 @@ class Reader {
 
   bool read_statement() {
     external_ = false;
+    weak_ = false;
     while (lexer_.peek().is(".visible") || lexer_.peek().is(".weak") || lexer_.peek().is(".common") ||
            lexer_.peek().is(".extern")) {
-      if (lexer_.next().is(".extern")) external_ = true;
+      const PtxToken linkage = lexer_.next();
+      external_ = external_ || linkage.is(".extern");
+      weak_ = weak_ || linkage.is(".weak") || linkage.is(".common");
     }
     if (lexer_.accept(".entry")) return read_entry();
     if (lexer_.accept(".target")) return read_target();
@@ -121,7 +125,8 @@ class Reader {
     if (lexer_.accept(";")) return true;  // only declared here
     if (!skip_body(&kernel)) return false;
     kernel.reads = loads_.finish(kernel);
-    out_->kernels.push_back(std::move(kernel));
+    kernel.architecture = out_->architecture;
+    if (kernels_.insert(kernel.name).second) out_->kernels.push_back(std::move(kernel));
     return true;
   }
 
@@ -168,18 +173,31 @@ class Reader {
       if (lexer_.accept("=") && !read_ptx_initializer(lexer_, declaration, &variable))
         return fail("an initializer that is not understood");
       if (declaration.unsized) variable.bytes = variable.contents.size();
-      if (!external_) out_->variables.push_back(std::move(variable));
+      if (!external_) define(std::move(variable));
       if (lexer_.accept(";")) return true;
       if (!lexer_.accept(",") || !read_ptx_declarator(lexer_, &declaration))
         return fail("a variable that is not understood");
     }
   }
 
+  // Linked files may define the same, all but one of them weakly.
+  void define(ImageVariable variable) {
+    const auto [at, is_new] = variables_.emplace(variable.name, out_->variables.size());
+    if (is_new) {
+      out_->variables.push_back(std::move(variable));
+    } else if (!weak_) {
+      out_->variables[at->second] = std::move(variable);
+    }
+  }
+
   PtxLexer lexer_;
   Image* out_;
+  std::set<std::string> kernels_;
+  std::map<std::string, std::size_t> variables_;  // numbers in the image
   PtxLoads loads_;
   std::set<std::string> mentioned_;
   bool external_ = false;
+  bool weak_ = false;
   const char* reason_ = "";
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Helpers that generated code calls for mbarriers, bulk copies and memory that kernels allocate.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "simulator/ptx/block.h"
@@ -80,6 +81,24 @@ void copy(ThreadContext* thread, std::uint32_t site, std::uint64_t into, std::ui
   }
 }
 
+// What cp.async copies of a source that has fewer bytes than the copy; the rest is zeros. Generated code has counted all
+// of `bytes`.
+void copy_part(ThreadContext* thread, std::uint32_t site, std::byte* into, std::uint64_t from, std::uint32_t bytes,
+               std::uint32_t count) {
+  std::byte part[16] = {};
+  thread->counts.accessed -= bytes;
+  if (count != 0 && from % bytes != 0)
+    thread->block->fail(*thread, Fault::kMisaligned, from,
+                        "misaligned address of a copy of " + std::to_string(bytes) + " bytes", static_cast<int>(site));
+  for (std::uint32_t at = 0; at < count;) {
+    const std::uint32_t piece = std::bit_floor(count - at);  // aligned, because each is smaller than the one before it
+    thread->block->check_global(*thread, from + at, piece, site);
+    std::memcpy(part + at, reinterpret_cast<const void*>(from + at), piece);
+    at += piece;
+  }
+  std::memcpy(into, part, bytes);
+}
+
 // Arguments and results are in the caller's variables (emit_control.cc).
 void allocate(ThreadContext* thread, std::uint32_t, std::byte* result, const std::byte* bytes) {
   std::uint64_t wanted = 0;
@@ -128,6 +147,7 @@ void set_condition(ThreadContext* thread, std::uint32_t site, const std::byte* h
 void add_async_helpers(std::vector<Helper>* to) {
   to->push_back({"ptx_mbarrier", reinterpret_cast<const void*>(use)});
   to->push_back({"ptx_copy", reinterpret_cast<const void*>(copy)});
+  to->push_back({"ptx_copy_part", reinterpret_cast<const void*>(copy_part)});
   to->push_back({"ptx_inc_shared_with_host", reinterpret_cast<const void*>(increment)});
   to->push_back({"ptx_dec_shared_with_host", reinterpret_cast<const void*>(decrement)});
   to->push_back({"ptx_malloc", reinterpret_cast<const void*>(allocate)});

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "simulator/ptx/grid.h"
 #include "simulator/ptx/kernel.h"
 #include "simulator/ptx/matrix.h"
 
@@ -18,14 +19,17 @@ constexpr std::size_t kSharedAlignment = 128;
 constexpr std::uint32_t kBarriers = 16;
 // A thread that may be waiting for another one yields after this many steps.
 constexpr std::uint64_t kStepsOfATurn = 4096;
-constexpr std::uint64_t kStackReserve = std::uint64_t{48} << 10;  // for helpers, and for signal handlers of the host
 
 std::uint64_t round_up_to(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace
 
-BlockRun::BlockRun(GridRun& grid, Stacks& stacks, std::size_t first_stack, bool in_company)
-    : grid_(grid), stacks_(stacks), first_stack_(first_stack), in_company_(in_company) {
+BlockRun::~BlockRun() {
+  if (cluster_ != nullptr) cluster_->leave(this);
+}
+
+BlockRun::BlockRun(GridRun& grid, Stacks& stacks, std::size_t first_stack, bool in_company, ClusterRun* cluster)
+    : grid_(grid), stacks_(stacks), first_stack_(first_stack), in_company_(in_company), cluster_(cluster) {
   const Launch& launch = grid.launch;
   threads_ = launch.block[0] * launch.block[1] * launch.block[2];
   const bool together = grid.kernel.emitted.needs_fibers;
@@ -46,7 +50,7 @@ BlockRun::BlockRun(GridRun& grid, Stacks& stacks, std::size_t first_stack, bool 
     context.shared = reinterpret_cast<std::uint64_t>(shared_base_);
     context.shared_bytes = bytes;
     context.dynamic_bytes = launch.dynamic_shared;
-    context.pages = reinterpret_cast<std::uint64_t>(launch.pages);
+    context.pages = reinterpret_cast<std::uint64_t>(grid.reached.table());
     context.grid_id = launch.grid_id;
     context.block = this;
     if (launch.is_cooperative) context.grid_workspace = reinterpret_cast<std::uint64_t>(grid.workspace);
@@ -59,6 +63,7 @@ void BlockRun::set_up(ThreadContext& context, std::uint32_t thread) {
   context.tid[1] = thread / launch.block[0] % launch.block[1];
   context.tid[2] = thread / launch.block[0] / launch.block[1];
   std::copy(std::begin(at_), std::end(at_), std::begin(context.ctaid));
+  set_cluster(context);
   context.lane = thread % kLanes;
   context.warp = thread / kLanes;
   context.thread = thread;
@@ -69,17 +74,34 @@ void BlockRun::set_up(ThreadContext& context, std::uint32_t thread) {
   context.stack_high = stacks_.high(stack);
 }
 
+void BlockRun::set_cluster(ThreadContext& context) const {
+  if (!grid_.kernel.emitted.uses_clusters) return;
+  std::uint32_t shape[3];
+  cluster_shape(grid_.kernel, grid_.launch, shape);
+  context.is_explicit_cluster = grid_.launch.cluster[0] != 0 || grid_.kernel.cluster[0] != 0 ? 1 : 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    context.cluster_nctaid[i] = shape[i];
+    context.cluster_ctaid[i] = at_[i] % shape[i];
+    context.clusterid[i] = at_[i] / shape[i];
+    context.nclusterid[i] = grid_.launch.grid[i] / shape[i];
+  }
+  const std::uint32_t(&at)[3] = context.cluster_ctaid;
+  context.cluster_ctarank = at[0] + shape[0] * (at[1] + shape[1] * at[2]);
+  context.cluster_nctarank = shape[0] * shape[1] * shape[2];
+}
+
 bool BlockRun::run(const std::uint32_t (&at)[3]) {
   if (!begin(at)) return false;
   const bool completed = grid_.kernel.emitted.needs_fibers ? go_on() == Progress::kDone : run_one_by_one();
-  grid_.outcome.instructions += take_steps();
+  take_counts();
   return completed;
 }
 
-std::uint64_t BlockRun::take_steps() {
-  std::uint64_t steps = 0;
-  for (ThreadContext& context : contexts_) steps += std::exchange(context.steps, 0);
-  return steps;
+void BlockRun::take_counts() {
+  for (ThreadContext& context : contexts_) {
+    grid_.outcome.instructions += std::exchange(context.steps, 0);
+    grid_.outcome.counts += std::exchange(context.counts, {});
+  }
 }
 
 bool BlockRun::begin(const std::uint32_t (&at)[3]) {
@@ -93,6 +115,7 @@ bool BlockRun::begin(const std::uint32_t (&at)[3]) {
   // On a device the initial contents are arbitrary; here they are zero, so that every run is the same.
   std::fill(shared_.begin(), shared_.end(), std::byte{0});
   if (grid_.kernel.emitted.needs_fibers) begin_together();
+  if (cluster_ != nullptr) cluster_->add(this, threads_);
   return true;
 }
 
@@ -136,22 +159,26 @@ void BlockRun::begin_together() {
 }
 
 BlockRun::Progress BlockRun::go_on() {
+  has_moved_ = false;
   while (live_ > 0) {
     bool ran = false;
     for (std::uint32_t warp = 0; warp < warps_.size(); ++warp) {
       ran = run_warp(warp) || ran;
       if (has_failed_) return Progress::kFailed;
     }
+    has_moved_ = has_moved_ || ran;
     if (ran) continue;
-    bool yielded = false;
+    bool yielded = false, at_cluster = false;
     for (Thread& thread : states_) {
+      at_cluster = at_cluster || thread.state == State::kAtCluster;
       if (thread.state != State::kYielded) continue;
       thread.state = State::kReady;
       yielded = true;
     }
     if (yielded && in_company_) return Progress::kPaused;
     if (yielded) continue;
-    stuck();
+    if (at_cluster) return Progress::kPaused;
+    report_stuck();
     return Progress::kFailed;
   }
   return Progress::kDone;
@@ -184,6 +211,24 @@ void BlockRun::yield(ThreadContext& context) {
   pause(states_[context.thread], State::kYielded);
 }
 
+void BlockRun::arrive_at_cluster(ThreadContext& context) {
+  if (cluster_ == nullptr) return;
+  states_[context.thread].cluster_phase = cluster_->arrive();
+}
+
+// Who has not arrived waits for nothing.
+void BlockRun::wait_for_cluster(ThreadContext& context) {
+  Thread& thread = states_[context.thread];
+  if (cluster_ == nullptr || !thread.cluster_phase || cluster_->is_over(*thread.cluster_phase)) return;
+  pause(thread, State::kAtCluster);
+}
+
+void BlockRun::open_cluster_barrier() {
+  for (Thread& thread : states_) {
+    if (thread.state == State::kAtCluster) thread.state = State::kReady;
+  }
+}
+
 void BlockRun::tick(ThreadContext& context, std::uint64_t steps) {
   const bool waits = grid_.kernel.emitted.may_wait && grid_.kernel.emitted.needs_fibers;
   if (!waits || steps >= grid_.launch.most_steps)
@@ -198,6 +243,7 @@ void BlockRun::end(ThreadContext& context) {
   thread.state = State::kDone;
   --live_;
   warps_[context.warp].live &= ~(1u << context.lane);
+  if (cluster_ != nullptr) cluster_->end_thread(thread.cluster_phase);
   finish_operations(context.warp);
   for (std::uint32_t id = 0; id < kBarriers; ++id) check_barrier(id);
   thread.fiber.pause();
@@ -449,14 +495,15 @@ void BlockRun::check_barrier(std::uint32_t id) {
 
 // ---- ends
 
-void BlockRun::stuck() {
+void BlockRun::report_stuck() {
   Outcome& outcome = grid_.outcome;
   outcome.fault = Fault::kTimeout;
   for (std::uint32_t thread = 0; thread < threads_; ++thread) {
     const Thread& state = states_[thread];
     if (state.state == State::kDone) continue;
-    const std::string what =
-        state.state == State::kAtBarrier ? "barrier " + std::to_string(state.barrier) : "other lanes of its warp";
+    const std::string what = state.state == State::kAtBarrier   ? "barrier " + std::to_string(state.barrier)
+                             : state.state == State::kAtCluster ? "the barrier of its cluster"
+                                                                : "other lanes of its warp";
     std::snprintf(outcome.message, kMessageBytes,
                   "kernel '%s', block (%u, %u, %u): threads wait for one another: thread %u waits at %s, which the "
                   "others do not reach",
@@ -488,59 +535,6 @@ void BlockRun::stop(ThreadContext& context) {
   if (grid_.kernel.emitted.needs_fibers) states_[context.thread].fiber.pause();
   alone_.pause();
   __builtin_unreachable();
-}
-
-void BlockRun::check(ThreadContext& context, std::uint64_t address, std::uint32_t bytes, bool writes,
-                     std::uint32_t site) {
-  const bool aligned = (address & (bytes - 1)) == 0;
-  if (aligned && address >= context.shared && address + bytes <= context.shared + context.shared_bytes) return;
-  if (aligned && address >> 47 == 0) {
-    const std::uint32_t needed = writes ? 1u << 29 : 1u << 28;  // as in emit_memory.cc
-    if ((grid_.launch.pages[address >> 21] & needed) != 0) return;
-  }
-  access(context, address, bytes | (writes ? 256u : 0u) | 512u, site);
-}
-
-const Texture& BlockRun::texture(ThreadContext& context, std::uint64_t handle, bool is_surface, std::uint32_t site) {
-  const auto known = grid_.textures.find(handle);
-  if (known != grid_.textures.end() && known->second.is_surface == is_surface) return known->second;
-  Texture found;
-  char number[32];
-  std::snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(handle));
-  const std::string what = is_surface ? "surface " : "texture ";
-  if (grid_.launch.find_texture == nullptr || !grid_.launch.find_texture(handle, &found) ||
-      found.is_surface != is_surface)
-    fail(context, Fault::kIllegalAddress, handle, "there is no " + what + number, static_cast<int>(site));
-  if (!grid_.launch.may_touch(grid_.launch.asked, found.address, found.bytes(), is_surface))
-    fail(context, Fault::kIllegalAddress, found.address, "illegal address in the memory of " + what + number,
-         static_cast<int>(site));
-  return grid_.textures[handle] = found;
-}
-
-void BlockRun::access(ThreadContext& context, std::uint64_t address, std::uint32_t kind, std::uint32_t site) {
-  const std::uint64_t bytes = kind & 255;
-  const bool writes = (kind & 256) != 0, is_generic = (kind & 512) != 0;
-  char number[32];
-  std::snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(address));
-  if ((address & (bytes - 1)) != 0)
-    fail(context, Fault::kMisaligned, address,
-         std::string("misaligned address ") + number + " of " + std::to_string(bytes) + " bytes",
-         static_cast<int>(site));
-  const auto within = [&](std::uint64_t begin, std::uint64_t end) {
-    return address >= begin && address + bytes <= end && address + bytes > address;
-  };
-  if (is_generic) {
-    if (within(context.shared, context.shared + context.shared_bytes)) return;
-    if (within(context.stack_low - kStackReserve, context.stack_high)) return;
-    if (!writes && within(context.parameters, context.parameters + grid_.launch.parameter_bytes)) return;
-  }
-  const auto workspace = reinterpret_cast<std::uint64_t>(grid_.workspace);
-  if (grid_.launch.is_cooperative && within(workspace, workspace + sizeof grid_.workspace)) return;
-  if (grid_.launch.may_touch(grid_.launch.asked, address, bytes, writes)) return;
-  fail(context, Fault::kIllegalAddress, address,
-       std::string("illegal address ") + number + (writes ? ", written" : ", read") + " (" + std::to_string(bytes) +
-           " bytes)",
-       static_cast<int>(site));
 }
 
 }  // namespace simulator::ptx

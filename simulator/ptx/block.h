@@ -8,23 +8,30 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "simulator/ptx/cluster.h"
 #include "simulator/ptx/context.h"
 #include "simulator/ptx/fiber.h"
 #include "simulator/ptx/interface.h"
+#include "simulator/ptx/reached.h"
 #include "simulator/ptx/warp_operation.h"
 
 namespace simulator::ptx {
 
 struct Kernel;  // compiled (kernel.h)
 
+// Of each stack: for helpers, and for signal handlers of the host.
+inline constexpr std::uint64_t kStackReserve = std::uint64_t{48} << 10;
+
 // What all blocks of a launch share.
 struct GridRun {
   const Kernel& kernel;
   const Launch& launch;
   Outcome& outcome;
+  Reached& reached;
   std::string printed;
   std::uint64_t clock_looks = 0;
   alignas(16) std::uint32_t workspace[4] = {};  // of a cooperative launch; its blocks wait at the second word
@@ -33,8 +40,13 @@ struct GridRun {
 
 class BlockRun {
  public:
-  // The stacks from `first_stack` on are this block's. `in_company`: its threads may wait for other blocks.
-  BlockRun(GridRun& grid, Stacks& stacks, std::size_t first_stack = 0, bool in_company = false);
+  // The stacks from `first_stack` on are this block's. `in_company`: its threads may wait for other blocks. `cluster`
+  // outlives it; nullptr: no block knows of another.
+  BlockRun(GridRun& grid, Stacks& stacks, std::size_t first_stack = 0, bool in_company = false,
+           ClusterRun* cluster = nullptr);
+  ~BlockRun();
+  BlockRun(const BlockRun&) = delete;
+  BlockRun& operator=(const BlockRun&) = delete;
 
   // False: a fault, which is described in the outcome.
   bool run(const std::uint32_t (&at)[3]);
@@ -43,8 +55,13 @@ class BlockRun {
   enum class Progress : std::uint8_t { kPaused, kDone, kFailed };
   bool begin(const std::uint32_t (&at)[3]);
   Progress go_on();
-  std::uint64_t take_steps();  // executed since the last call
+  bool has_moved() const { return has_moved_; }  // some thread, in the last go_on()
+  void report_stuck();                           // no thread of this block, or of others, will ever go on
+  void take_counts();                            // adds what was executed since the last call to the outcome
   std::size_t stacks() const { return contexts_.size(); }
+  std::uint64_t shared_begin() const { return reinterpret_cast<std::uint64_t>(shared_base_); }
+  std::uint64_t shared_bytes() const { return contexts_[0].shared_bytes; }
+  void open_cluster_barrier();  // for all who wait at it
 
   // ---- called from the running thread, with its context
   std::uint64_t exchange(ThreadContext& thread, WarpOperation operation, std::uint32_t mask, std::uint64_t value,
@@ -53,6 +70,9 @@ class BlockRun {
   std::uint32_t barrier(ThreadContext& thread, std::uint32_t id, std::uint32_t count, BarrierKind kind, bool value,
                         std::uint32_t site);
   void yield(ThreadContext& thread);
+  void arrive_at_cluster(ThreadContext& thread);
+  void wait_for_cluster(ThreadContext& thread);
+  const ClusterRun& cluster() const { return cluster_ == nullptr ? nobody_ : *cluster_; }
   void tick(ThreadContext& thread, std::uint64_t steps);
   [[noreturn]] void end(ThreadContext& thread);
   [[noreturn]] void fail(ThreadContext& thread, Fault fault, std::uint64_t address, const std::string& what,
@@ -60,18 +80,22 @@ class BlockRun {
   void access(ThreadContext& thread, std::uint64_t address, std::uint32_t kind, std::uint32_t site);
   // Checks an access through a generic address, for helpers, as generated code does: faults, or returns.
   void check(ThreadContext& thread, std::uint64_t address, std::uint32_t bytes, bool writes, std::uint32_t site);
+  // The same of a read of global memory.
+  void check_global(ThreadContext& thread, std::uint64_t address, std::uint32_t bytes, std::uint32_t site);
   // Faults if there is no texture or surface of this kind, or if its memory may not be accessed.
   const Texture& texture(ThreadContext& thread, std::uint64_t handle, bool is_surface, std::uint32_t site);
+  void trace_surface(std::uint64_t address, std::uint64_t bytes, bool writes);
   GridRun& grid() { return grid_; }
 
  private:
-  enum class State : std::uint8_t { kReady, kYielded, kAtWarp, kAtBarrier, kDone };
+  enum class State : std::uint8_t { kReady, kYielded, kAtWarp, kAtBarrier, kAtCluster, kDone };
   struct Thread {
     State state = State::kReady;
     WarpOperation operation = WarpOperation::kSync;
     std::uint32_t mask = 0;
     std::uint64_t value = 0, second = 0, result = 0;
     std::uint32_t barrier = 0;
+    std::optional<std::uint64_t> cluster_phase{};  // of its last arrival at the cluster's barrier
     Fiber fiber;
   };
   struct Warp {
@@ -86,6 +110,7 @@ class BlockRun {
   };
 
   void set_up(ThreadContext& context, std::uint32_t thread);
+  void set_cluster(ThreadContext& context) const;
   void begin_together();
   bool run_one_by_one();
   bool run_warp(std::uint32_t warp);
@@ -97,12 +122,15 @@ class BlockRun {
   bool release_active(std::uint32_t warp);
   void check_barrier(std::uint32_t id);
   [[noreturn]] void stop(ThreadContext& thread);
-  void stuck();
+  // Shared memory, of its cluster too, local memory, parameters.
+  bool is_own_memory(const ThreadContext& thread, std::uint64_t address, std::uint64_t bytes, std::uint32_t kind) const;
 
   GridRun& grid_;
   Stacks& stacks_;
   const std::size_t first_stack_;
   const bool in_company_;
+  ClusterRun* const cluster_;
+  const ClusterRun nobody_{};
   std::uint32_t threads_ = 0;
   std::uint32_t live_ = 0;
   std::uint32_t at_[3] = {};
@@ -114,6 +142,7 @@ class BlockRun {
   std::byte* shared_base_ = nullptr;
   Fiber alone_;  // for threads that run one after the other
   bool has_failed_ = false;
+  bool has_moved_ = false;
 };
 
 }  // namespace simulator::ptx

@@ -13,8 +13,9 @@ namespace {
 constexpr std::size_t kMostInstructions = 1u << 20;  // of a kernel with everything that it calls
 
 Handler find_handler(std::string_view opcode) {
-  for (const auto find : {find_arithmetic, find_float, find_logic, find_conversion, find_memory, find_atomic,
-                          find_control, find_warp, find_comparison, find_texture, find_matrix, find_async}) {
+  for (const auto find :
+       {find_arithmetic, find_float, find_logic, find_conversion, find_memory, find_atomic, find_control, find_warp,
+        find_comparison, find_texture, find_matrix, find_async, find_video, find_cluster}) {
     if (const Handler handler = find(opcode); handler != nullptr) return handler;
   }
   return nullptr;
@@ -123,8 +124,18 @@ std::string Emitter::from_bits(Type type, const std::string& value) {
   return name[0] == 'i' ? value : let("bitcast " + integer_type(type.bits) + " " + value + " to " + name);
 }
 
+std::string Emitter::flushed(Type type, const std::string& value) {
+  if (type == Type{Kind::kFloat, 32}) return let("call float @ftz(float " + value + ")");
+  if (type.bits != 16) return value;
+  const std::string exponent = type.kind == Kind::kBfloat ? "32640" : "31744";
+  return from_bits(type, let("call i16 @ftz_half(i16 " + as_bits(type, value) + ", i16 " + exponent + ")"));
+}
+
 Type Emitter::register_type(const Operand& operand) const {
   if (operand.form != Operand::Form::kRegister) refuse("expected a register");
+  if (!operand.part.empty())
+    refuse("a part of a register, '" + std::string(function_.registers[operand.index].name) + "." +
+           std::string(operand.part) + "', where none can be");
   return function_.registers[operand.index].type;
 }
 
@@ -194,6 +205,8 @@ std::string Emitter::read(const Operand& operand, Type type, bool may_be_wider) 
       return from_bits(type, value);
     }
     case Operand::Form::kSpecial:
+      if (type.bits == 1 && operand.name == "%is_explicit_cluster")
+        return let("trunc i32 " + special(operand, 32) + " to i1");
       if (type.is_float() || type.bits < 16) refuse("a special register where none can be");
       return special(operand, type.bits);
     default:
@@ -254,6 +267,31 @@ unsigned Emitter::site(const Instruction& instruction) {
   return static_cast<unsigned>(shared_.out.sites.size() - 1);
 }
 
+namespace {
+
+struct Counter {
+  std::string_view slot;
+  std::uint32_t Costs::*cost;
+  std::size_t offset;  // in the thread's context
+};
+
+constexpr Counter kCounters[] = {
+    {"%flops", &Costs::flops, offsetof(ThreadContext, counts.flops)},
+    {"%doubles", &Costs::doubles, offsetof(ThreadContext, counts.doubles)},
+    {"%tensor", &Costs::tensor_flops, offsetof(ThreadContext, counts.tensor_flops)},
+    {"%accessed", &Costs::accessed, offsetof(ThreadContext, counts.accessed)},
+};
+
+// Those that are not zero.
+template <typename Visit>
+void for_counters(const Costs& costs, Visit visit) {
+  for (const Counter& counter : kCounters) {
+    if (costs.*counter.cost != 0) visit(counter);
+  }
+}
+
+}  // namespace
+
 void Emitter::declare_slots() {
   for (std::size_t i = 0; i < function_.registers.size(); ++i) {
     const std::string storage = storage_type(function_.registers[i].type);
@@ -277,11 +315,20 @@ void Emitter::declare_slots() {
   }
   line("%steps = alloca i64");
   line("store i64 0, i64* %steps");
+  line("%handed = alloca i64");
+  line("store i64 0, i64* %handed");
+  for_counters(all_, [&](const Counter& counter) {
+    line(std::string(counter.slot) + " = alloca i64");
+    line("store i64 0, i64* " + std::string(counter.slot));
+  });
   line("%copied = alloca i128");
   line("%matrix = alloca [64 x i32], align 16");
   line("%words = bitcast [64 x i32]* %matrix to i8*");
   line("%carry = alloca i1");
   line("store i1 false, i1* %carry");
+  // Where allocations by alloca begin.
+  if (std::ranges::any_of(function_.code, [](const Instruction& of) { return of.opcode == "stackrestore"; }))
+    line("%base = bitcast i8* " + call("i8*", "llvm.stacksave", "") + " to i8*");
 }
 
 void Emitter::find_leaders() {
@@ -298,13 +345,50 @@ void Emitter::find_leaders() {
   for (const auto& [name, targets] : function_.branch_targets) leaders_.insert(targets.begin(), targets.end());
 }
 
-// Counts all of the basic block's instructions at once, at its beginning.
+// Counts all of the basic block's instructions at once, at its beginning; but what guarded ones cost, where they are
+// executed.
 void Emitter::count_steps(unsigned from) {
   const auto next = leaders_.upper_bound(from);
   const auto end = next == leaders_.end() ? static_cast<unsigned>(function_.code.size()) : *next;
   const std::string before = let("load i64, i64* %steps");
   const std::string after = let("add i64 " + before + ", " + std::to_string(end - from));
   line("store i64 " + after + ", i64* %steps");
+  Costs costs;
+  for (unsigned i = from; i < end; ++i) {
+    if (function_.code[i].guard < 0) costs += costs_of(function_.code[i]);
+  }
+  count_costs(costs);
+}
+
+void Emitter::count_costs(const Costs& costs) {
+  for_counters(costs, [&](const Counter& counter) {
+    const std::string slot(counter.slot);
+    const std::string sum =
+        let("add i64 " + let("load i64, i64* " + slot) + ", " + std::to_string(costs.*counter.cost));
+    line("store i64 " + sum + ", i64* " + slot);
+  });
+}
+
+std::string Emitter::steps_since_handed_over() {
+  return let("sub i64 " + let("load i64, i64* %steps") + ", " + let("load i64, i64* %handed"));
+}
+
+// The function goes on counting its steps from where it was: count_backward() looks for loops without end.
+void Emitter::hand_over_counts() {
+  const std::string in_context =
+      let("getelementptr i8, i8* %ctx, i64 " + std::to_string(offsetof(ThreadContext, steps)));
+  const std::string of_thread = let("bitcast i8* " + in_context + " to i64*");
+  const std::string others = let("load i64, i64* " + of_thread);
+  line("store i64 " + let("add i64 " + others + ", " + steps_since_handed_over()) + ", i64* " + of_thread);
+  line("store i64 " + let("load i64, i64* %steps") + ", i64* %handed");
+  for_counters(all_, [&](const Counter& counter) {
+    const std::string slot(counter.slot);
+    const std::string at = let("getelementptr i8, i8* %ctx, i64 " + std::to_string(counter.offset));
+    const std::string typed = let("bitcast i8* " + at + " to i64*");
+    const std::string before = let("load i64, i64* " + typed);
+    line("store i64 " + let("add i64 " + before + ", " + let("load i64, i64* " + slot)) + ", i64* " + typed);
+    line("store i64 0, i64* " + slot);
+  });
 }
 
 void Emitter::emit_instruction(unsigned index) {
@@ -323,6 +407,7 @@ void Emitter::emit_instruction(unsigned index) {
          (instruction.guard_negated ? inside : behind));
     is_open_ = false;
     begin(inside);
+    count_costs(costs_of(instruction));
   }
   handler(*this, instruction, modifiers);
   if (!modifiers.left().empty()) refuse("'." + std::string(modifiers.left().front()) + "' is not supported");
@@ -343,6 +428,7 @@ void Emitter::run() {
     for (std::size_t i = 0; i < function_.parameters.size(); ++i) text_ += ", i8* %p" + std::to_string(i);
     text_ += ") #1 {\n";
   }
+  for (const Instruction& instruction : function_.code) all_ += costs_of(instruction);
   text_ += "entry:\n";
   is_open_ = true;
   declare_slots();
@@ -385,6 +471,9 @@ Emitted emit_kernel(const Module& module, const Function& kernel, const Variable
   };
   if (!std::ranges::equal(kernel.parameters, parameters, is_as_large))
     throw Error("its PTX does not have the parameters that its compiled code has");
+  if (!kernel.unsupported.empty())
+    throw Error("kernel code '" + std::string(kernel.name) + "': " + std::string(kernel.unsupported) +
+                " is not supported");
   Shared shared{module, addresses, parameters, {}, {}, {}, {}, {}, 16, false};
   shared.need(&kernel);
   std::string code;
@@ -393,8 +482,6 @@ Emitted emit_kernel(const Module& module, const Function& kernel, const Variable
     emitter.run();
     code += emitter.result();
   }
-  if (kernel.needs_cluster && shared.out.uses_clusters)
-    throw Error("kernel code '" + std::string(kernel.name) + "': clusters of several blocks are not supported");
   // A loop that waits for another thread of its block ends only if that thread runs meanwhile.
   if (shared.out.may_wait && shared.out.has_loops) shared.out.needs_fibers = true;
   std::string table;

@@ -5,7 +5,8 @@
 // Representation: a register is a stack slot of its type (integers, float, double; halves are integers), which LLVM
 // turns back into values. Addresses are 64-bit integers; a generic address is an address of this process; a shared one
 // is an offset in the block's shared memory. Every memory access that is not known to be inside a variable is checked
-// (emit_memory.cc). Atomic operations are plain operations: only one thread runs at a time.
+// (emit_memory.cc). Atomic operations are plain operations: a kernel that has any on
+// memory that several blocks share runs on one core (independent_blocks.h).
 //
 // Contract: a modifier, type or operand that is not understood is an Error that names it; nothing is ignored.
 #pragma once
@@ -19,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "simulator/ptx/costs.h"
 #include "simulator/ptx/interface.h"
 #include "simulator/ptx/module.h"
 
@@ -42,7 +44,7 @@ struct Emitted {
   bool needs_fibers = false;  // threads of a block wait for one another
   bool may_wait = false;      // reads what another thread may be about to write
   bool has_loops = false;
-  bool uses_clusters = false;  // the result would differ in a cluster of several blocks
+  bool uses_clusters = false;  // the blocks of a cluster run together
   bool needs_heap = false;     // allocates or frees
   bool is_ordered = false;     // blocks must run one after the other: atomics, volatile accesses
   std::size_t instructions = 0;
@@ -115,6 +117,8 @@ class Emitter {
 
   std::string as_bits(Type type, const std::string& value);    // to the integer of the same size
   std::string from_bits(Type type, const std::string& value);  // and back
+  // `.ftz`: a subnormal number of 16 or 32 bits becomes zero with its sign; others are unchanged.
+  std::string flushed(Type type, const std::string& value);
 
   // Calls a helper; `result` and `arguments` include their types: "float" and "float %1, i32 2".
   std::string call(const std::string& result, const std::string& name, const std::string& arguments);
@@ -128,24 +132,32 @@ class Emitter {
   // ---- memory (emit_memory.cc)
   std::string address_of_symbol(const Operand& operand, Space* space, std::uint64_t* bytes);
   // An LLVM pointer to a value of `type` that has been checked to be accessible.
+  std::string checked_address(const Instruction& instruction, const std::string& address, Space space, unsigned bytes,
+                              bool writes);
   std::string pointer(const Instruction& instruction, const Operand& operand, Space space, unsigned bytes, bool writes,
                       const std::string& type);
   std::string parameter_slot(std::string_view name) const;
   // Not checked: for helpers that check themselves.
   std::string generic_address(const Operand& operand, Space space);
   std::string shared_base();  // address of the block's shared memory
+  // From an address in the shared memory of the cluster to a generic one. Not checked, but its block must be running.
+  std::string address_in_cluster(const std::string& address);
   unsigned current_line() const { return current_ == nullptr ? 0 : current_->line; }
 
   // ---- control (emit_control.cc)
   void emit_return();
   void emit_branch(const Instruction& instruction, const std::string& condition);
   void count_backward(unsigned target);
+  // Before control may leave the function without coming back: what it has counted so far is the thread's.
+  void hand_over_counts();
+  std::string steps_since_handed_over();
 
  private:
   void declare_slots();
   void find_leaders();
   void emit_instruction(unsigned index);
   void count_steps(unsigned from);
+  void count_costs(const Costs& costs);
   void check_stack();
 
   const Module& module_;
@@ -158,6 +170,7 @@ class Emitter {
   const Instruction* current_ = nullptr;
   bool is_open_ = false;  // the basic block has not ended
   unsigned at_ = 0;
+  Costs all_;  // of each instruction once: shows what the function counts at all
 };
 
 // State of one kernel's emission.
@@ -191,6 +204,12 @@ void emit_fma(Emitter& to, const Instruction& instruction, Modifiers& modifiers)
 void emit_float_extreme(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
 void emit_float_sign(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
 
+// For cvt (emit_small_floats.cc): false if no type has fewer than 16 bits.
+bool emit_cvt_of_small(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
+
+// For barrier (emit_cluster.cc).
+void emit_cluster_barrier(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
+
 // For cp (emit_async.cc).
 void emit_copies_arrive(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
 void emit_bulk_copy(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
@@ -214,6 +233,8 @@ Handler find_comparison(std::string_view opcode);
 Handler find_texture(std::string_view opcode);
 Handler find_matrix(std::string_view opcode);
 Handler find_async(std::string_view opcode);
+Handler find_video(std::string_view opcode);
+Handler find_cluster(std::string_view opcode);
 
 template <std::size_t N>
 Handler find_in(const Opcode (&table)[N], std::string_view opcode) {

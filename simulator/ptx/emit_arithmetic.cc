@@ -34,6 +34,9 @@ Type integer(Emitter& to, Modifiers& modifiers, unsigned least = 16) {
 
 // ---- addition and subtraction, with their carries
 
+// The flag is the carry of the adder, which computes a - b as a + ~b + 1: after a subtraction it is set if nothing was
+// borrowed. The ISA does not say so, but nvcc's division of 128 bits reads a borrow with addc.
+
 void store_carry(Emitter& to, const std::string& value) { to.line("store i1 " + value + ", i1* %carry"); }
 
 std::string carry_in(Emitter& to, Type type) {
@@ -55,7 +58,8 @@ void emit_sum(Emitter& to, const Instruction& instruction, Modifiers& modifiers,
   std::string result = operation(to, name, type, a, b);
   std::string out = sets_carry ? to.let("icmp ult " + t + " " + (subtracts ? a + ", " + b : result + ", " + a)) : "";
   if (with_carry) {
-    const std::string more = carry_in(to, type);
+    std::string more = carry_in(to, type);
+    if (subtracts) more = operation(to, "xor", type, more, "1");
     const std::string before = result;
     result = operation(to, name, type, before, more);
     if (sets_carry) {
@@ -64,7 +68,7 @@ void emit_sum(Emitter& to, const Instruction& instruction, Modifiers& modifiers,
       out = to.let("or i1 " + out + ", " + again);
     }
   }
-  if (sets_carry) store_carry(to, out);
+  if (sets_carry) store_carry(to, subtracts ? to.let("xor i1 " + out + ", true") : out);
   to.write(instruction.operands[0], type, result);
 }
 
@@ -235,6 +239,10 @@ bool emit_halves(Emitter& to, const Instruction& instruction, Modifiers& modifie
     const std::string order = std::string(name[0] == 's' ? "s" : "u") + (instruction.opcode == "min" ? "lt" : "gt");
     const std::string first = to.let("icmp " + order + " <2 x i16> " + vectors[0] + ", " + vectors[1]);
     result = to.let("select <2 x i1> " + first + ", <2 x i16> " + vectors[0] + ", <2 x i16> " + vectors[1]);
+    if (name[0] == 's' && modifiers.take("relu")) {
+      const std::string positive = to.let("icmp sgt <2 x i16> " + result + ", zeroinitializer");
+      result = to.let("select <2 x i1> " + positive + ", <2 x i16> " + result + ", <2 x i16> zeroinitializer");
+    }
   }
   to.write(instruction.operands[0], kInt32, to.let("bitcast <2 x i16> " + result + " to i32"));
   return true;

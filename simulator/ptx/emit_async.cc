@@ -116,21 +116,24 @@ void emit_bulk_copy(Emitter& to, const Instruction& instruction, Modifiers& modi
   }
   const bool to_shared =
       !instruction.modifiers.empty() && !modifiers.left().empty() && modifiers.left().front().starts_with("shared");
-  modifiers.take_any({"shared::cta", "shared::cluster"});
-  if (!modifiers.take("global")) to.refuse("the form is not supported");
+  const std::string_view shared = modifiers.take_any({"shared::cta", "shared::cluster"});
+  const Space space = shared == "shared::cluster" ? Space::kSharedCluster : Space::kShared;
+  const bool is_within_cluster = to_shared && space == Space::kSharedCluster && modifiers.take("shared::cta");
+  if (!is_within_cluster && !modifiers.take("global")) to.refuse("the form is not supported");
   if (!to_shared) modifiers.take("shared::cta");
   const bool tells = modifiers.take("mbarrier::complete_tx::bytes");
   if (tells != to_shared || (!tells && !modifiers.take("bulk_group"))) to.refuse("the form is not supported");
   const bool hinted = modifiers.take("L2::cache_hint");
   const std::size_t count = (tells ? 4u : 3u) + (hinted ? 1u : 0u);
   to.expect_operands(instruction, count, count);
-  const std::string into = to.generic_address(instruction.operands[0], to_shared ? Space::kShared : Space::kGlobal);
-  const std::string from = to.generic_address(instruction.operands[1], to_shared ? Space::kGlobal : Space::kShared);
+  const std::string into = to.generic_address(instruction.operands[0], to_shared ? space : Space::kGlobal);
+  const std::string from =
+      to.generic_address(instruction.operands[1], to_shared && !is_within_cluster ? Space::kGlobal : Space::kShared);
   const std::string bytes = to.read(instruction.operands[2], kWord);
   to.call_void("ptx_copy", "i8* %ctx, i32 " + std::to_string(to.site(instruction)) + ", i64 " + into + ", i64 " + from +
                                ", i32 " + bytes);
   if (!tells) return;
-  const std::string barrier = to.generic_address(instruction.operands[3], Space::kShared);
+  const std::string barrier = to.generic_address(instruction.operands[3], space);
   call(to, instruction, barrier, MbarrierOperation::kComplete, to.let("zext i32 " + bytes + " to i64"));
 }
 

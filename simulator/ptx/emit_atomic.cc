@@ -39,6 +39,7 @@ std::string computed_float(Emitter& to, std::string_view op, Type type, const st
   const std::string bits = integer_type(type.bits);
   if (op == "exch") return b;
   const bool is_extreme = op == "min" || op == "max";
+  if (type.packed && type.bits != 32) to.refuse("the type is not supported");
   if (op != "add" && !is_extreme) to.refuse("the operation is not supported");
   if (type.bits == 16 || type.packed) {
     const std::string name = std::string("ptx_") + std::string(op) + (type.kind == Kind::kBfloat ? "_bf16" : "_f16") +
@@ -71,6 +72,33 @@ std::string computed_for_host(Emitter& to, std::string_view op, Type type, const
   return to.let("atomicrmw " + name + " " + t + "* " + pointer + ", " + t + " " + b + " seq_cst");
 }
 
+// `.v2.f32`: each element by itself, one after the other.
+void emit_vector(Emitter& to, const Instruction& instruction, Space space, std::string_view op, Type type,
+                 unsigned elements, bool has_policy) {
+  const bool returns = instruction.opcode == "atom";
+  const std::size_t count = (returns ? 3u : 2u) + (has_policy ? 1u : 0u);
+  to.expect_operands(instruction, count, count);
+  const Operand& address = instruction.operands[returns ? 1 : 0];
+  const Operand& values = instruction.operands[returns ? 2 : 1];
+  const auto is_vector = [&](const Operand& operand) {
+    return operand.form == Operand::Form::kVector && operand.parts.size() == elements;
+  };
+  if (!type.is_float() || elements * type.bits > 128 || op == "exch" || op == "cas")
+    to.refuse("the form is not supported");
+  if (!is_vector(values) || (returns && !is_vector(instruction.operands[0]))) to.refuse("a vector of another size");
+  const std::string t = integer_type(type.bits);
+  std::vector<std::string> given, olds;
+  for (const Operand& part : values.parts) given.push_back(to.read_bits(part, type.bits));
+  const std::string first = to.pointer(instruction, address, space, elements * type.bytes(), true, t);
+  for (unsigned i = 0; i < elements; ++i) {
+    const std::string at = to.let("getelementptr " + t + ", " + t + "* " + first + ", i32 " + std::to_string(i));
+    olds.push_back(to.let("load volatile " + t + ", " + t + "* " + at));
+    to.line("store volatile " + t + " " + computed_float(to, op, type, olds.back(), given[i]) + ", " + t + "* " + at);
+  }
+  if (!returns) return;
+  for (unsigned i = 0; i < elements; ++i) to.write(instruction.operands[0].parts[i], {Kind::kBits, type.bits}, olds[i]);
+}
+
 void emit_atomic(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   const bool returns = instruction.opcode == "atom";
   modifiers.take("async");
@@ -80,13 +108,16 @@ void emit_atomic(Emitter& to, const Instruction& instruction, Modifiers& modifie
   const std::string_view op =
       modifiers.take_any({"add", "exch", "cas", "min", "max", "inc", "dec", "and", "or", "xor"});
   modifiers.take("noftz");
-  modifiers.take("L2::cache_hint");
+  const bool has_policy = modifiers.take("L2::cache_hint");
+  const std::string_view vector = modifiers.take_any({"v2", "v4", "v8"});
   const Type type = modifiers.take_type();
+  if (space != Space::kShared) to.shared().out.is_ordered = true;
+  if (!vector.empty())
+    return emit_vector(to, instruction, space, op, type, static_cast<unsigned>(vector[1] - '0'), has_policy);
   if (op.empty() || type.bits < 16) to.refuse("the form is not supported");
-  const std::size_t count = (returns ? 1u : 0u) + (op == "cas" ? 3u : 2u);
+  const std::size_t count = (returns ? 1u : 0u) + (op == "cas" ? 3u : 2u) + (has_policy ? 1u : 0u);
   to.expect_operands(instruction, count, count);
   const std::size_t at = returns ? 1 : 0;
-  to.shared().out.is_ordered = true;
   if (op == "cas" || op == "exch") to.shared().out.may_wait = true;
   const std::string t = integer_type(type.bits);
   const std::string b = to.read_bits(instruction.operands[at + 1], type.bits);

@@ -86,14 +86,14 @@ std::string compared(Emitter& to, std::string_view name, Type type, bool ftz, st
     const char* const how = type.is_float() ? order.is_float : type.is_signed() ? order.is_signed : order.is_unsigned;
     if (how == nullptr) break;
     if (!type.is_float()) return to.let(std::string("icmp ") + how + " " + llvm_type(type) + " " + a + ", " + b);
+    if (ftz) {
+      a = to.flushed(type, a);
+      b = to.flushed(type, b);
+    }
     if (type.kind == Kind::kBfloat) {
       a = to.let("call float @bf16_to_float(i16 " + a + ")");
       b = to.let("call float @bf16_to_float(i16 " + b + ")");
       type = {Kind::kFloat, 32};
-    }
-    if (ftz && type.bits == 32) {
-      a = to.let("call float @ftz(float " + a + ")");
-      b = to.let("call float @ftz(float " + b + ")");
     }
     return to.let(std::string("fcmp ") + how + " " + llvm_type(type) + " " + a + ", " + b);
   }
@@ -113,21 +113,27 @@ std::string combined(Emitter& to, const Instruction& instruction, std::string_vi
   return to.let(std::string(with) + " i1 " + value + ", " + to.read(instruction.operands[3], kPredicate));
 }
 
+// Compares halves of the packed operands; `part` is 0 for the lower ones.
+std::string compared_half(Emitter& to, const Instruction& instruction, std::string_view order, Type type, bool ftz,
+                          unsigned part) {
+  const Type half{type.kind, 16, false};
+  std::string values[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    values[i] = to.read_bits(instruction.operands[i + 1], 32);
+    if (part == 1) values[i] = to.let("lshr i32 " + values[i] + ", 16");
+    values[i] = to.from_bits(half, to.let("trunc i32 " + values[i] + " to i16"));
+  }
+  return compared(to, order, half, ftz, values[0], values[1]);
+}
+
 void emit_setp_halves(Emitter& to, const Instruction& instruction, std::string_view order, std::string_view with,
                       Type type, bool ftz) {
   const Operand& pair = instruction.operands[0];
   if (pair.form != Operand::Form::kPair) to.refuse("expected p|q");
-  const Type half{type.kind, 16, false};
-  const std::string a = to.read_bits(instruction.operands[1], 32), b = to.read_bits(instruction.operands[2], 32);
-  for (unsigned part = 0; part < 2; ++part) {
-    std::string values[2] = {a, b};
-    for (std::string& value : values) {
-      if (part == 1) value = to.let("lshr i32 " + value + ", 16");
-      value = to.from_bits(half, to.let("trunc i32 " + value + " to i16"));
-    }
-    to.write(pair.parts[part], kPredicate,
-             combined(to, instruction, with, compared(to, order, half, ftz, values[0], values[1])));
-  }
+  std::string results[2];
+  for (unsigned part = 0; part < 2; ++part)
+    results[part] = combined(to, instruction, with, compared_half(to, instruction, order, type, ftz, part));
+  for (unsigned part = 0; part < 2; ++part) to.write(pair.parts[part], kPredicate, results[part]);
 }
 
 void emit_setp(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
@@ -151,19 +157,42 @@ void emit_setp(Emitter& to, const Instruction& instruction, Modifiers& modifiers
   to.write(into, kPredicate, combined(to, instruction, with, value));
 }
 
-// All ones or zero; 1.0 or 0.0 if the result is a floating-point number.
+// What `set` writes for true: all ones, or 1.0 as a floating-point number.
+std::string true_value(Type type) {
+  if (!type.is_float()) return "-1";
+  return type.bits == 32 ? "1065353216" : type.kind == Kind::kBfloat ? "16256" : "15360";
+}
+
+void emit_set_halves(Emitter& to, const Instruction& instruction, std::string_view order, std::string_view with,
+                     Type into, Type type, bool ftz) {
+  if (into.packed && into != type) to.refuse("the types are not supported");
+  const Type half = into.packed ? Type{into.kind, 16, false} : Type{Kind::kBits, 16, false};
+  std::string words[2];
+  for (unsigned part = 0; part < 2; ++part) {
+    const std::string value = combined(to, instruction, with, compared_half(to, instruction, order, type, ftz, part));
+    const std::string chosen = to.let("select i1 " + value + ", i16 " + true_value(half) + ", i16 0");
+    words[part] = to.let("zext i16 " + chosen + " to i32");
+  }
+  const std::string upper = to.let("shl i32 " + words[1] + ", 16");
+  to.write(instruction.operands[0], kWord, to.let("or i32 " + words[0] + ", " + upper));
+}
+
 void emit_set(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   const std::string_view order = take_order(to, modifiers);
   const std::string_view with = modifiers.take_any({"and", "or", "xor"});
   const bool ftz = modifiers.take("ftz");
   const Type into = modifiers.take_type(), type = modifiers.take_type();
-  if (into.bits != 32 || into.packed || type.bits < 16 || type.packed) to.refuse("the types are not supported");
   to.expect_operands(instruction, with.empty() ? 3 : 4, with.empty() ? 3 : 4);
+  if (type.packed && into.bits == 32) return emit_set_halves(to, instruction, order, with, into, type, ftz);
+  // A result of 16 bits is for halves alone.
+  const bool is_half = type.is_float() && type.bits == 16;
+  if ((into.bits != 32 && !(is_half && into.bits == 16)) || into.packed || type.bits < 16 || type.packed)
+    to.refuse("the types are not supported");
   const std::string a = to.read(instruction.operands[1], type), b = to.read(instruction.operands[2], type);
   const std::string value = combined(to, instruction, with, compared(to, order, type, ftz, a, b));
-  const std::string chosen =
-      to.let("select i1 " + value + ", i32 " + (into.is_float() ? "1065353216" : "-1") + ", i32 0");
-  to.write(instruction.operands[0], kWord, chosen);
+  const std::string t = integer_type(into.bits);
+  to.write(instruction.operands[0], {Kind::kBits, into.bits},
+           to.let("select i1 " + value + ", " + t + " " + true_value(into) + ", " + t + " 0"));
 }
 
 void emit_selp(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Branches, calls, returns; counting and limiting the instructions of a thread.
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 
 #include "simulator/ptx/context.h"
@@ -37,11 +39,7 @@ void Emitter::emit_branch(const Instruction& instruction, const std::string& con
 }
 
 void Emitter::emit_return() {
-  const std::string steps = let("load i64, i64* %steps");
-  const std::string at = let("getelementptr i8, i8* %ctx, i64 " + std::to_string(offsetof(ThreadContext, steps)));
-  const std::string typed = let("bitcast i8* " + at + " to i64*");
-  const std::string before = let("load i64, i64* " + typed);
-  line("store i64 " + let("add i64 " + before + ", " + steps) + ", i64* " + typed);
+  hand_over_counts();
   line("ret void");
   is_open_ = false;
 }
@@ -81,6 +79,7 @@ void emit_exit(Emitter& to, const Instruction& instruction, Modifiers&) {
   to.expect_operands(instruction, 0, 0);
   if (!to.function().is_entry) {
     to.shared().out.needs_fibers = true;
+    to.hand_over_counts();
     to.call_void("ptx_exit", "i8* %ctx");
     return to.end_with("unreachable");
   }
@@ -135,6 +134,7 @@ void call_function(Emitter& to, const CallParts& parts, const Function& function
   const std::string arguments =
       passed(to, parts.results, function.results) + passed(to, parts.arguments, function.parameters);
   to.shared().need(&function);
+  to.hand_over_counts();
   to.line("call void @f" + std::to_string(to.module().function_index.at(function.name)) + "(i8* %ctx" + arguments +
           ")");
 }
@@ -165,7 +165,7 @@ void call_builtin(Emitter& to, const Instruction& instruction, const CallParts& 
     return to.call_void("ptx_" + std::string(name), arguments);
   }
   if (name.starts_with("cudaLaunchDevice") || name.starts_with("cudaGetParameterBuffer") ||
-      name.starts_with("cudaCDP") || name.starts_with("__cudaCDP"))
+      name.starts_with("cudaCDP") || name.starts_with("__cudaCDP") || name.starts_with("__cuda_syscall_cnp"))
     to.refuse("launches kernels from a kernel ('" + std::string(name) + "'), which is not supported");
   to.refuse("calls '" + std::string(name) + "', which is not in the module and not known");
 }
@@ -186,6 +186,7 @@ void call_pointer(Emitter& to, const Instruction& instruction, const CallParts& 
   for (std::size_t i = 0; i < results.size() + parameters.size(); ++i) type += ", i8*";
   type += ")*";
   const std::string typed = to.let("bitcast i8* " + found + " to " + type);
+  to.hand_over_counts();
   to.line("call void " + typed + "(i8* %ctx" + arguments + ")");
   // Any function of the module may be called.
   for (const Function& function : to.module().functions) {
@@ -204,6 +205,58 @@ void emit_call(Emitter& to, const Instruction& instruction, Modifiers& modifiers
   call_builtin(to, instruction, parts, parts.target.name);
 }
 
+constexpr std::uint64_t kMostAlignment = 4096;
+
+// Memory of the function's frame, until it returns or stackrestore. Zeros, like other local memory.
+void emit_alloca(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
+  to.expect_operands(instruction, 2, 3);
+  const Type type = modifiers.take_type();
+  std::uint64_t alignment = 16;
+  if (instruction.operands.size() == 3) {
+    const Operand& given = instruction.operands[2];
+    if (given.form != Operand::Form::kInteger || !std::has_single_bit(given.value) || given.value > kMostAlignment)
+      to.refuse("expected an alignment");
+    alignment = std::max(alignment, given.value);
+  }
+  if (type.bits != 64) to.refuse("an address of this space has 64 bits");
+  const std::string size = to.read(instruction.operands[1], type);
+  const std::string top = to.let("ptrtoint i8* " + to.call("i8*", "llvm.stacksave", "") + " to i64");
+  const std::string low = to.context_field(offsetof(ThreadContext, stack_low), 64);
+  const std::string room =
+      to.let("sub i64 " + top + ", " + to.let("add i64 " + low + ", " + std::to_string(2 * alignment)));
+  const std::string is_used_up = to.let("icmp slt i64 " + room + ", 0");
+  const std::string is_too_much = to.let("icmp ugt i64 " + size + ", " + room);
+  const std::string is_over = to.let("or i1 " + is_used_up + ", " + is_too_much);
+  const std::string over = to.new_label(), on = to.new_label();
+  to.end_with("br i1 " + is_over + ", label %" + over + ", label %" + on + ", !prof !1");
+  to.begin(over);
+  to.call_void("ptx_stack_overflow", "i8* %ctx");
+  to.end_with("unreachable");
+  to.begin(on);
+  const std::string at = to.let("alloca i8, i64 " + size + ", align " + std::to_string(alignment));
+  to.line("call void @llvm.memset.p0i8.i64(i8* " + at + ", i8 0, i64 " + size + ", i1 false)");
+  to.write(instruction.operands[0], {Kind::kBits, 64}, to.let("ptrtoint i8* " + at + " to i64"));
+}
+
+void emit_stacksave(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
+  to.expect_operands(instruction, 1, 1);
+  if (modifiers.take_type().bits != 64) to.refuse("an address of this space has 64 bits");
+  const std::string top = to.call("i8*", "llvm.stacksave", "");
+  to.write(instruction.operands[0], {Kind::kBits, 64}, to.let("ptrtoint i8* " + top + " to i64"));
+}
+
+// Only to where stacksave may have been: another number would lead the host astray.
+void emit_stackrestore(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
+  to.expect_operands(instruction, 1, 1);
+  if (modifiers.take_type().bits != 64) to.refuse("an address of this space has 64 bits");
+  const std::string wanted = to.read_bits(instruction.operands[0], 64);
+  const std::string top = to.let("ptrtoint i8* " + to.call("i8*", "llvm.stacksave", "") + " to i64");
+  const std::string used = to.let("sub i64 " + to.let("ptrtoint i8* %base to i64") + ", " + top);
+  const std::string is_inside = to.let("icmp ule i64 " + to.let("sub i64 " + wanted + ", " + top) + ", " + used);
+  const std::string chosen = to.let("select i1 " + is_inside + ", i64 " + wanted + ", i64 " + top);
+  to.call_void("llvm.stackrestore", "i8* " + to.let("inttoptr i64 " + chosen + " to i8*"));
+}
+
 void emit_nothing(Emitter&, const Instruction&, Modifiers& modifiers) {
   while (!modifiers.take_first().empty()) {
   }
@@ -216,6 +269,9 @@ constexpr Opcode kTable[] = {
     {"exit", emit_exit},
     {"trap", emit_trap},
     {"call", emit_call},
+    {"alloca", emit_alloca},
+    {"stacksave", emit_stacksave},
+    {"stackrestore", emit_stackrestore},
     {"brkpt", emit_nothing},
     {"pmevent", emit_nothing},
     {"fence", emit_nothing},

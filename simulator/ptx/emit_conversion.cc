@@ -144,10 +144,12 @@ void emit_pack(Emitter& to, const Instruction& instruction, Conversion c) {
 }
 
 void emit_cvt_pack(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
-  to.expect_operands(instruction, 4, 4);
   modifiers.take("sat");
   const Type into = modifiers.take_type(), from = modifiers.take_type();
-  modifiers.take("b32");
+  // Bytes fill half of the word; the rest is that of another one.
+  const std::size_t count = into.bits == 8 ? 4 : 3;
+  to.expect_operands(instruction, count, count);
+  if (into.bits == 8 && !modifiers.take("b32")) to.refuse("the form is not supported");
   if ((into.bits != 8 && into.bits != 16) || from != Type{Kind::kSigned, 32}) to.refuse("the form is not supported");
   const Conversion c{into, from, {}, {}, false, true, false};
   const std::string a = integer_to_integer(to, c, to.read(instruction.operands[1], from));
@@ -164,19 +166,31 @@ void emit_cvt_pack(Emitter& to, const Instruction& instruction, Modifiers& modif
   to.write(instruction.operands[0], {Kind::kBits, 32}, result);
 }
 
+void emit_tf32(Emitter& to, const Instruction& instruction, Modifiers& modifiers, const Conversion& c) {
+  to.expect_operands(instruction, 2, 2);
+  const std::string_view rounding = modifiers.take("rna") ? "rna" : c.rounding;
+  if (!modifiers.take("f32") || (rounding != "rna" && rounding != "rn" && rounding != "rz") || c.ftz || c.saturates)
+    to.refuse("the form is not supported");
+  std::string value = to.read(instruction.operands[1], kFloat32);
+  if (c.relu) {
+    const std::string negative = to.let("fcmp olt float " + value + ", 0.0");
+    value = to.let("select i1 " + negative + ", float 0.0, float " + value);
+  }
+  const char* const mode = rounding == "rna" ? "0" : rounding == "rn" ? "1" : "2";
+  to.write(instruction.operands[0], {Kind::kBits, 32},
+           to.call("i32", "ptx_tf32", "i32 " + to.as_bits(kFloat32, value) + ", i32 " + mode));
+}
+
 void emit_cvt(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   if (modifiers.take("pack")) return emit_cvt_pack(to, instruction, modifiers);
+  if (emit_cvt_of_small(to, instruction, modifiers)) return;
   Conversion c;
   c.integer_rounding = modifiers.take_any({"rni", "rzi", "rmi", "rpi"});
   c.rounding = modifiers.take_any({"rn", "rz", "rm", "rp"});
   c.ftz = modifiers.take("ftz");
   c.relu = modifiers.take("relu");
   c.saturates = modifiers.take("sat");
-  if (modifiers.take("rna") && modifiers.take("tf32") && modifiers.take("f32")) {
-    to.expect_operands(instruction, 2, 2);
-    return to.write(instruction.operands[0], {Kind::kBits, 32},
-                    to.call("i32", "ptx_tf32", "i32 " + to.read_bits(instruction.operands[1], 32)));
-  }
+  if (modifiers.take("tf32")) return emit_tf32(to, instruction, modifiers, c);
   c.to = modifiers.take_type();
   c.from = modifiers.take_type();
   if (c.to.bits == 0 || c.from.bits == 0 || c.to.kind == Kind::kPredicate || c.from.kind == Kind::kPredicate)

@@ -18,6 +18,7 @@ namespace {
 
 constexpr Type kFloat32{Kind::kFloat, 32};
 constexpr Type kFloat64{Kind::kFloat, 64};
+constexpr Type kFloat32x2{Kind::kFloat, 64, true};
 
 struct Mode {
   Type type;
@@ -38,8 +39,15 @@ Mode take_mode(Emitter& to, Modifiers& modifiers) {
   mode.relu = modifiers.take("relu");
   mode.type = modifiers.take_type();
   if (!mode.type.is_float()) to.refuse("the type is not supported");
-  if (mode.rounding != "rn" && mode.type != kFloat32 && mode.type != kFloat64)
+  if (mode.rounding != "rn" && mode.type.bits != 64 && mode.type != kFloat32)
     to.refuse("the rounding is not supported");
+  return mode;
+}
+
+// For opcodes that do not have two floats in one word.
+Mode take_mode_of_one(Emitter& to, Modifiers& modifiers) {
+  const Mode mode = take_mode(to, modifiers);
+  if (mode.type == kFloat32x2) to.refuse("the type is not supported");
   return mode;
 }
 
@@ -52,7 +60,7 @@ std::string suffix(Type type) {
   return type.bits == 16 ? "f16" : type.bits == 32 ? "f32" : "f64";
 }
 
-Type half_of(Type type) { return {type.kind, 16, false}; }
+Type half_of(Type type) { return {type.kind, static_cast<std::uint16_t>(type.bits / 2), false}; }
 
 // To the format in which operations are done, and back.
 std::string to_float(Emitter& to, Type type, const std::string& value) {
@@ -68,8 +76,7 @@ std::string from_float(Emitter& to, Type type, const std::string& value) {
 }
 
 std::string flushed(Emitter& to, const Mode& mode, const std::string& value) {
-  if (!mode.ftz || mode.type != kFloat32) return value;
-  return to.let("call float @ftz(float " + value + ")");
+  return mode.ftz ? to.flushed(mode.type, value) : value;
 }
 
 std::string finished(Emitter& to, const Mode& mode, std::string value) {
@@ -103,20 +110,24 @@ void emit_each(Emitter& to, const Instruction& instruction, const Mode& mode, st
   }
   Mode half = mode;
   half.type = half_of(mode.type);
+  const std::string word = integer_type(mode.type.bits), part_type = integer_type(half.type.bits);
+  const std::string width = std::to_string(half.type.bits);
   std::vector<std::string> packed;
-  for (std::size_t i = 1; i <= count; ++i) packed.push_back(to.read_bits(instruction.operands[i], 32));
+  for (std::size_t i = 1; i <= count; ++i) packed.push_back(to.read_bits(instruction.operands[i], mode.type.bits));
   std::string halves[2];
   for (unsigned part = 0; part < 2; ++part) {
     std::vector<std::string> values;
     for (const std::string& value : packed) {
-      const std::string shifted = part == 0 ? value : to.let("lshr i32 " + value + ", 16");
-      values.push_back(to.from_bits(half.type, to.let("trunc i32 " + shifted + " to i16")));
+      const std::string shifted = part == 0 ? value : to.let("lshr " + word + " " + value + ", " + width);
+      const std::string bits = to.let("trunc " + word + " " + shifted + " to " + part_type);
+      values.push_back(flushed(to, half, to.from_bits(half.type, bits)));
     }
     const std::string result = finished(to, half, compute(to, instruction, half, values));
-    halves[part] = to.let("zext i16 " + to.as_bits(half.type, result) + " to i32");
+    halves[part] = to.let("zext " + part_type + " " + to.as_bits(half.type, result) + " to " + word);
   }
-  const std::string upper = to.let("shl i32 " + halves[1] + ", 16");
-  to.write(instruction.operands[0], {Kind::kBits, 32}, to.let("or i32 " + halves[0] + ", " + upper));
+  const std::string upper = to.let("shl " + word + " " + halves[1] + ", " + width);
+  to.write(instruction.operands[0], {Kind::kBits, mode.type.bits},
+           to.let("or " + word + " " + halves[0] + ", " + upper));
 }
 
 std::string compute_binary(Emitter& to, const Instruction& instruction, const Mode& mode,
@@ -193,7 +204,7 @@ std::string compute_function(Emitter& to, const Instruction& instruction, const 
 }
 
 void emit_function(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
-  const Mode mode = take_mode(to, modifiers);
+  const Mode mode = take_mode_of_one(to, modifiers);
   const bool has_double = instruction.opcode == "sqrt" || instruction.opcode == "rcp" || instruction.opcode == "rsqrt";
   if (mode.type == kFloat64 && !has_double) to.refuse("the type is not supported");
   emit_each(to, instruction, mode, 1, compute_function);
@@ -256,7 +267,8 @@ constexpr Opcode kTable[] = {
 
 void emit_float_binary(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   const Mode mode = take_mode(to, modifiers);
-  if (instruction.opcode == "div" && mode.type.bits == 16) to.refuse("the type is not supported");
+  if (instruction.opcode == "div" && mode.type != kFloat32 && mode.type != kFloat64)
+    to.refuse("the type is not supported");
   emit_each(to, instruction, mode, 2, compute_binary);
 }
 
@@ -269,12 +281,12 @@ void emit_float_extreme(Emitter& to, const Instruction& instruction, Modifiers& 
   modifiers.take("NaN");
   const bool xorsign = modifiers.take("xorsign");
   if (modifiers.take("abs") != xorsign) to.refuse("needs .xorsign.abs");
-  const Mode mode = take_mode(to, modifiers);
+  const Mode mode = take_mode_of_one(to, modifiers);
   emit_each(to, instruction, mode, 2, compute_extreme);
 }
 
 void emit_float_sign(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
-  emit_each(to, instruction, take_mode(to, modifiers), 1, compute_sign);
+  emit_each(to, instruction, take_mode_of_one(to, modifiers), 1, compute_sign);
 }
 
 Handler find_float(std::string_view opcode) { return find_in(kTable, opcode); }

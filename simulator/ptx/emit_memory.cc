@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads, stores, addresses. Source: PTX ISA 9.0, 9.7.9.
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
@@ -8,9 +9,6 @@
 
 namespace simulator::ptx {
 namespace {
-
-constexpr std::uint64_t kReads = std::uint64_t{1} << 28;  // bits of the page table's entries
-constexpr std::uint64_t kWrites = std::uint64_t{1} << 29;
 
 // Nothing if the kernel has no parameter of that name.
 std::optional<std::size_t> parameter_index(const Function& kernel, std::string_view name) {
@@ -41,8 +39,18 @@ std::string dynamic_shared(Emitter& to) {
 
 std::string slot_address(Emitter& to, const std::string& slot) { return to.let("ptrtoint i8* " + slot + " to i64"); }
 
+// May meet accesses of other kernels to the same bytes at the same time.
+bool is_atomic(const Instruction& instruction) {
+  if (instruction.opcode == "atom" || instruction.opcode == "red") return true;
+  return std::ranges::any_of(instruction.modifiers, [](std::string_view modifier) {
+    return modifier == "volatile" || modifier == "relaxed" || modifier == "acquire" || modifier == "release" ||
+           modifier == "mmio";
+  });
+}
+
 Space space_named(std::string_view name) {
   if (name.starts_with("global")) return Space::kGlobal;
+  if (name == "shared::cluster") return Space::kSharedCluster;
   if (name.starts_with("shared")) return Space::kShared;
   if (name.starts_with("const")) return Space::kConst;
   if (name.starts_with("local")) return Space::kLocal;
@@ -53,8 +61,8 @@ Space space_named(std::string_view name) {
 }  // namespace
 
 Space take_space(Modifiers& modifiers) {
-  const std::string_view name =
-      modifiers.take_any({"global", "shared", "shared::cta", "const", "local", "param", "param::entry", "param::func"});
+  const std::string_view name = modifiers.take_any(
+      {"global", "shared", "shared::cta", "shared::cluster", "const", "local", "param", "param::entry", "param::func"});
   return space_named(name);
 }
 
@@ -66,6 +74,11 @@ std::string Emitter::parameter_slot(std::string_view name) const {
     if (function_.parameters[i].name == name) return "%p" + std::to_string(i);
   }
   return {};
+}
+
+std::string Emitter::address_in_cluster(const std::string& address) {
+  shared_.out.uses_clusters = true;
+  return call("i64", "ptx_address_in_cluster", "i8* %ctx, i64 " + address + ", i32 " + std::to_string(site(*current_)));
 }
 
 std::string Emitter::shared_base() { return context_field(offsetof(ThreadContext, shared), 64); }
@@ -117,6 +130,37 @@ std::string Emitter::address_of_symbol(const Operand& operand, Space* space, std
   return std::to_string(kFunctionPointers + std::uint64_t{16} * function->second);
 }
 
+// The address, after the test that a device makes of it; the place in memory where it lies in the shared or local space.
+std::string Emitter::checked_address(const Instruction& instruction, const std::string& address, Space space,
+                                     unsigned bytes, bool writes) {
+  const std::string low = std::to_string(bytes - 1);
+  const std::string where = ", i32 " + std::to_string(site(instruction));
+  if (space == Space::kShared) {
+    return let("call i64 @check_shared(i8* %ctx, i64 " + context_field(offsetof(ThreadContext, shared), 64) + ", i64 " +
+               context_field(offsetof(ThreadContext, shared_bytes), 64) + ", i64 " + address + ", i64 " + low +
+               ", i64 " + std::to_string(bytes) + where + ")");
+  }
+  if (space == Space::kLocal) {
+    std::string depot = "0";
+    std::uint64_t depot_bytes = 0;
+    for (std::size_t i = 0; i < function_.variables.size() && depot_bytes == 0; ++i) {
+      if (function_.variables[i].space != Space::kLocal) continue;
+      depot = slot_address(*this, "%v" + std::to_string(i));
+      depot_bytes = function_.variables[i].bytes;
+    }
+    return let("call i64 @check_local(i8* %ctx, i64 " + depot + ", i64 " + std::to_string(depot_bytes) + ", i64 " +
+               address + ", i64 " + low + ", i64 " + std::to_string(bytes) + where + ")");
+  }
+  const std::string pages = context_field(offsetof(ThreadContext, pages), 64);
+  const bool is_generic = space == Space::kGeneric || space == Space::kParam;
+  const std::uint32_t kind = bytes | (writes ? kAccessWrites : 0u) | (is_generic ? kAccessIsGeneric : 0u) |
+                             (counts_bytes(instruction) ? kAccessIsCounted : 0u) |
+                             (reads_and_writes(instruction) ? kAccessIsTwice : 0u) |
+                             (is_atomic(instruction) ? kAccessIsAtomic : 0u);
+  return let("call i64 @check_global(i8* %ctx, i64 " + pages + ", i64 " + address + ", i64 " + low + ", i32 " +
+             std::to_string(writes ? kMayWrite : kMayRead) + ", i32 " + std::to_string(kind) + where + ")");
+}
+
 std::string Emitter::pointer(const Instruction& instruction, const Operand& operand, Space space, unsigned bytes,
                              bool writes, const std::string& type) {
   if (operand.form != Operand::Form::kAddress || operand.parts.size() != 1) refuse("expected an address");
@@ -130,6 +174,8 @@ std::string Emitter::pointer(const Instruction& instruction, const Operand& oper
     const auto offset = static_cast<std::int64_t>(operand.value);
     is_known = offset >= 0 && operand.value + bytes <= size && operand.value % bytes == 0;
     if (own == Space::kGeneric) refuse("a function is no memory");
+    // A variable is the block's own.
+    if (space == Space::kSharedCluster && own == Space::kShared) space = own;
     if (space == Space::kGeneric) space = own;
     if (space != own && !(space == Space::kGlobal && own == Space::kConst) &&
         !(space == Space::kConst && own == Space::kGlobal))
@@ -145,31 +191,14 @@ std::string Emitter::pointer(const Instruction& instruction, const Operand& oper
     refuse("expected an address");
   }
   if (operand.value != 0) address = let("add i64 " + address + ", " + std::to_string(operand.value));
-  const std::string low = std::to_string(bytes - 1);
+  if (space == Space::kSharedCluster) {
+    address = address_in_cluster(address);
+    space = Space::kGeneric;
+  }
   if (space == Space::kParam && !is_known && own == Space::kParam) refuse("outside of the parameter");
+  if (space == Space::kGlobal || space == Space::kConst) is_known = false;  // whoever reaches its page has to be seen
   if (!is_known) {
-    const std::string where = ", i32 " + std::to_string(site(instruction));
-    if (space == Space::kShared) {
-      address = let("call i64 @check_shared(i8* %ctx, i64 " + context_field(offsetof(ThreadContext, shared), 64) +
-                    ", i64 " + context_field(offsetof(ThreadContext, shared_bytes), 64) + ", i64 " + address +
-                    ", i64 " + low + ", i64 " + std::to_string(bytes) + where + ")");
-    } else if (space == Space::kLocal) {
-      std::string depot = "0";
-      std::uint64_t depot_bytes = 0;
-      for (std::size_t i = 0; i < function_.variables.size() && depot_bytes == 0; ++i) {
-        if (function_.variables[i].space != Space::kLocal) continue;
-        depot = slot_address(*this, "%v" + std::to_string(i));
-        depot_bytes = function_.variables[i].bytes;
-      }
-      address = let("call i64 @check_local(i8* %ctx, i64 " + depot + ", i64 " + std::to_string(depot_bytes) + ", i64 " +
-                    address + ", i64 " + low + ", i64 " + std::to_string(bytes) + where + ")");
-    } else {
-      const std::string pages = context_field(offsetof(ThreadContext, pages), 64);
-      const std::uint64_t kind =
-          bytes | (writes ? 256u : 0u) | (space == Space::kGeneric || space == Space::kParam ? 512u : 0u);
-      address = let("call i64 @check_global(i8* %ctx, i64 " + pages + ", i64 " + address + ", i64 " + low + ", i32 " +
-                    std::to_string(writes ? kWrites : kReads) + ", i32 " + std::to_string(kind) + where + ")");
-    }
+    address = checked_address(instruction, address, space, bytes, writes);
   } else if (space == Space::kShared) {
     address = let("add i64 " + context_field(offsetof(ThreadContext, shared), 64) + ", " + address);
   }
@@ -185,7 +214,7 @@ std::string Emitter::generic_address(const Operand& operand, Space space) {
     std::uint64_t bytes = 0;
     Space own = Space::kGeneric;
     address = address_of_symbol(base, &own, &bytes);
-    if (space == Space::kGeneric) space = own;
+    if (space == Space::kGeneric || (space == Space::kSharedCluster && own == Space::kShared)) space = own;
   } else {
     const unsigned bits = register_type(base).bits;
     if (bits != 32 && bits != 64) refuse("an address has 32 or 64 bits");
@@ -193,6 +222,7 @@ std::string Emitter::generic_address(const Operand& operand, Space space) {
     if (bits == 32) address = let("zext i32 " + address + " to i64");
   }
   if (operand.value != 0) address = let("add i64 " + address + ", " + std::to_string(operand.value));
+  if (space == Space::kSharedCluster) return address_in_cluster(address);
   return space == Space::kShared ? let("add i64 " + address + ", " + shared_base()) : address;
 }
 
@@ -201,12 +231,15 @@ namespace {
 struct Access {
   Space space = Space::kGeneric;
   bool is_volatile = false;
+  bool has_policy = false;  // a last operand, of a cache
   unsigned count = 1;
   Type type;
+
+  std::size_t operands() const { return has_policy ? 3 : 2; }
 };
 
-// Modifiers for memory order have no effect, because only one thread runs at a time; but the compiler must not cache
-// what another thread may change.
+// Modifiers for memory order have no other effect than that all blocks run on one core, one thread at a time; but the
+// compiler must not cache what another thread may change.
 Access read_access(Emitter& to, Modifiers& modifiers) {
   Access access;
   const std::string_view order = modifiers.take_any({"volatile", "relaxed", "acquire", "release", "weak", "mmio"});
@@ -214,14 +247,16 @@ Access read_access(Emitter& to, Modifiers& modifiers) {
   modifiers.take("relaxed");  // mmio.relaxed
   if (access.is_volatile) {
     modifiers.take_any({"cta", "cluster", "gpu", "sys"});
-    to.shared().out.is_ordered = true;
   }
   access.space = take_space(modifiers);
+  if (access.is_volatile && access.space != Space::kShared) to.shared().out.is_ordered = true;
   modifiers.take("nc");
   modifiers.take_any({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
-  for (const std::string_view hint : {"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last",
-                                      "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B"})
+  for (const std::string_view hint :
+       {"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
+        "L2::evict_normal", "L2::evict_first", "L2::evict_last", "L2::64B", "L2::128B", "L2::256B"})
     modifiers.take(hint);
+  access.has_policy = modifiers.take("L2::cache_hint");
   const std::string_view vector = modifiers.take_any({"v2", "v4", "v8"});
   access.count = vector.empty() ? 1 : static_cast<unsigned>(vector[1] - '0');
   access.type = modifiers.take_type();
@@ -242,8 +277,8 @@ std::vector<Operand> elements(Emitter& to, const Operand& operand, unsigned coun
 std::string memory_type(Type type) { return type.bits == 16 ? "i16" : llvm_type(type); }
 
 void emit_ld(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
-  to.expect_operands(instruction, 2, 2);
   const Access access = read_access(to, modifiers);
+  to.expect_operands(instruction, access.operands(), access.operands());
   if (access.is_volatile) to.shared().out.may_wait = true;
   const std::string type = memory_type(access.type);
   const std::string base =
@@ -260,8 +295,8 @@ void emit_ld(Emitter& to, const Instruction& instruction, Modifiers& modifiers) 
 }
 
 void emit_st(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
-  to.expect_operands(instruction, 2, 2);
   const Access access = read_access(to, modifiers);
+  to.expect_operands(instruction, access.operands(), access.operands());
   if (access.space == Space::kConst) to.refuse("constant memory is not written");
   const std::string type = memory_type(access.type);
   const Type as = access.type.bits == 16 && access.type.is_float() ? Type{Kind::kBits, 16} : access.type;
@@ -297,6 +332,10 @@ void emit_cvta(Emitter& to, const Instruction& instruction, Modifiers& modifiers
     const std::string base = to.context_field(offsetof(ThreadContext, shared), 64);
     value = to.let(std::string(is_to ? "sub" : "add") + " i64 " + value + ", " + base);
   }
+  if (space == Space::kSharedCluster) {
+    to.shared().out.uses_clusters = true;
+    value = is_to ? to.call("i64", "ptx_offset_in_cluster", "i8* %ctx, i64 " + value) : to.address_in_cluster(value);
+  }
   if (type.bits == 32) value = to.let("trunc i64 " + value + " to i32");
   to.write(instruction.operands[0], {Kind::kBits, type.bits}, value);
 }
@@ -318,12 +357,21 @@ void emit_isspacep(Emitter& to, const Instruction& instruction, Modifiers& modif
     result = is_local;
   } else if (space == Space::kShared) {
     result = is_shared;
+  } else if (space == Space::kSharedCluster) {
+    to.shared().out.uses_clusters = true;
+    result = to.let("icmp ne i64 " + to.call("i64", "ptx_offset_in_cluster", "i8* %ctx, i64 " + address) + ", -1");
   } else if (space == Space::kGlobal) {
     result = to.let("xor i1 " + to.let("or i1 " + is_local + ", " + is_shared) + ", true");
   } else {
     result = "false";
   }
   to.write(instruction.operands[0], {Kind::kPredicate, 1}, result);
+}
+
+// The operand says how many, or is a predicate: true, if the source is not to be read.
+std::string bytes_to_copy(Emitter& to, const Operand& operand, const std::string& all) {
+  if (operand.form != Operand::Form::kRegister || to.register_type(operand).bits != 1) return to.read_bits(operand, 32);
+  return to.let("select i1 " + to.read(operand, {Kind::kPredicate, 1}) + ", i32 0, i32 " + all);
 }
 
 // Asynchronous copies complete at once.
@@ -335,40 +383,51 @@ void emit_cp(Emitter& to, const Instruction& instruction, Modifiers& modifiers) 
   if (modifiers.take_any({"ca", "cg"}).empty() || modifiers.take_any({"shared", "shared::cta"}).empty() ||
       !modifiers.take("global"))
     to.refuse("the form is not supported");
+  const std::size_t policies = modifiers.take("L2::cache_hint") ? 1 : 0;
   for (const std::string_view hint : {"L2::64B", "L2::128B", "L2::256B"}) modifiers.take(hint);
-  to.expect_operands(instruction, 3, 4);
+  to.expect_operands(instruction, 3 + policies, 4 + policies);
   const Operand& size = instruction.operands[2];
   if (size.form != Operand::Form::kInteger || (size.value != 4 && size.value != 8 && size.value != 16))
     to.refuse("copies 4, 8 or 16 bytes");
   const auto bytes = static_cast<unsigned>(size.value);
   const std::string type = integer_type(8 * bytes);
   const std::string into = to.pointer(instruction, instruction.operands[0], Space::kShared, bytes, true, "i8");
-  std::string count = std::to_string(bytes);
-  if (instruction.operands.size() == 4) count = to.read_bits(instruction.operands[3], 32);
-  const std::string from = to.let("bitcast i128* %copied to " + type + "*");
-  to.line("store " + type + " 0, " + type + "* " + from);
-  const std::string none = to.let("icmp eq i32 " + count + ", 0");
-  const std::string copies = to.new_label(), on = to.new_label();
-  to.end_with("br i1 " + none + ", label %" + on + ", label %" + copies);
-  to.begin(copies);
-  const std::string source = to.pointer(instruction, instruction.operands[1], Space::kGlobal, bytes, false, type);
-  to.line("store " + type + " " + to.let("load " + type + ", " + type + "* " + source) + ", " + type + "* " + from);
-  to.begin(on);
-  // Bytes beyond the size of the source are zero.
-  const std::string wide = to.let("zext i32 " + count + " to i64");
-  const std::string start = to.let("bitcast " + type + "* " + from + " to i8*");
-  const std::string behind = to.let("getelementptr i8, i8* " + start + ", i64 " + wide);
-  const std::string rest = to.let("sub i64 " + std::to_string(bytes) + ", " + wide);
-  const std::string more = to.let("icmp ugt i64 " + wide + ", " + std::to_string(bytes));
-  const std::string left = to.let("select i1 " + more + ", i64 0, i64 " + rest);
-  to.line("call void @llvm.memset.p0i8.i64(i8* " + behind + ", i8 0, i64 " + left + ", i1 false)");
   const std::string typed = to.let("bitcast i8* " + into + " to " + type + "*");
-  to.line("store " + type + " " + to.let("load " + type + ", " + type + "* " + from) + ", " + type + "* " + typed);
+  const auto copy_all = [&] {
+    const std::string from = to.pointer(instruction, instruction.operands[1], Space::kGlobal, bytes, false, type);
+    to.line("store " + type + " " + to.let("load " + type + ", " + type + "* " + from) + ", " + type + "* " + typed);
+  };
+  if (instruction.operands.size() == 3 + policies) return copy_all();
+  const std::string count = bytes_to_copy(to, instruction.operands[3], std::to_string(bytes));
+  const std::string is_less = to.let("icmp ult i32 " + count + ", " + std::to_string(bytes));
+  const std::string less = to.new_label(), all = to.new_label(), on = to.new_label();
+  to.end_with("br i1 " + is_less + ", label %" + less + ", label %" + all);
+  to.begin(less);
+  to.call_void("ptx_copy_part", "i8* %ctx, i32 " + std::to_string(to.site(instruction)) + ", i8* " + into + ", i64 " +
+                                    to.generic_address(instruction.operands[1], Space::kGlobal) + ", i32 " +
+                                    std::to_string(bytes) + ", i32 " + count);
+  to.end_with("br label %" + on);
+  to.begin(all);
+  copy_all();
+  to.begin(on);
+}
+
+// A cache policy is a number that only hints use; the simulated device has no cache.
+void emit_createpolicy(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
+  to.expect_operands(instruction, 1, 4);
+  while (!modifiers.take_first().empty()) {
+  }
+  to.write(instruction.operands[0], {Kind::kBits, 64}, "0");
 }
 
 constexpr Opcode kTable[] = {
-    {"ld", emit_ld}, {"ldu", emit_ld}, {"st", emit_st}, {"cvta", emit_cvta}, {"isspacep", emit_isspacep},
+    {"ld", emit_ld},
+    {"ldu", emit_ld},
+    {"st", emit_st},
+    {"cvta", emit_cvta},
+    {"isspacep", emit_isspacep},
     {"cp", emit_cp},
+    {"createpolicy", emit_createpolicy},
 };
 
 }  // namespace

@@ -14,13 +14,35 @@ struct Special {
 };
 
 constexpr Special kFields[] = {
-    {"%tid.x", offsetof(ThreadContext, tid)},           {"%tid.y", offsetof(ThreadContext, tid) + 4},
-    {"%tid.z", offsetof(ThreadContext, tid) + 8},       {"%ntid.x", offsetof(ThreadContext, ntid)},
-    {"%ntid.y", offsetof(ThreadContext, ntid) + 4},     {"%ntid.z", offsetof(ThreadContext, ntid) + 8},
-    {"%ctaid.x", offsetof(ThreadContext, ctaid)},       {"%ctaid.y", offsetof(ThreadContext, ctaid) + 4},
-    {"%ctaid.z", offsetof(ThreadContext, ctaid) + 8},   {"%nctaid.x", offsetof(ThreadContext, nctaid)},
-    {"%nctaid.y", offsetof(ThreadContext, nctaid) + 4}, {"%nctaid.z", offsetof(ThreadContext, nctaid) + 8},
-    {"%laneid", offsetof(ThreadContext, lane)},         {"%warpid", offsetof(ThreadContext, warp)},
+    {"%tid.x", offsetof(ThreadContext, tid)},
+    {"%tid.y", offsetof(ThreadContext, tid) + 4},
+    {"%tid.z", offsetof(ThreadContext, tid) + 8},
+    {"%ntid.x", offsetof(ThreadContext, ntid)},
+    {"%ntid.y", offsetof(ThreadContext, ntid) + 4},
+    {"%ntid.z", offsetof(ThreadContext, ntid) + 8},
+    {"%ctaid.x", offsetof(ThreadContext, ctaid)},
+    {"%ctaid.y", offsetof(ThreadContext, ctaid) + 4},
+    {"%ctaid.z", offsetof(ThreadContext, ctaid) + 8},
+    {"%nctaid.x", offsetof(ThreadContext, nctaid)},
+    {"%nctaid.y", offsetof(ThreadContext, nctaid) + 4},
+    {"%nctaid.z", offsetof(ThreadContext, nctaid) + 8},
+    {"%cluster_ctaid.x", offsetof(ThreadContext, cluster_ctaid)},
+    {"%cluster_ctaid.y", offsetof(ThreadContext, cluster_ctaid) + 4},
+    {"%cluster_ctaid.z", offsetof(ThreadContext, cluster_ctaid) + 8},
+    {"%cluster_nctaid.x", offsetof(ThreadContext, cluster_nctaid)},
+    {"%cluster_nctaid.y", offsetof(ThreadContext, cluster_nctaid) + 4},
+    {"%cluster_nctaid.z", offsetof(ThreadContext, cluster_nctaid) + 8},
+    {"%clusterid.x", offsetof(ThreadContext, clusterid)},
+    {"%clusterid.y", offsetof(ThreadContext, clusterid) + 4},
+    {"%clusterid.z", offsetof(ThreadContext, clusterid) + 8},
+    {"%nclusterid.x", offsetof(ThreadContext, nclusterid)},
+    {"%nclusterid.y", offsetof(ThreadContext, nclusterid) + 4},
+    {"%nclusterid.z", offsetof(ThreadContext, nclusterid) + 8},
+    {"%cluster_ctarank", offsetof(ThreadContext, cluster_ctarank)},
+    {"%cluster_nctarank", offsetof(ThreadContext, cluster_nctarank)},
+    {"%is_explicit_cluster", offsetof(ThreadContext, is_explicit_cluster)},
+    {"%laneid", offsetof(ThreadContext, lane)},
+    {"%warpid", offsetof(ThreadContext, warp)},
 };
 
 std::string lane_mask(Emitter& to, std::string_view which) {
@@ -34,10 +56,12 @@ std::string lane_mask(Emitter& to, std::string_view which) {
   return to.let("xor i32 " + to.let("or i32 " + own + ", " + below) + ", -1");
 }
 
-// There is one multiprocessor, which runs all blocks one after the other.
+// There is one multiprocessor.
 std::string value_of(Emitter& to, const Operand& operand, unsigned* bits) {
   *bits = 32;
   const std::string_view name = operand.name;
+  if (name.starts_with("%cluster") || name.starts_with("%ncluster") || name == "%is_explicit_cluster")
+    to.shared().out.uses_clusters = true;
   for (const Special& entry : kFields) {
     if (entry.name == name) return to.context_field(entry.offset, 32);
   }
@@ -46,11 +70,12 @@ std::string value_of(Emitter& to, const Operand& operand, unsigned* bits) {
     *bits = 64;
     to.shared().out.is_ordered = true;
     return to.call("i64", name == "%clock64" ? "ptx_clock" : "ptx_globaltimer",
-                   "i8* %ctx, i64 " + to.let("load i64, i64* %steps"));
+                   "i8* %ctx, i64 " + to.steps_since_handed_over());
   }
   if (name == "%clock" || name == "%clock_hi" || name == "%globaltimer_lo" || name == "%globaltimer_hi") {
+    to.shared().out.is_ordered = true;
     std::string all = to.call("i64", name.starts_with("%clock") ? "ptx_clock" : "ptx_globaltimer",
-                              "i8* %ctx, i64 " + to.let("load i64, i64* %steps"));
+                              "i8* %ctx, i64 " + to.steps_since_handed_over());
     if (name.ends_with("_hi")) all = to.let("lshr i64 " + all + ", 32");
     return to.let("trunc i64 " + all + " to i32");
   }
@@ -71,10 +96,6 @@ std::string value_of(Emitter& to, const Operand& operand, unsigned* bits) {
   if (name == "%smid") return "0";
   if (name == "%nsmid") return "1";
   if (name == "%warp_size") return "32";
-  if (name.starts_with("%cluster") || name.starts_with("%ncluster") || name == "%is_explicit_cluster")
-    to.shared().out.uses_clusters = true;
-  if (name.starts_with("%cluster_ctaid") || name == "%cluster_ctarank" || name == "%is_explicit_cluster") return "0";
-  if (name.starts_with("%cluster_nctaid") || name == "%cluster_nctarank") return "1";
   to.refuse("special register '" + std::string(name) + "' is not supported");
 }
 

@@ -118,16 +118,7 @@ void emit_elect(Emitter& to, const Instruction& instruction, Modifiers& modifier
 // ---- barriers of the block
 
 void emit_bar(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
-  if (modifiers.take("cluster")) {
-    // Here a cluster is a single block.
-    to.shared().out.uses_clusters = true;
-    if (modifiers.take("arrive")) {
-      modifiers.take_any({"release", "relaxed"});
-      modifiers.take("aligned");
-      return;
-    }
-    to.refuse("clusters are not supported");
-  }
+  if (modifiers.take("cluster")) return emit_cluster_barrier(to, instruction, modifiers);
   modifiers.take("cta");
   if (modifiers.take("warp")) {
     modifiers.take("sync");

@@ -179,9 +179,12 @@ float lg2_f32(float x) { return std::log2(x); }
 float ex2_f32(float x) { return std::exp2(x); }
 float tanh_f32(float x) { return std::tanh(x); }
 
-std::uint32_t tf32(std::uint32_t bits) {
+// 10 digits of the fraction. Mode: 0 nearest, ties away from zero; 1 nearest even; 2 toward zero.
+std::uint32_t tf32(std::uint32_t bits, std::uint32_t mode) {
+  if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fffffff;
   if ((bits & 0x7f800000) == 0x7f800000) return bits;
-  return (bits + 0x1000) & 0xffffe000;
+  const std::uint32_t added = mode == 0 ? 0x1000 : mode == 1 ? 0xfff + (bits >> 13 & 1) : 0;
+  return (bits + added) & 0xffffe000;
 }
 
 // Called by LLVM on processors without instructions for halves.

@@ -123,9 +123,12 @@ std::vector<Helper> make() {
   };
   add_float_helpers(&all);
   add_bit_helpers(&all);
+  add_small_float_helpers(&all);
   add_texture_helpers(&all);
   add_matrix_helpers(&all);
   add_async_helpers(&all);
+  add_cluster_helpers(&all);
+  add_video_helpers(&all);
   return all;
 }
 

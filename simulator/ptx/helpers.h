@@ -16,8 +16,11 @@ struct Helper {
 const std::vector<Helper>& helpers();
 void add_float_helpers(std::vector<Helper>* to);
 void add_bit_helpers(std::vector<Helper>* to);
+void add_small_float_helpers(std::vector<Helper>* to);
 void add_texture_helpers(std::vector<Helper>* to);
 void add_matrix_helpers(std::vector<Helper>* to);
+void add_cluster_helpers(std::vector<Helper>* to);
+void add_video_helpers(std::vector<Helper>* to);
 void add_async_helpers(std::vector<Helper>* to);
 
 }  // namespace simulator::ptx

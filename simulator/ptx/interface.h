@@ -8,7 +8,7 @@
 
 namespace simulator::ptx {
 
-inline constexpr unsigned kInterfaceVersion = 4;
+inline constexpr unsigned kInterfaceVersion = 6;
 inline constexpr std::size_t kMessageBytes = 1024;
 
 struct NamedAddress {
@@ -36,19 +36,34 @@ struct Texture {
   std::uint64_t bytes() const { return slice_pitch * extent[2]; }
 };
 
+// Atomic: also by a volatile store, or one with an order. Loads of this kind are not traced: they poll.
+enum class Traced : std::uint8_t { kRead, kWrite, kAtomic };
+inline constexpr std::size_t kMostTraced = 4096;
+
 struct Launch {
   std::uint32_t grid[3], block[3];
   std::uint32_t dynamic_shared = 0;
   bool is_cooperative = false;  // blocks may wait for one another
+  // Of each cluster; zeros: the launch names none, and the kernel's own is used, or 1. Divides the grid.
+  std::uint32_t cluster[3] = {};
   const void* parameters = nullptr;
   std::size_t parameter_bytes = 0;
   std::uint64_t grid_id = 0;
   std::uint64_t most_steps = 0;  // of a thread in one loop, before the loop is considered endless
+  // How many threads of the host may run blocks at the same time. Only blocks that can not tell are: no atomic or
+  // volatile access to memory that others see, no clock, no printing, no allocation.
+  std::uint32_t cores = 1;
+  // Runs the body on another thread of the host; false, and where: it accessed what it must not. nullptr: calls it.
+  bool (*guarded)(void (*body)(void*), void* data, std::uint64_t* at) = nullptr;
   // The device's page table (simulator/core/memory/page_table.h). may_touch is called for accesses that it does not
   // allow.
   const std::uint32_t* pages = nullptr;
   bool (*may_touch)(void* asked, std::uint64_t at, std::uint64_t bytes, bool writes) = nullptr;
   void* asked = nullptr;
+  // If it is not null, it is told every byte that the kernel accesses in memory of the device or of the host: when the
+  // kernel has ended, in ranges that rise, at most kMostTraced of each kind.
+  void (*traced)(void* to, std::uint64_t address, std::uint64_t bytes, Traced how) = nullptr;
+  void* traced_to = nullptr;
   // False if no texture or surface has this handle.
   bool (*find_texture)(std::uint64_t handle, Texture* out) = nullptr;
   // For a graph's conditional node; false if the kernel's graph has no such handle.
@@ -67,11 +82,31 @@ enum class Fault : std::uint32_t {
   kTimeout,  // an endless loop, or threads that wait for one another
 };
 
+// What was executed, of all threads together; a multiply-add is two operations.
+struct Counts {
+  std::uint64_t flops = 0;         // on numbers of up to 32 bits
+  std::uint64_t doubles = 0;       // on numbers of 64 bits
+  std::uint64_t tensor_flops = 0;  // of products of matrices
+  std::uint64_t accessed = 0;      // bytes of global memory read and written, each time
+  std::uint64_t of_host = 0;       // bytes of pinned host memory, read or written
+
+  Counts& operator+=(const Counts& other) {
+    flops += other.flops;
+    doubles += other.doubles;
+    tensor_flops += other.tensor_flops;
+    accessed += other.accessed;
+    of_host += other.of_host;
+    return *this;
+  }
+};
+
 struct Outcome {
   Fault fault = Fault::kNone;
   std::uint64_t address = 0;
   std::uint64_t instructions = 0;
-  char message[kMessageBytes] = {};  // one sentence about the fault
+  Counts counts;
+  std::uint64_t pages_read = 0, pages_written = 0;  // of the device, each once
+  char message[kMessageBytes] = {};                 // one sentence about the fault
 };
 
 // A parameter in what a launch passes.
@@ -88,9 +123,10 @@ struct Interface {
   void* (*find)(void* module, const char* name, const ParameterPlace* parameters, std::size_t count, char* error);
   // What its launch must provide.
   bool (*needs_heap)(void* kernel);
-  // Whether it uses its cluster: then it can not be launched with a cluster of several blocks.
-  bool (*uses_clusters)(void* kernel);
-  // Runs on this thread, to the end or to a fault. Only one kernel at a time.
+  // The shape of its clusters, if its code names one; else zeros.
+  void (*cluster_of)(void* kernel, std::uint32_t* shape);
+  // Runs to the end or to a fault, on this thread or on several of its own, which call may_touch and find_texture, too.
+  // Only one kernel at a time.
   void (*run)(void* kernel, const Launch* launch, Outcome* outcome);
 };
 

@@ -13,7 +13,8 @@ namespace simulator::ptx {
 
 struct Kernel {
   std::string name;
-  Emitted emitted;  // without its text
+  std::uint32_t cluster[3] = {};  // that its code asks for
+  Emitted emitted;                // without its text
   std::unique_ptr<Code> code;
   KernelEntry entry = nullptr;
 };

@@ -12,29 +12,12 @@
 #include <vector>
 
 #include "simulator/ptx/halves.h"
+#include "simulator/ptx/small_floats.h"
 
 namespace simulator::ptx {
 namespace {
 
 constexpr unsigned kLanes = 32;
-
-// For an 8-bit element with an exponent of `exponent_bits` bits. E4M3 has no infinity: all ones are NaN.
-double decode_byte(std::uint8_t byte, int exponent_bits) {
-  const int fraction_bits = 7 - exponent_bits;
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  const int exponent = byte >> fraction_bits & ((1 << exponent_bits) - 1);
-  const int fraction = byte & ((1 << fraction_bits) - 1);
-  double value = 0;
-  if (exponent_bits == 5 && exponent == 31) {
-    value = fraction == 0 ? HUGE_VAL : std::nan("");
-  } else if (exponent_bits == 4 && (byte & 127) == 127) {
-    value = std::nan("");
-  } else {
-    value = exponent == 0 ? std::ldexp(fraction, 1 - bias - fraction_bits)
-                          : std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
-  }
-  return (byte & 128) != 0 ? -value : value;
-}
 
 // A table of all values of half precision, because a product decodes many of them.
 const std::vector<float>& halves() {
@@ -77,9 +60,9 @@ double decode(Element element, const std::uint32_t* words, unsigned slot) {
     case Element::kU4:
       return raw & 15;
     case Element::kE4m3:
-      return decode_byte(static_cast<std::uint8_t>(raw), 4);
+      return decode_small(SmallFloat::kE4m3, static_cast<std::uint8_t>(raw));
     case Element::kE5m2:
-      return decode_byte(static_cast<std::uint8_t>(raw), 5);
+      return decode_small(SmallFloat::kE5m2, static_cast<std::uint8_t>(raw));
     default:
       return raw & 1;
   }

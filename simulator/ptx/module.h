@@ -23,7 +23,7 @@ class Error : public std::runtime_error {
 
 enum class Kind : std::uint8_t { kBits, kUnsigned, kSigned, kFloat, kBfloat, kPredicate };
 
-// A scalar, or two halves packed in 32 bits.
+// A scalar, or two packed in one word: halves in 32 bits, floats in 64.
 struct Type {
   Kind kind = Kind::kBits;
   std::uint16_t bits = 0;
@@ -38,7 +38,8 @@ struct Type {
 // `.u32` without the dot; bits is 0 if it is no type.
 Type type_of(std::string_view name);
 
-enum class Space : std::uint8_t { kGeneric, kGlobal, kConst, kShared, kLocal, kParam };
+// kShared is the block's own shared memory, kSharedCluster that of all blocks of its cluster.
+enum class Space : std::uint8_t { kGeneric, kGlobal, kConst, kShared, kSharedCluster, kLocal, kParam };
 
 struct Register {
   std::string_view name;
@@ -74,6 +75,7 @@ struct Operand {
   unsigned index = 0;
   std::uint64_t value = 0;
   std::string_view name;
+  std::string_view part;  // of a register, in video instructions: `b0` of `%r1.b0`
   std::vector<Operand> parts;
 };
 
@@ -91,7 +93,8 @@ struct Function {
   std::string_view name;
   bool is_entry = false;
   bool has_body = false;
-  bool needs_cluster = false;        // of several blocks, as `.reqnctapercluster` says
+  std::uint32_t cluster[3] = {};     // that `.reqnctapercluster` asks for; zeros: none
+  std::string_view unsupported;      // a directive that is not supported
   std::vector<Variable> results;     // .param
   std::vector<Variable> parameters;  // .param
   std::vector<Register> registers;

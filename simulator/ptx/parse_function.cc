@@ -302,12 +302,8 @@ class BodyParser {
       operand.form = Operand::Form::kSink;
     } else if (find(name, &operand.index)) {
       operand.form = Operand::Form::kRegister;
-      // A part of a register, `%r1.b0`, as in video instructions: stored only for the error message.
-      if (tokens_.kind() == PtxToken::Kind::kDirective && tokens_.text().data() == name.data() + name.size()) {
-        const std::string_view part = tokens_.next().text;
-        operand.form = Operand::Form::kSpecial;
-        operand.name = {name.data(), static_cast<std::size_t>(part.data() + part.size() - name.data())};
-      }
+      if (tokens_.kind() == PtxToken::Kind::kDirective && tokens_.text().data() == name.data() + name.size())
+        operand.part = tokens_.next().text.substr(1);
     } else if (name.starts_with('%')) {
       operand.form = Operand::Form::kSpecial;
       operand.name = name;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/ptx/parser.h"
 
-#include <charconv>
+#include <algorithm>
+#include <iterator>
 
 #include "simulator/ptx/parse_function.h"
 
 namespace simulator::ptx {
 namespace {
+
+constexpr std::uint64_t kMostBlocks = 1024;  // of a cluster, in one direction: more than any device has
 
 class ModuleParser {
  public:
@@ -27,8 +30,12 @@ class ModuleParser {
  private:
   void read_statement() {
     is_external_ = false;
-    while (tokens_.is(".visible") || tokens_.is(".weak") || tokens_.is(".common") || tokens_.is(".extern"))
-      is_external_ = tokens_.next().is(".extern") || is_external_;
+    is_weak_ = false;
+    while (tokens_.is(".visible") || tokens_.is(".weak") || tokens_.is(".common") || tokens_.is(".extern")) {
+      const PtxToken linkage = tokens_.next();
+      is_external_ = is_external_ || linkage.is(".extern");
+      is_weak_ = is_weak_ || linkage.is(".weak") || linkage.is(".common");
+    }
     if (tokens_.accept(".entry")) return read_function(true);
     if (tokens_.accept(".func")) return read_function(false);
     if (tokens_.accept(".global")) return read_variables(Space::kGlobal);
@@ -63,9 +70,10 @@ class ModuleParser {
       const auto known = module_->variable_index.emplace(variable.name, module_->variables.size());
       if (known.second) {
         module_->variables.push_back(std::move(variable));
-      } else if (!is_external_) {
+      } else if (!is_external_ && !(is_weak_ && defined_.contains(variable.name))) {
         module_->variables[known.first->second] = std::move(variable);  // replaces an earlier declaration
       }
+      if (!is_external_) defined_.insert(module_->variables[known.first->second].name);
       if (tokens_.accept(";")) return;
       if (!tokens_.accept(",") || !read_ptx_declarator(tokens_.lexer(), &declaration))
         tokens_.fail("a variable that is not understood");
@@ -84,7 +92,8 @@ class ModuleParser {
       if (tokens_.accept(".reqnctapercluster")) {
         read_cluster(&function);
       } else {
-        tokens_.next();
+        const PtxToken token = tokens_.next();
+        if (token.is(".blocksareclusters")) function.unsupported = token.text;  // the grid would count clusters
       }
     }
     if (!tokens_.accept(";")) {
@@ -94,24 +103,29 @@ class ModuleParser {
     const auto known = module_->function_index.emplace(function.name, module_->functions.size());
     if (known.second) {
       module_->functions.push_back(std::move(function));
-    } else if (function.has_body) {
+    } else if (function.has_body && !(is_weak_ && module_->functions[known.first->second].has_body)) {
       module_->functions[known.first->second] = std::move(function);
     }
   }
 
   // `2, 1, 1`
   void read_cluster(Function* function) {
+    unsigned dimension = 0;
+    std::fill(std::begin(function->cluster), std::end(function->cluster), 1u);
     do {
       std::uint64_t blocks = 0;
-      if (!read_ptx_integer(tokens_.lexer().peek(), &blocks)) tokens_.fail("expected a number");
+      if (!read_ptx_integer(tokens_.lexer().peek(), &blocks) || blocks == 0 || blocks > kMostBlocks || dimension == 3)
+        tokens_.fail("expected a number of blocks");
       tokens_.next();
-      if (blocks > 1) function->needs_cluster = true;
+      function->cluster[dimension++] = static_cast<std::uint32_t>(blocks);
     } while (tokens_.accept(","));
   }
 
   Module* module_;
   Tokens tokens_;
+  std::set<std::string> defined_;  // variables
   bool is_external_ = false;
+  bool is_weak_ = false;
 };
 
 }  // namespace

@@ -3,8 +3,8 @@
 
 namespace simulator::ptx {
 
-// Page table entries have access rights in bits 28 and 29 (simulator/core/memory/page_table.h). If the inline check
-// fails, ptx_access decides: pinned host memory, another state space behind a generic address, or a fault.
+// The table has rights for pages that the kernel has reached in this way before (reached.h). If the inline check fails,
+// ptx_access decides: a page that is new, pinned host memory, another state space behind a generic address, or a fault.
 const std::string_view kPrelude = R"(
 declare void @ptx_access(i8*, i64, i32, i32)
 declare void @ptx_shared_access(i8*, i64, i32, i32)
@@ -21,7 +21,7 @@ define internal i64 @check_global(i8* %ctx, i64 %pages, i64 %a, i64 %low, i32 %m
   %index = and i64 %page, 67108863
   %table = inttoptr i64 %pages to i32*
   %slot = getelementptr i32, i32* %table, i64 %index
-  %entry = load i32, i32* %slot, !invariant.load !0
+  %entry = load i32, i32* %slot
   %have = and i32 %entry, %mask
   %lacks = icmp ne i32 %have, %mask
   %high = lshr i64 %a, 47
@@ -81,6 +81,15 @@ define internal float @ftz(float %x) #0 {
   %kept = select i1 %tiny, i32 %sign, i32 %bits
   %result = bitcast i32 %kept to float
   ret float %result
+}
+
+; exponent: which bits are the exponent
+define internal i16 @ftz_half(i16 %bits, i16 %exponent) #0 {
+  %kept_exponent = and i16 %bits, %exponent
+  %tiny = icmp eq i16 %kept_exponent, 0
+  %sign = and i16 %bits, -32768
+  %result = select i1 %tiny, i16 %sign, i16 %bits
+  ret i16 %result
 }
 
 define internal float @saturate_float(float %x) #0 {

@@ -284,8 +284,11 @@ std::uint64_t surface_address(ThreadContext* thread, std::uint32_t site, std::ui
   if (place[0] % bytes != 0)
     thread->block->fail(*thread, Fault::kMisaligned, texture.address, "misaligned in a surface",
                         static_cast<int>(site));
-  return texture.address + static_cast<std::uint64_t>(place[2]) * texture.slice_pitch +
-         static_cast<std::uint64_t>(place[1]) * texture.row_pitch + static_cast<std::uint64_t>(place[0]);
+  const std::uint64_t address = texture.address + static_cast<std::uint64_t>(place[2]) * texture.slice_pitch +
+                                static_cast<std::uint64_t>(place[1]) * texture.row_pitch +
+                                static_cast<std::uint64_t>(place[0]);
+  thread->block->trace_surface(address, bytes, (how & kWritesSurface) != 0);
+  return address;
 }
 
 std::uint32_t texture_query(ThreadContext* thread, std::uint32_t site, std::uint64_t handle, std::uint32_t is_surface,

@@ -30,6 +30,7 @@ constexpr Named kTypes[] = {
     {"pred", {Kind::kPredicate, 1}},
     {"f16x2", {Kind::kFloat, 32, true}},
     {"bf16x2", {Kind::kBfloat, 32, true}},
+    {"f32x2", {Kind::kFloat, 64, true}},
 };
 
 }  // namespace

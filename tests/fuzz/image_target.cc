@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Input: arbitrary bytes as a device image (fat binary, cubin or PTX). It must be refused with one line, or give an
-// image in which nothing exceeds its bounds.
+// Input: arbitrary bytes as a device image (fat binary, cubin or PTX), and as two files of PTX that are linked. It must
+// be refused with one line, or give an image in which nothing exceeds its bounds.
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "driver/check.h"
 #include "simulator/image/image.h"
+#include "simulator/image/ptx_link.h"
 
 namespace thermocline::fuzz {
 namespace {
@@ -34,5 +36,9 @@ void read(std::span<const std::byte> input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   thermocline::fuzz::read(std::as_bytes(std::span(data, size)));
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const std::string files[] = {text.substr(0, size / 2), text.substr(size / 2), text};
+  const std::string linked = simulator::link_ptx(files);
+  thermocline::fuzz::read(std::as_bytes(std::span(linked)));
   return 0;
 }

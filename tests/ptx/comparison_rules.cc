@@ -52,6 +52,35 @@ void add_type(std::vector<Rule>* to, const std::string& type, Kind kind, const s
   }
 }
 
+int order_of_halves(double x, double y) { return x < y ? -1 : x > y ? 1 : x == y ? 0 : 2; }
+
+// Each half alone, and both in a word; true is all ones, or 1.0 in the operands' format.
+void add_halves(std::vector<Rule>* to, const std::string& type, double (*from)(std::uint16_t), std::uint64_t one) {
+  const std::vector<Kind> halves(2, Kind::k16), pairs(2, Kind::k32);
+  for (const std::string name :
+       {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"}) {
+    const auto is = [=](std::uint64_t a, std::uint64_t b) {
+      const double x = from(static_cast<std::uint16_t>(a)), y = from(static_cast<std::uint16_t>(b));
+      return std::uint64_t{holds(name, order_of_halves(x, y))};
+    };
+    const auto both = [=](V v, std::uint64_t yes) {
+      return is(v[0], v[1]) * yes | (is(v[0] >> 16, v[1] >> 16) * yes) << 16;
+    };
+    const std::string set = "set." + name, pair = type + "x2";
+    to->push_back({"setp." + name + type, Kind::kPredicate, halves, [=](V v) { return is(v[0], v[1]); }});
+    to->push_back({set + ".u32" + type, Kind::k32, halves, [=](V v) { return is(v[0], v[1]) * 0xffffffff; }});
+    to->push_back({set + ".u16" + type, Kind::k16, halves, [=](V v) { return is(v[0], v[1]) * 0xffff; }});
+    to->push_back({set + type + type, Kind::k16, halves, [=](V v) { return is(v[0], v[1]) * one; }});
+    if (type == ".f16") {
+      const auto flush = [](std::uint64_t half) { return (half & 0x7c00) == 0 ? half & 0x8000 : half; };
+      to->push_back(
+          {"setp." + name + ".ftz.f16", Kind::kPredicate, halves, [=](V v) { return is(flush(v[0]), flush(v[1])); }});
+    }
+    to->push_back({set + pair + pair, Kind::k32, pairs, [=](V v) { return both(v, one); }});
+    to->push_back({set + ".u32" + pair, Kind::k32, pairs, [=](V v) { return both(v, 0xffff); }});
+  }
+}
+
 void add_choices(std::vector<Rule>* to, const std::string& type, Kind kind) {
   to->push_back({"selp" + type, kind, {kind, kind, Kind::kPredicate}, [](V v) { return v[2] != 0 ? v[0] : v[1]; }});
   to->push_back({"slct" + type + ".s32", kind, {kind, kind, Kind::k32}, [](V v) {
@@ -77,6 +106,8 @@ void add_comparison_rules(std::vector<Rule>* to) {
   add_type<std::uint64_t>(to, ".u64", Kind::k64, of_unsigned);
   add_type<float>(to, ".f32", Kind::kF32, of_floats);
   add_type<double>(to, ".f64", Kind::kF64, of_floats);
+  add_halves(to, ".f16", from_f16, 0x3c00);
+  add_halves(to, ".bf16", from_bf16, 0x3f80);
   add_choices(to, ".b16", Kind::k16);
   add_choices(to, ".b32", Kind::k32);
   add_choices(to, ".u64", Kind::k64);

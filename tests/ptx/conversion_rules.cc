@@ -184,6 +184,154 @@ void add_halves(std::vector<Rule>* to, const std::string& name, HalfFormat forma
                  format});
 }
 
+// ---- formats of 4 to 8 bits
+
+struct Small {
+  const char* name;
+  unsigned exponent_bits, fraction_bits;
+  bool has_infinity, has_nan;
+
+  unsigned bits() const { return exponent_bits + fraction_bits; }  // without the sign
+  // Of a code without its sign.
+  double value(unsigned code) const {
+    const unsigned ones = (1u << bits()) - 1, top = ((1u << exponent_bits) - 1) << fraction_bits;
+    if (has_infinity && code >= top) return code == top ? HUGE_VAL : std::nan("");
+    if (has_nan && code == ones) return std::nan("");
+    const int bias = (1 << (exponent_bits - 1)) - 1, exponent = static_cast<int>(code >> fraction_bits);
+    const double fraction = std::ldexp(code & ((1u << fraction_bits) - 1), -static_cast<int>(fraction_bits));
+    return exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
+  }
+  // The nearest of all finite numbers; of two, the one whose code is even.
+  std::uint64_t nearest(double x) const {
+    const unsigned codes = 1u << bits();
+    if (std::isnan(x)) return codes - 1;
+    double largest = 0;
+    for (unsigned code = 0; code < codes; ++code) largest = std::isfinite(value(code)) ? value(code) : largest;
+    const double magnitude = std::min(std::fabs(x), largest);
+    unsigned best = 0;
+    for (unsigned code = 0; code < codes; ++code) {
+      if (!std::isfinite(value(code))) continue;
+      const double closer = std::fabs(magnitude - value(best)) - std::fabs(magnitude - value(code));
+      if (closer > 0 || (closer == 0 && code % 2 == 0)) best = code;
+    }
+    return best | (std::signbit(x) ? codes : 0);
+  }
+  double signed_value(std::uint64_t code) const {
+    const double magnitude = value(static_cast<unsigned>(code & ((1u << bits()) - 1)));
+    return (code >> bits() & 1) != 0 ? -magnitude : magnitude;
+  }
+};
+
+double positive_or_nan(double x) { return x < 0 ? 0 : x; }
+
+// Codes are in bytes, the first operand in the upper one.
+void add_small(std::vector<Rule>* to, const Small& format) {
+  const std::string name = std::string(".") + format.name + "x2";
+  for (const bool relu : {false, true}) {
+    const auto code = [=](double x) { return format.nearest(relu ? positive_or_nan(x) : x); };
+    const std::string into = std::string("cvt.rn.satfinite") + (relu ? ".relu" : "") + name;
+    to->push_back({into + ".f32", Kind::k16, {Kind::kF32, Kind::kF32}, [=](V v) {
+                     const auto of = [&](std::uint64_t x) { return code(static_cast<double>(value<float>(x))); };
+                     return of(v[0]) << 8 | of(v[1]);
+                   }});
+    to->push_back({into + ".f16x2", Kind::k16, {Kind::k32}, [=](V v) {
+                     const auto of = [&](std::uint64_t x) { return code(from_f16(static_cast<std::uint16_t>(x))); };
+                     return of(v[0] >> 16) << 8 | of(v[0]);
+                   }});
+    to->push_back({std::string("cvt.rn") + (relu ? ".relu" : "") + ".f16x2" + name,
+                   Kind::k32,
+                   {Kind::k16},
+                   [=](V v) {
+                     const auto of = [&](std::uint64_t byte) {
+                       const double x = format.signed_value(byte & ((2u << format.bits()) - 1));
+                       return std::uint64_t{to_f16(relu ? positive_or_nan(x) : x, FE_TONEAREST)};
+                     };
+                     return of(v[0] >> 8) << 16 | of(v[0]);
+                   },
+                   Closeness::kFloat16,
+                   HalfFormat::kF16});
+  }
+}
+
+// 2^(code - 127), of the magnitude.
+std::uint64_t scale_of(double x, bool up) {
+  if (std::isnan(x)) return 255;
+  unsigned code = 0;
+  while (code < 254 && std::ldexp(1.0, static_cast<int>(code) - 127) < std::fabs(x)) ++code;
+  const bool is_exact = std::ldexp(1.0, static_cast<int>(code) - 127) == std::fabs(x);
+  const bool is_beyond = std::ldexp(1.0, static_cast<int>(code) - 127) < std::fabs(x);
+  return up || is_exact || is_beyond || code == 0 ? code : code - 1;
+}
+
+void add_scales(std::vector<Rule>* to) {
+  for (const bool up : {false, true}) {
+    const std::string name = std::string("cvt.") + (up ? "rp" : "rz") + ".satfinite.ue8m0x2";
+    to->push_back({name + ".f32", Kind::k16, {Kind::kF32, Kind::kF32}, [=](V v) {
+                     const auto of = [&](std::uint64_t x) {
+                       return scale_of(static_cast<double>(value<float>(x)), up);
+                     };
+                     return of(v[0]) << 8 | of(v[1]);
+                   }});
+    to->push_back({name + ".bf16x2", Kind::k16, {Kind::k32}, [=](V v) {
+                     const auto of = [&](std::uint64_t x) {
+                       return scale_of(from_bf16(static_cast<std::uint16_t>(x)), up);
+                     };
+                     return of(v[0] >> 16) << 8 | of(v[0]);
+                   }});
+  }
+  to->push_back({"cvt.rn.bf16x2.ue8m0x2",
+                 Kind::k32,
+                 {Kind::k16},
+                 [](V v) {
+                   const auto of = [](std::uint64_t code) {
+                     const double x = code == 255 ? std::nan("") : std::ldexp(1.0, static_cast<int>(code) - 127);
+                     return std::uint64_t{to_bf16(x, FE_TONEAREST)};
+                   };
+                   return of(v[0] >> 8) << 16 | of(v[0] & 255);
+                 },
+                 Closeness::kFloat16,
+                 HalfFormat::kBf16});
+}
+
+// Two integers in the halves of a word, or in its lower bytes below what another word has there.
+template <typename To>
+void add_packed(std::vector<Rule>* to) {
+  const std::string type = type_name<To>();
+  constexpr unsigned kBits = 8 * sizeof(To);
+  const auto pair = [](V v) {
+    const auto of = [](std::uint64_t x) {
+      return bits(clamped<To>(value<std::int32_t>(x))) & ((std::uint64_t{1} << kBits) - 1);
+    };
+    return of(v[0]) << kBits | of(v[1]);
+  };
+  if constexpr (kBits == 8) {
+    to->push_back({"cvt.pack.sat" + type + ".s32.b32", Kind::k32, std::vector<Kind>(3, Kind::k32),
+                   [=](V v) { return pair(v) | (v[2] & 0xffff) << 16; }});
+  } else {
+    to->push_back({"cvt.pack.sat" + type + ".s32", Kind::k32, std::vector<Kind>(2, Kind::k32), pair});
+  }
+}
+
+// A float with 10 digits of its fraction.
+void add_tf32(std::vector<Rule>* to) {
+  for (const std::string mode : {"rn", "rz", "rna"}) {
+    to->push_back({"cvt." + mode + ".tf32.f32",
+                   Kind::kF32,
+                   {Kind::kF32},
+                   [=](V v) {
+                     const auto x = static_cast<double>(value<float>(v[0]));
+                     if (!std::isfinite(x)) return v[0];
+                     const int unit = std::max(std::ilogb(x), -126) - 10;
+                     const double scaled = std::ldexp(x, -unit);
+                     const double whole = mode == "rn"   ? std::nearbyint(scaled)
+                                          : mode == "rz" ? std::trunc(scaled)
+                                                         : std::round(scaled);
+                     return bits(std::copysign(static_cast<float>(std::ldexp(whole, unit)), value<float>(v[0])));
+                   },
+                   Closeness::kFloat});
+  }
+}
+
 }  // namespace
 
 void add_conversion_rules(std::vector<Rule>* to) {
@@ -196,6 +344,15 @@ void add_conversion_rules(std::vector<Rule>* to) {
   add_floats(to);
   add_halves(to, "f16", HalfFormat::kF16, from_f16, to_f16);
   add_halves(to, "bf16", HalfFormat::kBf16, from_bf16, to_bf16);
+  add_tf32(to);
+  add_packed<std::uint8_t>(to);
+  add_packed<std::int8_t>(to);
+  add_packed<std::uint16_t>(to);
+  add_packed<std::int16_t>(to);
+  for (const Small& format : {Small{"e4m3", 4, 3, false, true}, Small{"e5m2", 5, 2, true, true},
+                              Small{"e3m2", 3, 2, false, false}, Small{"e2m3", 2, 3, false, false}})
+    add_small(to, format);
+  add_scales(to);
 }
 
 }  // namespace ptx_test

@@ -35,34 +35,55 @@ Device::Device() {
 
 Device::~Device() { munmap(pages_, kTableBytes); }
 
+simulator::ptx::Launch Device::launch_of(std::uint32_t blocks, std::uint32_t threads, std::uint64_t most_steps) const {
+  simulator::ptx::Launch launch{};
+  launch.grid[0] = blocks;
+  launch.block[0] = threads;
+  launch.grid[1] = launch.grid[2] = launch.block[1] = launch.block[2] = 1;
+  launch.most_steps = most_steps;
+  launch.pages = pages_;
+  launch.may_touch = [](void*, std::uint64_t, std::uint64_t, bool) { return false; };
+  launch.dynamic_shared = 1024;
+  return launch;
+}
+
 Device::Result Device::run(const std::string& text, std::uint32_t blocks, std::uint32_t threads,
                            std::uint64_t most_steps) const {
-  Result result;
+  return Program(text).run(blocks, threads, most_steps);
+}
+
+Program::Program(const std::string& text) {
+  const simulator::ptx::Interface& interface = *device().interface_;
   char error[simulator::ptx::kMessageBytes] = {};
-  void* const module = interface_->load(text.data(), text.size(), nullptr, 0, error);
-  if (module == nullptr) {
-    result.refused = error;
-    return result;
-  }
+  module_ = interface.load(text.data(), text.size(), nullptr, 0, error);
   const simulator::ptx::ParameterPlace pointer{.offset = 0, .bytes = 8};
-  void* const kernel = interface_->find(module, "k", &pointer, 1, error);
-  if (kernel == nullptr) {
-    result.refused = error;
-  } else {
-    simulator::ptx::Launch launch{};
-    launch.grid[0] = blocks;
-    launch.block[0] = threads;
-    launch.grid[1] = launch.grid[2] = launch.block[1] = launch.block[2] = 1;
-    const auto address = reinterpret_cast<std::uint64_t>(memory_);
-    launch.parameters = &address;
-    launch.parameter_bytes = sizeof address;
+  if (module_ != nullptr) kernel_ = interface.find(module_, "k", &pointer, 1, error);
+  if (kernel_ == nullptr) refused_ = error;
+}
+
+Program::~Program() {
+  if (module_ != nullptr) device().interface_->unload(module_);
+}
+
+Device::Result Program::run(std::uint32_t blocks, std::uint32_t threads, std::uint64_t most_steps,
+                            std::uint32_t cores) const {
+  return run_changed(blocks, threads, [&](simulator::ptx::Launch& launch) {
     launch.most_steps = most_steps;
-    launch.pages = pages_;
-    launch.may_touch = [](void*, std::uint64_t, std::uint64_t, bool) { return false; };
-    launch.dynamic_shared = 1024;
-    interface_->run(kernel, &launch, &result.outcome);
-  }
-  interface_->unload(module);
+    launch.cores = cores;
+  });
+}
+
+Device::Result Program::run_changed(std::uint32_t blocks, std::uint32_t threads,
+                                    const std::function<void(simulator::ptx::Launch&)>& change) const {
+  Device::Result result;
+  result.refused = refused_;
+  if (kernel_ == nullptr) return result;
+  simulator::ptx::Launch launch = device().launch_of(blocks, threads, 1u << 20);
+  change(launch);
+  const auto address = reinterpret_cast<std::uint64_t>(device().memory());
+  launch.parameters = &address;
+  launch.parameter_bytes = sizeof address;
+  device().interface_->run(kernel_, &launch, &result.outcome);
   return result;
 }
 

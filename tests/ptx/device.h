@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "simulator/ptx/interface.h"
@@ -32,6 +33,9 @@ class Device {
              std::uint64_t most_steps = 1u << 20) const;
 
  private:
+  friend class Program;
+  simulator::ptx::Launch launch_of(std::uint32_t blocks, std::uint32_t threads, std::uint64_t most_steps) const;
+
   const simulator::ptx::Interface* interface_;
   std::byte* memory_;
   std::uint32_t* pages_;
@@ -39,6 +43,26 @@ class Device {
 
 // One for the whole process, because the library stays loaded.
 const Device& device();
+
+// A text that is compiled once and runs often.
+class Program {
+ public:
+  explicit Program(const std::string& text);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  Device::Result run(std::uint32_t blocks, std::uint32_t threads, std::uint64_t most_steps = 1u << 20,
+                     std::uint32_t cores = 1) const;
+  // After `change` has had its way with the launch.
+  Device::Result run_changed(std::uint32_t blocks, std::uint32_t threads,
+                             const std::function<void(simulator::ptx::Launch&)>& change) const;
+
+ private:
+  std::string refused_;
+  void* module_ = nullptr;
+  void* kernel_ = nullptr;
+};
 
 // The head of a module, and a kernel `k` with these lines; %in is the address of the memory.
 std::string kernel_text(const std::string& body);

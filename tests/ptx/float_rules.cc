@@ -182,6 +182,63 @@ void add_half_format(std::vector<Rule>* to, const Format& format) {
   }
 }
 
+// Modifiers of halves: subnormal numbers flushed, results between 0 and 1, results that are not negative.
+void add_half_modifiers(std::vector<Rule>* to, const Format& format) {
+  const bool is_f16 = format.format == HalfFormat::kF16;
+  const std::uint16_t exponent = is_f16 ? 0x7c00 : 0x7f80;
+  const auto flush = [=](std::uint64_t half) {
+    const auto kept = static_cast<std::uint16_t>(half);
+    return static_cast<std::uint16_t>((kept & exponent) == 0 ? kept & 0x8000u : kept);
+  };
+  for (const std::string name : {"add", "sub", "mul", "fma"}) {
+    const std::size_t count = name == "fma" ? 3 : 2;
+    const std::string rounding = name == "fma" ? ".rn" : "";
+    for (const std::string modifier : {".ftz", ".sat", ".ftz.sat", ".relu", ".ftz.relu"}) {
+      const bool flushes = modifier.starts_with(".ftz"), saturates = modifier.ends_with("sat");
+      const bool relu = modifier.ends_with("relu");
+      if ((relu && name != "fma") || (!relu && !is_f16) || (flushes && !is_f16)) continue;
+      const auto of = [=](V v, unsigned shift) {
+        std::uint64_t halves[3] = {};
+        for (std::size_t i = 0; i < count; ++i)
+          halves[i] = flushes ? flush(v[i] >> shift) : static_cast<std::uint16_t>(v[i] >> shift);
+        const auto plain = static_cast<std::uint16_t>(of_half(name, format, halves, 0));
+        double x = format.from(flushes ? flush(plain) : plain);
+        if (saturates) x = x > 1 ? 1 : x > 0 ? x : 0;
+        if (relu && x < 0) x = 0;
+        return std::uint64_t{format.to(x, FE_TONEAREST)};
+      };
+      const std::string whole = name + rounding + modifier + "." + format.name;
+      to->push_back({whole, Kind::k16, std::vector<Kind>(count, Kind::k16), [=](V v) { return of(v, 0); },
+                     Closeness::kFloat16, format.format});
+      to->push_back({whole + "x2", Kind::k32, std::vector<Kind>(count, Kind::k32),
+                     [=](V v) { return of(v, 0) | of(v, 16) << 16; }, Closeness::kFloat16, format.format});
+    }
+  }
+}
+
+// Two floats in one word.
+void add_float_pairs(std::vector<Rule>* to) {
+  for (const std::string name : {"add", "sub", "mul", "fma"}) {
+    const std::size_t count = name == "fma" ? 3 : 2;
+    for (const Rounding& rounding : kRoundings) {
+      for (const bool flushes : {false, true}) {
+        const auto of = [=](V v, unsigned shift) {
+          float x[3] = {};
+          for (std::size_t i = 0; i < count; ++i) {
+            x[i] = value<float>(v[i] >> shift);
+            if (flushes) x[i] = flushed(x[i]);
+          }
+          const float result = in_rounding(rounding.mode, [&] { return computed(name, x[0], x[1], x[2]); });
+          return bits(flushes ? flushed(result) : result);
+        };
+        to->push_back({name + rounding.name + (flushes ? ".ftz" : "") + ".f32x2", Kind::k64,
+                       std::vector<Kind>(count, Kind::k64), [=](V v) { return of(v, 0) | of(v, 32) << 32; },
+                       Closeness::kFloatPair});
+      }
+    }
+  }
+}
+
 void add_approximate(std::vector<Rule>* to) {
   const auto add = [&](const char* name, double (*compute)(double)) {
     to->push_back({std::string(name) + ".approx.f32",
@@ -223,6 +280,9 @@ void add_float_rules(std::vector<Rule>* to) {
   add_properties<double>(to);
   add_half_format(to, {"f16", HalfFormat::kF16, from_f16, to_f16});
   add_half_format(to, {"bf16", HalfFormat::kBf16, from_bf16, to_bf16});
+  add_half_modifiers(to, {"f16", HalfFormat::kF16, from_f16, to_f16});
+  add_half_modifiers(to, {"bf16", HalfFormat::kBf16, from_bf16, to_bf16});
+  add_float_pairs(to);
   add_approximate(to);
 }
 

@@ -159,6 +159,10 @@ void add_pairs(std::vector<Rule>* to) {
   to->push_back({"add" + type, Kind::k32, two, each([](T a, T b) { return a + b; })});
   to->push_back({"min" + type, Kind::k32, two, each([](T a, T b) { return std::min(a, b); })});
   to->push_back({"max" + type, Kind::k32, two, each([](T a, T b) { return std::max(a, b); })});
+  if constexpr (std::is_signed_v<T>) {
+    to->push_back({"min.s16x2.relu", Kind::k32, two, each([](T a, T b) { return std::max<T>(std::min(a, b), 0); })});
+    to->push_back({"max.s16x2.relu", Kind::k32, two, each([](T a, T b) { return std::max<T>(std::max(a, b), 0); })});
+  }
 }
 
 }  // namespace

@@ -24,16 +24,19 @@ TEST(PtxRefused, WhatIsMissingIsNamedBeforeAnythingRuns) {
       {"tcgen05.mma.cta_group::1.kind::f16 [%r0], %d0, %d1, %r1, %p0;\n", "tcgen05.mma"},
       {"cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [bar], [%d0, {%r0}], [bar];\n",
        "copies of tensors"},
-      {"barrier.cluster.wait.aligned;\n", "barrier.cluster"},
-      {"mapa.shared::cluster.u32 %r0, %r1, 1;\n", "mapa"},
+      {"mapa.u32 %r0, %r1, 1;\n", "mapa"},
       {"multimem.ld_reduce.global.add.u32 %r0, [%d0];\n", "multimem"},
       {"mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {%r0,%r1,%r2,%r3}, {%r0,%r1}, {%r0,%r1}, {%r0,%r1,%r2,%r3};\n",
        "mma.sync"},
       {"mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1}, {%r2,%r3}, "
        "{%f0,%f1,%f2,%f3}, %r4, 0x0;\n",
        "'.sp' is not supported"},
-      {"cvt.rn.satfinite.e4m3x2.f32 %r0, %f0, %f1;\n", "cvt"},
-      {"vadd.s32.u32.s32 %r0, %r1.b0, %r2, %r3;\n", "vadd"},
+      {"cvt.rs.satfinite.e4m3x4.f32 %r0, {%f0, %f1, %f2, %f3}, %r1;\n", "cvt"},
+      {"vadd.s32.u32.s32 %r0, %r1.b4, %r2;\n", "vadd"},
+      {"vadd4.s32.u32.s32 %r0, %r1.b0, %r2, %r3;\n", "vadd4"},
+      {"vadd.s32.u32.s32;\n", "vadd"},
+      {"vset.u32.s32.lt;\n", "vset"},
+      {"vavrg.s32.u32.s32 %r0, %r1, %r2;\n", "vavrg"},
       {"add.u32 %r0, %r1.b0, %r2;\n", "%r1.b0"},
       {"made.up.u32 %r0, %r1;\n", "made.up.u32"},
       {"add.rq.f32 %f0, %f1, %f2;\n", "'.rq' is not supported"},
@@ -57,15 +60,6 @@ TEST(PtxRefused, KernelsThatLaunchKernelsAreSaidToDoSo) {
   const Device::Result result = device().run(text, 1, 1);
   EXPECT_NE(result.refused.find("launches kernels from a kernel ('cudaLaunchDeviceV2')"), std::string::npos)
       << result.refused;
-}
-
-TEST(PtxRefused, ClustersOfSeveralBlocksAreRefusedWhereAKernelAsksForItsCluster) {
-  const auto text = [](const char* cluster) {
-    return ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in) .reqnctapercluster " +
-           std::string(cluster) + "\n{\n.reg .b32 %r<2>;\nmov.u32 %r1, %cluster_ctarank;\nret;\n}\n";
-  };
-  EXPECT_NE(device().run(text("2, 1, 1"), 2, 1).refused.find("clusters of several blocks"), std::string::npos);
-  EXPECT_TRUE(device().run(text("1, 1, 1"), 2, 1).ran());
 }
 
 // Special registers are allowed where registers are.

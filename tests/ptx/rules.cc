@@ -34,6 +34,7 @@ const std::vector<Rule>& rules() {
     add_float_rules(&made);
     add_conversion_rules(&made);
     add_comparison_rules(&made);
+    add_video_rules(&made);
     return made;
   }());
   return all;
@@ -47,6 +48,12 @@ bool agree(const Rule& rule, std::uint64_t expected, std::uint64_t found) {
     case Closeness::kFloat16:
       return agree_as_half(rule.halves, expected, found) &&
              (rule.out != Kind::k32 || agree_as_half(rule.halves, expected >> 16, found >> 16));
+    case Closeness::kFloatPair:
+      for (const unsigned shift : {0u, 32u}) {
+        const std::uint64_t a = expected >> shift & 0xffffffff, b = found >> shift & 0xffffffff;
+        if (a != b && !(is_nan(Kind::kF32, a) && is_nan(Kind::kF32, b))) return false;
+      }
+      return true;
     case Closeness::kFloat:
       return is_nan(rule.out, expected) && is_nan(rule.out, found);
     default:

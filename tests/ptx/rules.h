@@ -22,9 +22,10 @@ constexpr unsigned bits_of(Kind kind) {
 // How precise a result has to be.
 enum class Closeness : std::uint8_t {
   kExact,
-  kFloat16,  // any NaN for a NaN; for halves, two of them in 32 bits
-  kFloat,    // any NaN for a NaN; for the register's size
-  kAbout,    // within 2^-20 of the value, or of 1
+  kFloat16,    // any NaN for a NaN; for halves, two of them in 32 bits
+  kFloat,      // any NaN for a NaN; for the register's size
+  kFloatPair,  // the same, for two floats in 64 bits
+  kAbout,      // within 2^-20 of the value, or of 1
 };
 
 enum class HalfFormat : std::uint8_t { kNone, kF16, kBf16 };
@@ -49,5 +50,6 @@ void add_bit_rules(std::vector<Rule>* to);
 void add_float_rules(std::vector<Rule>* to);
 void add_conversion_rules(std::vector<Rule>* to);
 void add_comparison_rules(std::vector<Rule>* to);
+void add_video_rules(std::vector<Rule>* to);
 
 }  // namespace ptx_test

@@ -2,7 +2,11 @@
 // Every instruction of the table (rules.h), alone, with all combinations of edge values and some random ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cstring>
+#include <iterator>
 #include <random>
 #include <sstream>
 #include <thread>
@@ -216,6 +220,24 @@ TEST(PtxSemantics, CarriesGoFromWordToWord) {
   }
 }
 
+// As the division of 128-bit numbers that nvcc 13.0 emits uses it: after a subtraction without a borrow, addc adds one;
+// after an addition without a carry, subc subtracts one.
+TEST(PtxSemantics, ASubtractionWithoutABorrowLeavesACarry) {
+  auto* const words = reinterpret_cast<std::uint32_t*>(device().memory());
+  const std::string text =
+      ".reg .b32 %t, %x<12>;\nmov.u32 %t, %tid.x;\n"
+      "sub.cc.u32 %x0, 7, 5;\naddc.u32 %x1, 10, 0;\nsub.cc.u32 %x0, 5, 7;\naddc.u32 %x2, 10, 0;\n"
+      "add.cc.u32 %x0, 1, 2;\nsubc.u32 %x3, 10, 0;\nadd.cc.u32 %x0, 0xffffffff, 2;\nsubc.u32 %x4, 10, 0;\n"
+      "sub.cc.u32 %x0, 5, 7;\nsubc.cc.u32 %x5, 1, 1;\naddc.u32 %x6, 10, 0;\n"
+      "sub.cc.u32 %x0, 5, 5;\nsubc.cc.u32 %x0, 1, 1;\nmadc.lo.u32 %x7, 2, 3, 0;\n"
+      "st.global.v4.b32 [%in], {%x1, %x2, %x3, %x4};\nst.global.v2.b32 [%in+16], {%x5, %x6};\n"
+      "st.global.b32 [%in+24], %x7;\n";
+  const Device::Result result = device().run(kernel_text(text), 1, 1);
+  ASSERT_TRUE(result.ran()) << result.refused << result.outcome.message;
+  const std::uint32_t expected[] = {11, 10, 9, 10, 0xffffffff, 10, 7};
+  for (std::size_t i = 0; i < std::size(expected); ++i) EXPECT_EQ(words[i], expected[i]) << i;
+}
+
 // Operations of all threads in turn, and of the host at the same time.
 TEST(PtxSemantics, AtomicOperationsOfTheSystemAreTheHostsToo) {
   auto* const words = reinterpret_cast<std::uint32_t*>(device().memory());
@@ -247,10 +269,126 @@ TEST(PtxSemantics, AtomicOperationsOfTheSystemAreTheHostsToo) {
   for (std::size_t i = 0; i < std::size(expected); ++i) EXPECT_EQ(words[i], expected[i]) << i;
 }
 
+TEST(PtxSemantics, AtomicOperationsOnVectorsChangeEveryElement) {
+  auto* const words = reinterpret_cast<std::uint32_t*>(device().memory());
+  std::fill(words, words + 32, 0);
+  const float before[] = {1, 2, 3, 4, 5, 6};
+  std::memcpy(words, before, sizeof before);
+  words[8] = 0x3c003c00;   // f16: 1, 1
+  words[10] = 0x40003f80;  // bf16: 1, 2
+  words[11] = 0xc0003f80;
+  const std::string text =
+      ".reg .f32 %f<5>, %o<5>;\n.reg .b32 %h<3>;\n.reg .b16 %q<4>;\n.reg .b64 %c, %lo, %hi;\n.reg .b128 %w<4>;\n"
+      "mov.f32 %f1, 0f3f000000;\nmov.f32 %f2, 0f40000000;\nmov.b32 %h1, 0x40004000;\nmov.b32 %h2, 0x3f804000;\n"
+      "createpolicy.fractional.L2::evict_first.b64 %c, 1.0;\n"
+      "atom.global.gpu.relaxed.add.v4.f32 {%o1, %o2, %o3, %o4}, [%in], {%f1, %f2, %f1, %f2};\n"
+      "red.global.add.L2::cache_hint.v2.f32 [%in+16], {%f1, %f2}, %c;\n"
+      "mov.b32 {%q0, %q1}, %h1;\nred.global.add.noftz.v2.f16 [%in+32], {%q0, %q1};\n"
+      "red.global.max.noftz.v2.bf16x2 [%in+40], {%h2, %h2};\n"
+      "st.global.L1::no_allocate.L2::cache_hint.v4.f32 [%in+48], {%o1, %o2, %o3, %o4}, %c;\n"
+      "mov.b64 %lo, 0x1234567800000001;\nmov.b64 %hi, 7;\nmov.b128 %w0, {%lo, %hi};\nmov.b64 %lo, 0;\n"
+      "mov.b128 %w1, {%lo, %lo};\natom.global.cas.b128 %w2, [%in+64], %w1, %w0;\n"
+      "atom.global.cas.b128 %w2, [%in+64], %w1, %w1;\natom.global.exch.b128 %w3, [%in+80], %w2;\n";
+  const Device::Result result = device().run(kernel_text(text), 1, 2);
+  ASSERT_TRUE(result.ran()) << result.refused << result.outcome.message;
+  const float expected[] = {2, 6, 4, 8, 6, 10};
+  for (std::size_t i = 0; i < std::size(expected); ++i) EXPECT_EQ(std::bit_cast<float>(words[i]), expected[i]) << i;
+  EXPECT_EQ(words[8], 0x45004500u);   // 1 + 2 + 2
+  EXPECT_EQ(words[10], 0x40004000u);  // greatest of (1, 2) and (2, 1)
+  EXPECT_EQ(words[11], 0x3f804000u);
+  const float seen[] = {1.5, 4, 3.5, 6};  // by the second thread
+  for (std::size_t i = 0; i < std::size(seen); ++i) EXPECT_EQ(std::bit_cast<float>(words[12 + i]), seen[i]) << i;
+  const std::uint32_t wide[] = {1, 0x12345678, 7, 0, 1, 0x12345678, 7, 0};
+  EXPECT_EQ(std::memcmp(words + 16, wide, sizeof wide), 0);
+}
+
+// Local memory whose size is known only at run time.
+TEST(PtxSemantics, FramesGrowByAlloca) {
+  const auto text = [](const std::string& size, const std::string& between) {
+    return kernel_text(
+        ".reg .b32 %t, %s, %x<6>;\n.reg .b64 %n, %p, %g, %k, %at;\n.reg .pred %more;\n"
+        "mov.u32 %t, %tid.x;\nmad.wide.u32 %at, %t, 16, %in;\nmov.u32 %s, 0;\n"
+        "L:\n" +
+        size +
+        "stacksave.u64 %k;\nalloca.u64 %p, %n, 8;\ncvta.local.u64 %g, %p;\n"
+        "ld.local.u32 %x1, [%p];\nst.local.u32 [%p], %t;\nadd.u32 %x4, %t, 1;\nst.u32 [%g+4], %x4;\n"
+        "ld.u32 %x2, [%g];\nld.local.u32 %x3, [%p+4];\n" +
+        between +
+        "add.u32 %s, %s, 1;\nsetp.lt.u32 %more, %s, 100;\n@%more bra L;\n"
+        "st.global.v4.b32 [%at], {%x1, %x2, %x3, %s};\n");
+  };
+  const std::string some = "cvt.u64.u32 %n, %t;\nmad.lo.u64 %n, %n, 8, 4096;\n";
+  const Device::Result result = device().run(text(some, "stackrestore.u64 %k;\n"), 2, 8);
+  ASSERT_TRUE(result.ran()) << result.refused << result.outcome.message;
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(device().memory());
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    const std::uint32_t expected[] = {0, i, i + 1, 100};
+    EXPECT_EQ(std::memcmp(words + 4 * i, expected, sizeof expected), 0) << i;
+  }
+  const std::string much = "mov.u64 %n, 1000000;\n", too_much = "mov.u64 %n, -8;\n";
+  EXPECT_EQ(device().run(text(much, ""), 1, 1).outcome.fault, simulator::ptx::Fault::kStackOverflow);
+  EXPECT_EQ(device().run(text(too_much, ""), 1, 1).outcome.fault, simulator::ptx::Fault::kStackOverflow);
+  // A number that no stacksave gave changes nothing.
+  EXPECT_TRUE(device().run(text(some, "mov.u64 %k, 16;\nstackrestore.u64 %k;\n"), 1, 1).ran());
+}
+
+TEST(PtxSemantics, VideoInstructionsSelectAndMergeParts) {
+  auto* const words = reinterpret_cast<std::uint32_t*>(device().memory());
+  const std::string text =
+      ".reg .b32 %a, %b, %c, %x<12>;\nmov.u32 %a, 0x80ff7f01;\nmov.u32 %b, 0x01020304;\nmov.u32 %c, 0xaabbccdd;\n"
+      "vadd.s32.s32.s32 %x0, %a.b3, %b.h0;\n"                 // -128 + 0x304
+      "vadd.u32.u32.u32.sat %x1.b1, %a.b2, %b.b0, %c;\n"      // 255 + 4, of 8 bits
+      "vsub.s32.u32.u32 %x2.h1, %b.b3, %a.b0, %c;\n"          // 0
+      "vadd4.u32.u32.u32 %x3.b20, %a.b0123, %b.b7654, %c;\n"  // of the bytes of a, 0x80 and 0x7f
+      "vadd2.s32.s32.s32.add %x4.h0, %a.h32, %b.h01, %c;\n"   // the lower half of b, plus the upper one of a
+      "vshl.u32.u32.u32.wrap %x5, %b.b0, %b.b1;\nvshr.s32.s32.u32.clamp %x6, %a, %a.b2;\n"
+      "vmad.u32.u32.u32.po %x7, %b.b0, %b.b1, 100;\nvset.u32.u32.lt %x8.b3, %b.b0, %a.b2, %c;\n"
+      "st.global.v4.b32 [%in], {%x0, %x1, %x2, %x3};\nst.global.v4.b32 [%in+16], {%x4, %x5, %x6, %x7};\n"
+      "st.global.b32 [%in+32], %x8;\n";
+  const Device::Result result = device().run(kernel_text(text), 1, 1);
+  ASSERT_TRUE(result.ran()) << result.refused << result.outcome.message;
+  const std::uint32_t expected[] = {0x304 - 128, 0xaabbffdd, 0x0000ccdd,      0xaa81cc84, 0xaabbccdd + 0x304 - 0x7f01,
+                                    4 << 3,      0xffffffff, 4 * 3 + 100 + 1, 0x01bbccdd};
+  for (std::size_t i = 0; i < std::size(expected); ++i) EXPECT_EQ(words[i], expected[i]) << i;
+}
+
+// Two numbers of 4 bits are in a register of 8.
+TEST(PtxSemantics, NumbersOfFourBitsAreInBytes) {
+  auto* const words = reinterpret_cast<std::uint32_t*>(device().memory());
+  const std::string text =
+      ".reg .b8 %p, %q, %z;\n.reg .f32 %f<3>;\n.reg .b32 %x<4>;\nmov.f32 %f1, 0fbfa00000;\nmov.f32 %f2, 0f41200000;\n"
+      "cvt.rn.satfinite.e2m1x2.f32 %p, %f1, %f2;\ncvt.rn.f16x2.e2m1x2 %x1, %p;\nmov.b32 %x2, 0x3c00c580;\n"
+      "cvt.rn.satfinite.relu.e2m1x2.f16x2 %q, %x2;\n"
+      "mov.b32 %x3, {%p, %q, %z, %z};\nst.global.v2.b32 [%in], {%x1, %x3};\n";
+  const Device::Result result = device().run(kernel_text(text), 1, 1);
+  ASSERT_TRUE(result.ran()) << result.refused << result.outcome.message;
+  EXPECT_EQ(words[0], 0xbc004600u);  // -1 (nearest even to -1.25) and 6, the largest
+  EXPECT_EQ(words[1], 0x000020a7u);  // 1 and 0
+}
+
+TEST(PtxSemantics, AsynchronousCopiesReadNothingWhereTheyAreToldSo) {
+  auto* const words = reinterpret_cast<std::uint32_t*>(device().memory());
+  for (std::uint32_t i = 0; i < 32; ++i) words[i] = i + 1;
+  const std::string text =
+      ".shared .align 16 .b8 s[48];\n.reg .b32 %t, %v<5>;\n.reg .pred %no, %yes;\n.reg .b64 %c;\n"
+      "createpolicy.fractional.L2::evict_last.b64 %c;\nmov.u32 %t, s;\nsetp.eq.u32 %yes, %t, %t;\nnot.pred %no, %yes;\n"
+      "cp.async.ca.shared.global [%t], [%in], 16, %no;\n"
+      "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%t+16], [%in+16], 16, %yes, %c;\n"
+      "cp.async.cg.shared.global.L2::cache_hint [%t+32], [%in+32], 16, 8, %c;\ncp.async.wait_all;\n"
+      "ld.shared.v4.b32 {%v1, %v2, %v3, %v4}, [%t];\nst.global.v4.b32 [%in+64], {%v1, %v2, %v3, %v4};\n"
+      "ld.shared.v4.b32 {%v1, %v2, %v3, %v4}, [%t+16];\nst.global.v4.b32 [%in+80], {%v1, %v2, %v3, %v4};\n"
+      "ld.shared.v4.b32 {%v1, %v2, %v3, %v4}, [%t+32];\nst.global.v4.b32 [%in+96], {%v1, %v2, %v3, %v4};\n";
+  const Device::Result result = device().run(kernel_text(text), 1, 1);
+  ASSERT_TRUE(result.ran()) << result.refused << result.outcome.message;
+  const std::uint32_t expected[] = {1, 2, 3, 4, 0, 0, 0, 0, 9, 10, 0, 0};
+  EXPECT_EQ(std::memcmp(words + 16, expected, sizeof expected), 0);
+}
+
 TEST(PtxSemantics, Integers) { check_part(add_integer_rules); }
 TEST(PtxSemantics, Bits) { check_part(add_bit_rules); }
 TEST(PtxSemantics, Floats) { check_part(add_float_rules); }
 TEST(PtxSemantics, Conversions) { check_part(add_conversion_rules); }
+TEST(PtxSemantics, Videos) { check_part(add_video_rules); }
 TEST(PtxSemantics, Comparisons) { check_part(add_comparison_rules); }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies of ranges, rectangles and boxes, and who waits for whom.
+#include <cstring>
 #include <numeric>
 
 #include "tests/simulated_cuda/device_fixture.h"
@@ -56,6 +57,19 @@ TEST_F(CopyTest, ACopyToPageableMemoryIsThereWhenTheCallReturns) {
   std::vector<unsigned> back(4);
   EXPECT_OK(cuMemcpyDtoHAsync(back.data(), at, 16, stream));
   EXPECT_EQ(back, std::vector<unsigned>(4, 3));
+}
+
+// CUDA driver API, "API synchronization behavior": between any two places of host memory the host waits.
+TEST_F(CopyTest, ACopyWithinHostMemoryIsThereWhenTheCallReturns) {
+  void* pinned = nullptr;
+  ASSERT_OK(cuMemAllocHost(&pinned, 16));
+  std::vector<unsigned> values = counting(4);
+  EXPECT_OK(cuMemcpy(address(pinned), address(values.data()), 16));
+  EXPECT_EQ(std::memcmp(pinned, values.data(), 16), 0);
+  static_cast<unsigned*>(pinned)[0] = 123;
+  EXPECT_OK(cuCtxSynchronize());
+  EXPECT_EQ(static_cast<unsigned*>(pinned)[0], 123u);
+  EXPECT_OK(cuMemFreeHost(pinned));
 }
 
 TEST_F(CopyTest, ACopyToPinnedMemoryWaitsForNobody) {

@@ -203,6 +203,18 @@ TEST_F(IpcTest, ExportedMemoryIsTheSameInAnotherProcess) {
   close(file);
 }
 
+// The memory names its device.
+TEST_F(IpcTest, MemoryIsCreatedExportedAndReleasedWithoutAContext) {
+  CUcontext context = nullptr;
+  EXPECT_OK(cuCtxPopCurrent(&context));
+  const CUmemGenericAllocationHandle handle = create();
+  const int file = export_of(handle);
+  EXPECT_OK(cuMemRelease(handle));
+  EXPECT_OK(cuCtxPushCurrent(context));
+  EXPECT_NE(import(file), 0u);
+  close(file);
+}
+
 TEST_F(IpcTest, ImportedAgainItIsTheSameMemoryInThisProcess) {
   const CUmemGenericAllocationHandle handle = create();
   const CUdeviceptr at = map(handle);

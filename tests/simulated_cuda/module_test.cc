@@ -25,6 +25,51 @@ class ModuleTest : public DeviceTest {
   CUmodule module_ = nullptr;
 };
 
+TEST_F(ModuleTest, PtxIsLinkedAndLoaded) {
+  char log[256] = "before", info[16] = "before";
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
+                            CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_WALL_TIME};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log), info, reinterpret_cast<void*>(sizeof info), nullptr};
+  CUlinkState link = nullptr;
+  ASSERT_OK(cuLinkCreate(5, options, values, &link));
+  EXPECT_STREQ(log, "");
+  EXPECT_STREQ(info, "");
+  std::string uses =
+      ".version 9.0\n.target sm_75\n.address_size 64\n.extern .global .u32 kept;\n.global .u32 own = 3;\n"
+      ".visible .entry reads(.param .u64 p) { ret; }\n";
+  std::string defines =
+      ".version 9.0\n.target sm_75\n.address_size 64\n.visible .global .u32 kept = 7;\n.global .u32 own;\n";
+  std::string wrong = ".version 9.0\n.visible .entry k(.param";
+  EXPECT_EQ(cuLinkAddData(link, CU_JIT_INPUT_PTX, wrong.data(), wrong.size(), "wrong", 0, nullptr, nullptr),
+            CUDA_ERROR_INVALID_PTX);
+  EXPECT_NE(std::string(log).find("input 'wrong': PTX, line 2"), std::string::npos) << log;
+  EXPECT_EQ(cuLinkAddData(link, CU_JIT_INPUT_CUBIN, uses.data(), uses.size(), "code", 0, nullptr, nullptr),
+            CUDA_ERROR_NO_BINARY_FOR_GPU);
+  EXPECT_EQ(cuLinkAddFile(link, CU_JIT_INPUT_PTX, "/nowhere/at.ptx", 0, nullptr, nullptr), CUDA_ERROR_FILE_NOT_FOUND);
+  void* linked = nullptr;
+  std::size_t bytes = 0;
+  EXPECT_EQ(cuLinkComplete(link, &linked, &bytes), CUDA_ERROR_INVALID_VALUE);  // no input yet
+  ASSERT_OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, uses.data(), uses.size() + 1, "uses", 0, nullptr, nullptr));
+  ASSERT_OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, defines.data(), defines.size(), nullptr, 0, nullptr, nullptr));
+  ASSERT_OK(cuLinkComplete(link, &linked, &bytes));
+  EXPECT_EQ(bytes, std::strlen(static_cast<const char*>(linked)) + 1);
+  EXPECT_EQ(cuLinkAddData(link, CU_JIT_INPUT_PTX, uses.data(), uses.size(), "late", 0, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  CUmodule module = nullptr;
+  ASSERT_OK(cuModuleLoadData(&module, linked));
+  ASSERT_OK(cuLinkDestroy(link));
+  EXPECT_EQ(cuLinkDestroy(link), CUDA_ERROR_INVALID_HANDLE);
+  CUfunction found = nullptr;
+  EXPECT_OK(cuModuleGetFunction(&found, module, "reads"));
+  CUdeviceptr at = 0;
+  std::size_t size = 0;
+  ASSERT_OK(cuModuleGetGlobal(&at, &size, module, "kept"));
+  unsigned value = 0;
+  ASSERT_OK(cuMemcpyDtoH(&value, at, sizeof value));
+  EXPECT_EQ(value, 7u);
+  ASSERT_OK(cuModuleUnload(module));
+}
+
 TEST_F(ModuleTest, FunctionsAreFoundByName) {
   CUfunction found = nullptr;
   const char* name = nullptr;

@@ -3,6 +3,7 @@
 // results, also under a budget, and how kernels fail.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace {
 
 // `with`: flags of `thermocline run`. The test harness sets made-up kernels; here they are real.
 Outcome run(const std::string& which, const std::vector<std::string>& with = {}, const char* program = PROGRAM,
-            const std::string& setting = "THERMOCLINE_SIMULATE_SEED=") {
-  std::vector<std::string> command = {COMMAND_FILE, "run", "--simulate", "reference"};
+            const std::string& setting = "THERMOCLINE_SIMULATE_SEED=", const char* device = "reference") {
+  std::vector<std::string> command = {COMMAND_FILE, "run", "--simulate", device};
   command.insert(command.end(), with.begin(), with.end());
   command.insert(command.end(), {"--", program, which});
   return run_program(command, {"THERMOCLINE_SIMULATE_KERNELS=real", setting});
@@ -36,6 +37,19 @@ TEST(RealKernels, WaitForOneAnotherAtBarriersAndInWarps) { expect_right(run("sum
 TEST(RealKernels, AddUpInSharedMemoryAtomically) { expect_right(run("histogram")); }
 TEST(RealKernels, CallFunctionsByPointerAndThemselves) { expect_right(run("mixture")); }
 
+TEST(RealKernels, OfAClusterWaitForOneAnotherAndReadEachOthersSharedMemory) {
+  expect_right(run("", {}, CLUSTERS_PROGRAM));
+  expect_right(run("", {"--no-library"}, CLUSTERS_PROGRAM));
+}
+
+TEST(RealKernels, UseWhatOtherFilesOfTheirProgramDefine) {
+  for (const std::vector<std::string>& with : {std::vector<std::string>{}, {"--no-library"}}) {
+    const Outcome outcome = run("", with, LINKED_PROGRAM);
+    EXPECT_EQ(outcome.status, 0) << outcome.errors;
+    EXPECT_EQ(outcome.output, "wrong 0, 32 calls, kept 65 and 11\n") << outcome.errors;
+  }
+}
+
 TEST(RealKernels, KeepWhatTheyWriteWhereNoParameterPoints) {
   expect_right(run("unnamed"));
   expect_right(run("unnamed", {"--no-library"}));
@@ -53,9 +67,40 @@ TEST(RealKernels, KeepWhatOthersHaveWhereNothingWasWrittenYet) {
     }
   }
 }
+// In less than 40 % of what it holds at its peak.
+TEST(RealKernels, EncodeRunLengthsAsTheStandardLibraryDoes) {
+  expect_right(run("", {"--no-library"}, RUN_LENGTH_PROGRAM));
+  const Outcome whole = run("", {"--stats=line"}, RUN_LENGTH_PROGRAM);
+  expect_right(whole);
+  const std::string name = " peak_live_bytes=";
+  const auto at = whole.errors.find(name);
+  ASSERT_NE(at, std::string::npos) << whole.errors;
+  const std::uint64_t budget = std::stoull(whole.errors.substr(at + name.size())) * 39 / 100;
+  expect_right(run("", {"--budget", std::to_string(budget)}, RUN_LENGTH_PROGRAM));
+}
 TEST(RealKernels, FindParametersWithAnAlignmentOfTheirOwn) {
   expect_right(run("aligned", {"--no-library"}));
   expect_right(run("aligned"));
+}
+// What does not fit is made again by the kernels that made it first.
+TEST(RealKernels, TrainWithTheSameBitsWhereContentsAreRecomputed) {
+  const std::vector<std::string> squeezed = {"--budget", "20MiB", "--stats=line"};
+  const auto train = [](const std::vector<std::string>& with, const char* recompute) {
+    std::vector<std::string> command = {COMMAND_FILE, "run", "--simulate", "reference"};
+    command.insert(command.end(), with.begin(), with.end());
+    command.insert(command.end(), {"--", TRAINING_PROGRAM, "8", "8", "14"});
+    return run_program(command,
+                       {"THERMOCLINE_SIMULATE_KERNELS=real", std::string("THERMOCLINE_RECOMPUTE=") + recompute});
+  };
+  const Outcome copies = train(squeezed, "off"), drops = train(squeezed, "auto");
+  ASSERT_EQ(copies.status, 0) << copies.errors;
+  EXPECT_EQ(drops.output, copies.output) << drops.errors;
+  const auto milliseconds = [](const Outcome& outcome) {
+    const std::size_t at = outcome.errors.find("took ");
+    return at == std::string::npos ? 0.0 : std::stod(outcome.errors.substr(at + 5));
+  };
+  EXPECT_GT(milliseconds(drops), 0);
+  EXPECT_LT(milliseconds(drops), 0.6 * milliseconds(copies)) << drops.errors;
 }
 // Also where several of their tables are one slab's, and together lead to more than fits.
 TEST(RealKernels, MayBeGivenWhatIsBeforeTheFirstElement) {
@@ -118,6 +163,48 @@ TEST(RealKernels, WeightsThatDoNotFitAreNotCopiedOutEachTime) {
     EXPECT_EQ(outcome.errors.find("race:"), std::string::npos) << outcome.errors;
   }
 }
+
+// 16 MiB at 3500, 4800 and 1008 GB/s, and 4 microseconds for the launch.
+TEST(RealKernels, TakeWhatTheDeviceNeedsForWhatTheyExecute) {
+  const std::pair<const char*, const char*> expected[] = {{"reference", "8.8"}, {"h200", "7.5"}, {"rtx-4090", "20.6"}};
+  for (const auto& [device, time] : expected) {
+    const Outcome outcome = run("time", {"--no-library"}, PROGRAM, "THERMOCLINE_SIMULATE_SEED=", device);
+    EXPECT_EQ(outcome.output, std::string(time) + " microseconds\nwrong 0\n") << device << "\n" << outcome.errors;
+  }
+}
+
+void expect_races(const char* which, int races, const std::vector<std::string>& with = {"--no-library"}) {
+  for (const char* const seed : {"time", "1", "2"}) {
+    SCOPED_TRACE(std::string(which) + ", seed " + seed);
+    std::vector<std::string> flags = {"--check"};
+    flags.insert(flags.end(), with.begin(), with.end());
+    const Outcome outcome = run(which, flags, EXACT_BYTES_PROGRAM, std::string("THERMOCLINE_SIMULATE_SEED=") + seed);
+    EXPECT_EQ(outcome.status, 0) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("races=" + std::to_string(races) + "\n"), std::string::npos) << outcome.errors;
+  }
+}
+
+TEST(RealKernels, RaceWhereTheyAccessTheSameBytesAlone) {
+  for (const char* const which : {"halves", "reads", "download", "pinned", "others", "atomics", "variable", "constant",
+                                  "last_sums_up", "heap", "surface"})
+    expect_races(which, 0);
+  for (const char* const which : {"overlap", "read_overlap", "download_overlap", "pinned_overlap", "variable_written",
+                                  "constant_written", "surface_written"})
+    expect_races(which, 1);
+  expect_races("atomics_read", 1);
+}
+
+TEST(RealKernels, AreNamedWhereNotAllTheirBytesAreCompared) {
+  const auto errors_of = [](const char* which) {
+    return run(which, {"--check", "--no-library"}, EXACT_BYTES_PROGRAM, "THERMOCLINE_SIMULATE_SEED=1").errors;
+  };
+  const std::string strided = errors_of("others");
+  EXPECT_NE(strided.find("every_other(char*, int) accesses bytes in more than 4096 separate ranges"), std::string::npos)
+      << strided;
+  EXPECT_EQ(errors_of("halves").find("separate ranges"), std::string::npos);
+}
+
+TEST(RealKernels, DoNotRaceWithMigrations) { expect_races("pressure", 0, {"--budget", "26MiB"}); }
 
 TEST(RealKernels, PrintWhatTheySay) {
   const Outcome outcome = run("says");

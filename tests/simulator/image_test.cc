@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "simulator/image/ptx_link.h"
 #include "tests/simulated_cuda/ptx.h"
 
 namespace simulator {
@@ -230,6 +231,51 @@ ImageResult read_exactly(const std::vector<std::byte>& bytes, Image* out) {
   const std::unique_ptr<std::byte[]> block(new std::byte[bytes.size() + 1]);
   std::copy(bytes.begin(), bytes.end(), block.get());
   return read_image(std::span(block.get(), bytes.size()), out);
+}
+
+// As files of one program, joined by a linker.
+TEST(LinkedPtx, WhatAFileKeepsToItselfGetsANameOfItsOwn) {
+  const std::string texts[] = {
+      ".version 9.0\n.target sm_90\n.extern .global .u32 shared;\n.global .u32 own = 1, more = 2;\n"
+      ".func (.param .b32 r) helper(.param .b32 x) { .reg .b32 own; ret; }\n"
+      ".weak .entry both(.param .u64 p) { call (r), helper, (x); ret; }\n.visible .func alone() { ret; }",
+      ".version 9.0\n.target sm_90\n.visible .global .u32 shared = 7;\n.global .u32 own = 3;\n.global .u32 single;\n"
+      ".func (.param .b32 r) helper(.param .b32 x) { ret; }\n.weak .entry both(.param .u64 p) { ret; }\n"
+      ".weak .global .u32 weak = 5;\n.visible .entry second() { helper: ret; }\n.func alone() { ret; }",
+      ".version 9.0\n.target sm_90\n.visible .global .u32 weak = 6;"};
+  Image image;
+  const ImageResult result = read_text(link_ptx(texts), &image);
+  ASSERT_TRUE(result.ok()) << result.reason;
+  std::string variables, functions;
+  for (const ImageVariable& variable : image.variables) {
+    variables += variable.name + "=" +
+                 std::to_string(variable.contents.empty() ? 0 : std::to_integer<int>(variable.contents[0])) + " ";
+  }
+  for (const std::string& function : image.functions) functions += function + " ";
+  EXPECT_EQ(variables, "own$of_file_0=1 more=2 shared=7 own$of_file_1=3 single=0 weak=6 ");
+  EXPECT_EQ(functions, "helper$of_file_0 both alone helper$of_file_1 second alone$of_file_1 ");
+  EXPECT_EQ(image.kernels.size(), 2u);
+  EXPECT_NE(image.text->find("call (r), helper$of_file_0, (x)"), std::string::npos);
+}
+
+// What a library brings along was compiled for others.
+TEST(LinkedPtx, KernelsKeepTheArchitectureOfTheirFile) {
+  const std::string texts[] = {".version 9.0\n.target sm_90\n.visible .entry own() { ret; }",
+                               ".version 9.0\n.target sm_121\n.visible .entry of_library() { ret; }"};
+  Image image;
+  ASSERT_TRUE(read_text(link_ptx(texts), &image).ok());
+  ASSERT_EQ(image.kernels.size(), 2u);
+  EXPECT_EQ(image.kernels[0].architecture, 90u);
+  EXPECT_EQ(image.kernels[1].architecture, 121u);
+}
+
+TEST(LinkedPtx, DamagedFilesAreJoinedAndRefusedByTheReader) {
+  for (const char* text :
+       {"", ".global", ".func (", ".func f {", ".global .u32 a = {", ".section", ".weak", "\"", "/*"}) {
+    const std::string texts[] = {".version 9.0", text, ".func f() { }"};
+    Image image;
+    static_cast<void>(read_text(link_ptx(texts), &image));
+  }
 }
 
 TEST(DamagedImage, EveryPrefixOfATextIsReadOrRefused) {

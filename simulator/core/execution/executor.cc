@@ -6,12 +6,15 @@
 #include <cstdlib>
 #include <utility>
 
+#include "simulator/core/execution/declared_operator.h"
 #include "simulator/core/execution/fault_guard.h"
 #include "simulator/core/execution/mixing.h"
 #include "simulator/core/hash.h"
 #include "simulator/core/memory/device_view.h"
+#include "simulator/core/streams/kernel_time.h"
 #include "simulator/core/streams/name_of.h"
 #include "simulator/core/streams/timeline_file.h"
+#include "simulator/faults/faults.h"
 
 namespace simulator {
 namespace {
@@ -224,11 +227,21 @@ struct Executor::Run {
       return !executor.denied(operation.device, at, bytes, needed);
     };
     const std::vector<std::byte> before = declared_to_be_written(kernel);
+    std::vector<AccessedRange> ranges;
+    const bool is_traced = executor.checker_ != nullptr && RaceChecker::is_traced(kernel);
     const auto faulted = watched(kernel, [&] {
       std::optional<KernelFault>& fault = executor.kernel_fault_;
-      const auto at = access([&] { fault = kernel.real->run(kernel, executor.table_, may_touch); });
+      KernelCounts counts;
+      const auto at = access([&] {
+        fault = kernel.real->run(kernel, executor.table_, may_touch, &counts, is_traced ? &ranges : nullptr);
+      });
+      if (kernel.is_counted) {
+        const Time time = time_of(kernel, counts, executor.settings_);
+        kernel.took = jittered(executor.settings_.faults, time, kernel.ordinal);
+      }
       return at || !fault ? at : std::optional(fault->address);
     });
+    if (is_traced) executor.checker_->kernel_accessed(operation, ranges);
     kernel.wrote = before != declared_to_be_written(kernel);
     return faulted;
   }
@@ -264,25 +277,10 @@ struct Executor::Run {
       const Access needed = operand.write || operand.fresh ? Access::kReadWrite : Access::kRead;
       if (const auto at = executor.denied(operation.device, operand.address, operand.bytes, needed)) return at;
     }
-    std::uint64_t hash = combine(hash_text(op.name), op.ordinal);
-    const auto at = access([&] { hash = compute(op, hash); });
-    if (!op.is_relaunch) executor.checksum_ += combine(op.ordinal, hash);
+    std::uint64_t results = 0;
+    const auto at = access([&] { results = compute(op, executor.contents_); });
+    if (!op.is_relaunch) executor.checksum_ += results;
     return at;
-  }
-
-  std::uint64_t compute(const Operator& op, std::uint64_t hash) {
-    Contents& contents = executor.contents_;
-    for (const Operand& operand : op.operands) {
-      if (operand.fresh) contents.zero(operand.address, operand.bytes);
-    }
-    for (const Operand& operand : op.operands) {
-      if (operand.read) hash = combine(hash, contents.digest(operand.address, operand.bytes));
-    }
-    for (std::size_t position = 0; position < op.operands.size(); ++position) {
-      const Operand& operand = op.operands[position];
-      if (operand.write) contents.derive(operand.address, operand.bytes, combine(hash, position));
-    }
-    return hash;
   }
 };
 
@@ -290,16 +288,16 @@ void Executor::run(const Operation& operation, ConditionalNode& node) {
   for (std::uint64_t round = 0; const Body* const body = node.chosen(); ++round) {
     if (round == kMostRounds) goes_round_for_good(operation);
     for (const Step& step : *body) {
-      if (!run(operation, step)) return;
-      const auto* const within = std::get_if<Conditional>(&step.work);
-      node.took += within != nullptr ? std::exchange(within->node->took, 0) : step.duration;
+      Time took = 0;
+      if (!run(operation, step, &took)) return;
+      node.took += took;
     }
     if (node.branching != Branching::kWhile) return;
   }
 }
 
 // False: there was a fault.
-bool Executor::run(const Operation& operation, const Step& step) {
+bool Executor::run(const Operation& operation, const Step& step, Time* took) {
   Operation own;
   own.id = operation.id;
   own.stream = operation.stream;
@@ -309,6 +307,11 @@ bool Executor::run(const Operation& operation, const Step& step) {
   if (checker_ != nullptr) checker_->executes(own);
   if (const auto at = std::visit(Run{*this, own}, own.work)) fault(own, *at);
   count(own.work);
+  const auto* const within = std::get_if<Conditional>(&own.work);
+  const auto* const kernel = std::get_if<Kernel>(&own.work);
+  *took = within != nullptr                         ? std::exchange(within->node->took, 0)
+          : kernel != nullptr && kernel->is_counted ? kernel->took
+                                                    : step.duration;
   return error_ == CUDA_SUCCESS;
 }
 

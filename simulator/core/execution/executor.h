@@ -33,6 +33,7 @@ class Executor final : public Effects {
         buffers_(buffers),
         host_(host),
         events_(events),
+        settings_(settings),
         tagged_(settings.tagged),
         has_several_devices_(settings.devices > 1),
         checker_(checker),
@@ -60,7 +61,7 @@ class Executor final : public Effects {
   void clear_fresh(const Operation& operation);
   void clear(const std::optional<Buffer>& buffer);
   void run(const Operation& operation, ConditionalNode& node);
-  bool run(const Operation& operation, const Step& step);
+  bool run(const Operation& operation, const Step& step, Time* took);
   // The first address of the range for which the device lacks the needed access.
   std::optional<Address> denied(DeviceId device, Address at, Bytes bytes, Access needed) const;
   std::optional<Address> denied(DeviceId device, Address at, const Shape& shape, Access needed) const;
@@ -74,6 +75,7 @@ class Executor final : public Effects {
   Buffers& buffers_;
   const HostMemory& host_;
   Events& events_;
+  const Settings& settings_;
   const bool tagged_;
   const bool has_several_devices_;
   RaceChecker* const checker_;         // nullptr: races are not checked

@@ -45,7 +45,9 @@ Mark RaceChecker::mark_of(const Operation& operation, Accessed accessed) const {
 }
 
 void RaceChecker::report(const Mark& mark) {
-  for (const Mark& earlier : conflicts_) findings_.unordered(earlier, mark);
+  for (const Mark& earlier : conflicts_) {
+    if (!agreeing_.contains(earlier.operation)) findings_.unordered(earlier, mark);
+  }
   conflicts_.clear();
 }
 
@@ -183,7 +185,8 @@ struct RaceChecker::Accessor {
   void operator()(const Kernel& kernel) const {
     for (std::size_t i = 0; i < kernel.named.size(); ++i) {
       checker.access(operation, Accessed::kName, kernel.named[i].address, kernel.named[i].bytes,
-                     kernel.named_directly[i] && !checker.is_watched(kernel, kernel.named[i], operation.device));
+                     kernel.named_directly[i] && (checker.tagged_ || !is_traced(kernel)) &&
+                         !checker.is_watched(kernel, kernel.named[i], operation.device));
     }
     for (const Fetch& fetch : kernel.fetched) {
       checker.access_rows(operation, Accessed::kRead, fetch.address, fetch.shape);
@@ -223,7 +226,7 @@ void RaceChecker::executes(const Operation& operation) {
 }
 
 bool RaceChecker::is_watched(const Kernel& kernel, const Buffer& buffer, DeviceId device) const {
-  return (kernel.function != nullptr || kernel.real != nullptr) && !tagged_ && KernelWatch::can_watch(buffer) &&
+  return kernel.function != nullptr && !tagged_ && KernelWatch::can_watch(buffer) &&
          shared_with_host_.count(buffer.address) == 0 &&
          !table_.first_denied(buffer.address, buffer.bytes, Access::kReadWrite, device);
 }
@@ -240,6 +243,26 @@ void RaceChecker::kernel_accessed(const Operation& operation, std::span<const Ke
   for (const KernelAccess& seen : accesses) {
     access(operation, seen.writes ? Accessed::kWrite : Accessed::kRead, seen.address, 1);
   }
+}
+
+void RaceChecker::kernel_accessed(const Operation& operation, std::span<const AccessedRange> ranges) {
+  for (const RangeAccess how : {RangeAccess::kRead, RangeAccess::kWrite, RangeAccess::kAtomic}) {
+    const auto count = static_cast<std::size_t>(std::ranges::count(ranges, how, &AccessedRange::how));
+    if (count >= kMostAccessedRanges) findings_.partly_seen(label_, count);
+  }
+  for (const AccessedRange& range : ranges) {
+    if (range.how != RangeAccess::kAtomic) continue;
+    for_marks(range.address, range.bytes, [&](const Mark& mark) {
+      if (mark.accessed == Accessed::kAtomic) agreeing_.insert(mark.operation);
+    });
+  }
+  for (const AccessedRange& range : ranges) {
+    const Accessed accessed = range.how == RangeAccess::kRead    ? Accessed::kRead
+                              : range.how == RangeAccess::kWrite ? Accessed::kWrite
+                                                                 : Accessed::kAtomic;
+    access(operation, accessed, range.address, range.bytes);
+  }
+  agreeing_.clear();
 }
 
 void RaceChecker::executed(const Operation& operation) { order_.executed(operation.id); }

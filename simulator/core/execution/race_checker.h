@@ -41,6 +41,11 @@ class RaceChecker {
   void executes(const Operation& operation);
   // The kernel's buffers that can be watched while its host implementation runs.
   std::vector<Buffer> to_watch(const Kernel& kernel, DeviceId device) const;
+  // Whether every byte that it accesses is known when its code has run.
+  static bool is_traced(const Kernel& kernel) {
+    return kernel.real != nullptr && kernel.function == nullptr && !kernel.declared;
+  }
+  void kernel_accessed(const Operation& operation, std::span<const AccessedRange> ranges);
   // The accesses that the kernel was seen to make.
   void kernel_accessed(const Operation& operation, std::span<const KernelAccess> accesses);
   void executed(const Operation& operation);
@@ -94,6 +99,9 @@ class RaceChecker {
   std::vector<std::uint32_t> stamps_;  // by device page: the access that last visited it
   std::uint32_t stamp_ = 0;
   Shadow::Conflicts conflicts_;
+  // Kernels that update a word by atomic operations that the current one updates so, too: by what they find there, kernels
+  // know who was first ("the last block sums up"). Whether they do is not known, so the two are not reported.
+  std::set<OperationId> agreeing_;
 };
 
 }  // namespace simulator

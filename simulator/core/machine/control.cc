@@ -7,6 +7,7 @@
 #include <cmath>
 #include <span>
 
+#include "simulator/core/execution/declared_operator.h"
 #include "simulator/core/execution/executor.h"
 #include "simulator/core/machine/machine.h"
 #include "simulator/core/memory/tensor_map.h"
@@ -29,24 +30,19 @@ bool describe(const char* name, double flops, double bytes, double microseconds,
   out->flops = flops;
   out->bytes = bytes;
   out->microseconds = timed ? microseconds : -1;
-  constexpr std::uint32_t known = SIMULATED_OPERAND_READ | SIMULATED_OPERAND_WRITE | SIMULATED_OPERAND_FRESH;
+  constexpr std::uint32_t known = SIMULATED_OPERAND_READ | SIMULATED_OPERAND_WRITE | SIMULATED_OPERAND_FRESH |
+                                  SIMULATED_OPERAND_CONTINUES | SIMULATED_OPERAND_SLICED;
   for (const SimulatedOperand& operand : operands) {
-    if ((operand.flags & ~known) != 0 || operand.address + operand.bytes < operand.address) return false;
-    out->operands.push_back({operand.address, operand.bytes, (operand.flags & SIMULATED_OPERAND_READ) != 0,
-                             (operand.flags & SIMULATED_OPERAND_WRITE) != 0,
-                             (operand.flags & SIMULATED_OPERAND_FRESH) != 0});
+    const auto has = [&operand](std::uint32_t flag) { return (operand.flags & flag) != 0; };
+    if (has(~known) || operand.address + operand.bytes < operand.address) return false;
+    out->operands.push_back({operand.address, operand.bytes, has(SIMULATED_OPERAND_READ), has(SIMULATED_OPERAND_WRITE),
+                             has(SIMULATED_OPERAND_FRESH), has(SIMULATED_OPERAND_CONTINUES),
+                             has(SIMULATED_OPERAND_SLICED)});
   }
-  return true;
+  return operands.empty() || !out->operands.front().continues;
 }
 
-int submit_operator(void* stream, const char* name, double flops, double bytes, double microseconds,
-                    const SimulatedOperand* operands, size_t count, uint64_t ordinal) {
-  if (Machine::in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
-  if (operands == nullptr && count > 0) return CUDA_ERROR_INVALID_VALUE;
-  Operator op;
-  if (!describe(name, flops, bytes, microseconds, {operands, count}, &op)) return CUDA_ERROR_INVALID_VALUE;
-  op.ordinal = ordinal;
-  op.is_relaunch = ordinal != 0;
+int submit_operator(void* stream, Operator op) {
   const auto machine = Machine::enter();
   if (!machine->initialized()) return CUDA_ERROR_NOT_INITIALIZED;
   if (const CUresult error = machine->error(); error != CUDA_SUCCESS) return error;
@@ -56,15 +52,45 @@ int submit_operator(void* stream, const char* name, double flops, double bytes, 
   return CUDA_SUCCESS;
 }
 
+int described(const char* name, double flops, double bytes, double microseconds, const SimulatedOperand* operands,
+              size_t count, Operator* out) {
+  if (Machine::in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
+  if (operands == nullptr && count > 0) return CUDA_ERROR_INVALID_VALUE;
+  return describe(name, flops, bytes, microseconds, {operands, count}, out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 int launch_operator(void* stream, const char* name, double flops, double bytes, double microseconds,
                     const SimulatedOperand* operands, size_t count) {
-  return submit_operator(stream, name, flops, bytes, microseconds, operands, count, 0);
+  Operator op;
+  const int result = described(name, flops, bytes, microseconds, operands, count, &op);
+  return result == CUDA_SUCCESS ? submit_operator(stream, std::move(op)) : result;
 }
 
 int relaunch_operator(void* stream, const char* name, double flops, double bytes, double microseconds,
                       const SimulatedOperand* operands, size_t count, uint64_t ordinal) {
+  Operator op;
+  const int result = described(name, flops, bytes, microseconds, operands, count, &op);
+  if (result != CUDA_SUCCESS) return result;
   if (ordinal == 0) return CUDA_ERROR_INVALID_VALUE;
-  return submit_operator(stream, name, flops, bytes, microseconds, operands, count, ordinal);
+  op.ordinal = ordinal;
+  op.is_relaunch = true;
+  return submit_operator(stream, std::move(op));
+}
+
+int launch_slices(void* stream, const char* name, double flops, double bytes, double microseconds,
+                  const SimulatedOperand* operands, size_t count, const SimulatedSlices* slices) {
+  Operator op;
+  const int result = described(name, flops, bytes, microseconds, operands, count, &op);
+  if (result != CUDA_SUCCESS) return result;
+  const bool is_part = slices != nullptr && slices->count > 0 && slices->first < slices->all &&
+                       slices->count <= slices->all - slices->first;
+  if (!is_part || (slices->ordinal == 0 && (slices->first > 0 || slices->is_relaunch != 0)))
+    return CUDA_ERROR_INVALID_VALUE;
+  op.slices = {slices->all, slices->first, slices->count};
+  if (!can_be_sliced(op)) return CUDA_ERROR_INVALID_VALUE;
+  op.ordinal = slices->ordinal;
+  op.is_relaunch = slices->is_relaunch != 0;
+  return submit_operator(stream, std::move(op));
 }
 
 int64_t now_ns() { return Machine::enter()->now(); }
@@ -102,6 +128,7 @@ extern "C" __attribute__((visibility("default"))) const SimulatedDeviceControl* 
                                                simulator::reset,
                                                simulator::tensor_map,
                                                simulator::set_condition,
-                                               simulator::relaunch_operator};
+                                               simulator::relaunch_operator,
+                                               simulator::launch_slices};
   return &table;
 }

@@ -161,6 +161,10 @@ void Machine::set_on_reset(std::function<void()> on_reset) { state_->on_reset = 
 
 Bytes Machine::lazy_loading() const { return device().settings.lazy_loading; }
 std::uint64_t Machine::kernel_steps() const { return device().settings.kernel_steps; }
+unsigned Machine::cores() const {
+  const unsigned set = device().settings.cores;
+  return set != 0 ? set : std::max(1u, std::thread::hardware_concurrency());  // those that the process may use
+}
 bool Machine::mixes_kernels() const { return device().settings.made_up_kernels || device().settings.tagged; }
 const Profile& Machine::profile() const { return *device().settings.profile; }
 Bytes Machine::granularity() const { return device().settings.faults.granularity.value_or(profile().page_bytes.value); }

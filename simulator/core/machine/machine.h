@@ -85,6 +85,7 @@ class Machine {
   // Whether kernels without a host implementation mix (mixing.h) instead of running their code.
   bool mixes_kernels() const;
   std::uint64_t kernel_steps() const;
+  unsigned cores() const;          // of the host, that may run blocks of a kernel
   const Profile& profile() const;  // after initialize(); capacity() overrides its memory_bytes
   DeviceId devices() const;        // how many
   Bytes granularity() const;       // of physical memory and addresses, as programs see it

@@ -144,8 +144,9 @@ void Machine::prepare(Operation& operation, Work& work) {
     if (!kernel->declared) kernel->ordinal = ++d.ordinal;
     name_buffers(*kernel, d.buffers, d.addresses, d.host, d.textures);
     kernel->writing = time_to_write(*kernel, d.settings);
+    kernel->is_counted = is_counted(*kernel, d.settings);
   } else if (auto* op = std::get_if<Operator>(&work)) {
-    if (!op->is_relaunch) op->ordinal = ++d.ordinal;
+    if (op->ordinal == 0) op->ordinal = ++d.ordinal;
   } else if (auto* copy = std::get_if<Copy>(&work); copy != nullptr && d.settings.devices > 1) {
     prepare_copy(operation, *copy);
   } else if (auto* conditional = std::get_if<Conditional>(&work)) {
@@ -160,7 +161,9 @@ void Machine::prepare_step(const Operation& conditional, Step& step) {
   operation.stream = conditional.stream;
   operation.device = operation.served_by = step.device;
   prepare(operation, step.work);
-  step.duration = service_of(step.work, device().settings, external_bytes(step.work, step.device)).duration;
+  const Bytes external = external_bytes(step.work, step.device);
+  if (auto* kernel = std::get_if<Kernel>(&step.work)) kernel->external = external;
+  step.duration = service_of(step.work, device().settings, external).duration;
 }
 
 OperationId Machine::queue(StreamId stream, Work&& work, const Order& order) {
@@ -172,7 +175,9 @@ OperationId Machine::queue(StreamId stream, Work&& work, const Order& order) {
   prepare(operation, work);
   operation.branch = order.branch;
   operation.submitted = d.clock.now();
-  const Service service = service_of(work, d.settings, external_bytes(work, operation.device));
+  const Bytes external = external_bytes(work, operation.device);
+  if (auto* kernel = std::get_if<Kernel>(&work)) kernel->external = external;
+  const Service service = service_of(work, d.settings, external);
   operation.engine = service.engine;
   operation.duration = service.duration;
   if (service.engine == Engine::kCompute) operation.duration = d.faults.jittered(service.duration, d.ordinal);

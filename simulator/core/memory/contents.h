@@ -5,12 +5,18 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "simulator/core/memory/page_table.h"
 #include "simulator/core/memory/physical.h"
 #include "simulator/core/types.h"
 
 namespace simulator {
+
+struct ByteRange {
+  Address address = 0;
+  Bytes bytes = 0;
+};
 
 class Contents {
  public:
@@ -37,10 +43,18 @@ class Contents {
   virtual void write_word(Address to, std::uint64_t value, std::uint32_t bytes) = 0;
   // From bytes outside simulated memory.
   virtual void write(Address to, const void* from, Bytes bytes) = 0;
-  // A hash of the contents of the range; depends on nothing else.
-  virtual std::uint64_t digest(Address at, Bytes bytes) = 0;
-  // Replaces the contents by something that only `seed` determines.
-  virtual void derive(Address at, Bytes bytes, std::uint64_t seed) = 0;
+  // A hash of the contents of the ranges, as if they followed one another; depends on nothing else.
+  virtual std::uint64_t digest(std::span<const ByteRange> ranges) = 0;
+  std::uint64_t digest(Address at, Bytes bytes) {
+    const ByteRange one{at, bytes};
+    return digest(std::span(&one, 1));
+  }
+  // Replaces the contents by something that only `seed` determines, and how the bytes of the ranges follow one another.
+  virtual void derive(std::span<const ByteRange> ranges, std::uint64_t seed) = 0;
+  void derive(Address at, Bytes bytes, std::uint64_t seed) {
+    const ByteRange one{at, bytes};
+    derive(std::span(&one, 1), seed);
+  }
 };
 
 std::unique_ptr<Contents> make_real_contents();

@@ -121,8 +121,30 @@ class RealContents final : public Contents {
       __atomic_store_n(static_cast<std::uint32_t*>(pointer(to)), static_cast<std::uint32_t>(value), __ATOMIC_RELEASE);
     }
   }
-  std::uint64_t digest(Address at, Bytes bytes) override { return hash_bytes(pointer(at), bytes, kGolden); }
-  void derive(Address at, Bytes bytes, std::uint64_t seed) override { derive_bytes(pointer(at), bytes, seed); }
+  using Contents::derive;
+  using Contents::digest;
+
+  std::uint64_t digest(std::span<const ByteRange> ranges) override {
+    if (ranges.size() == 1) return hash_bytes(pointer(ranges[0].address), ranges[0].bytes, kGolden);
+    std::vector<std::byte> all;
+    for (const ByteRange range : ranges) {
+      const auto* const from = reinterpret_cast<const std::byte*>(pointer(range.address));
+      all.insert(all.end(), from, from + range.bytes);
+    }
+    return hash_bytes(all.data(), all.size(), kGolden);
+  }
+  void derive(std::span<const ByteRange> ranges, std::uint64_t seed) override {
+    if (ranges.size() == 1) return derive_bytes(pointer(ranges[0].address), ranges[0].bytes, seed);
+    Bytes bytes = 0;
+    for (const ByteRange range : ranges) bytes += range.bytes;
+    std::vector<std::byte> all(bytes);
+    derive_bytes(all.data(), all.size(), seed);
+    const std::byte* from = all.data();
+    for (const ByteRange range : ranges) {
+      std::memcpy(pointer(range.address), from, range.bytes);
+      from += range.bytes;
+    }
+  }
 
  private:
   struct Source {

@@ -73,20 +73,33 @@ class TaggedContents final : public Contents {
     words_[digest(to, bytes)] = bytes == 8 ? value : value & 0xffffffff;
   }
 
-  std::uint64_t digest(Address at, Bytes bytes) override {
-    read(at, bytes);
+  using Contents::derive;
+  using Contents::digest;
+
+  std::uint64_t digest(std::span<const ByteRange> ranges) override {
+    pieces_.clear();
+    for (const ByteRange range : ranges) read_more(range.address, range.bytes);
     std::uint64_t hash = kGolden;
     for (const Piece& piece : pieces_) hash = combine(combine(combine(hash, piece.length), piece.tag), piece.offset);
     return hash;
   }
 
-  void derive(Address at, Bytes bytes, std::uint64_t seed) override {
-    write_piece(at, {bytes, mix(seed ^ kGolden) & ~std::uint64_t{1}, 0});
+  void derive(std::span<const ByteRange> ranges, std::uint64_t seed) override {
+    Bytes offset = 0;
+    for (const ByteRange range : ranges) {
+      write_piece(range.address, {range.bytes, mix(seed ^ kGolden) & ~std::uint64_t{1}, offset});
+      offset += range.bytes;
+    }
   }
 
  private:
   void read(Address at, Bytes bytes) {
     pieces_.clear();
+    read_more(at, bytes);
+  }
+
+  // Behind what has been read.
+  void read_more(Address at, Bytes bytes) {
     Piece last;  // not in pieces_ yet
     for (const Address end = at + bytes; at < end;) {
       const Address stop = std::min(end, round_down(at, kPageBytes) + kPageBytes);

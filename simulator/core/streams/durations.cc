@@ -23,13 +23,11 @@ struct Costing {
   const Bytes external;
   const Profile& profile = *settings.profile;
 
-  Time between_devices(Bytes bytes) const {
-    const double link = std::min(profile.link_to_host.value, profile.link_to_device.value);
-    return at_rate(static_cast<double>(bytes), link * settings.link_scale * settings.faults.link);
-  }
+  Time between_devices(Bytes bytes) const { return time_between_devices(bytes, settings); }
 
   Service operator()(const Kernel& kernel) const {
     if (settings.kernel_high > 0) return {Engine::kCompute, drawn(kernel)};
+    if (kernel.is_counted) return {Engine::kCompute, 0};
     Bytes named = 0;
     for (const Buffer& buffer : kernel.named) named += buffer.bytes;
     for (const Fetch& fetch : kernel.fetched) named += fetch.shape.bytes() / 2;  // read, not written
@@ -79,11 +77,22 @@ struct Costing {
   Service operator()(const Lifetime&) const { return {}; }
   Service operator()(const WriteValue&) const { return {}; }
   Service operator()(const WaitValue&) const { return {}; }
-  // its duration is known when it has run
+  // Its duration is known when it has run.
   Service operator()(const Conditional&) const { return {Engine::kCompute, 0}; }
 };
 
 }  // namespace
+
+bool is_counted(const Kernel& kernel, const Settings& settings) {
+  return kernel.real != nullptr && kernel.function == nullptr && !kernel.declared && !settings.tagged &&
+         settings.kernel_high == 0;
+}
+
+Time time_between_devices(Bytes bytes, const Settings& settings) {
+  const Profile& profile = *settings.profile;
+  const double link = std::min(profile.link_to_host.value, profile.link_to_device.value);
+  return at_rate(static_cast<double>(bytes), link * settings.link_scale * settings.faults.link);
+}
 
 Time time_to_write(const Kernel& kernel, const Settings& settings) {
   if (!kernel.declared || !kernel.declared->may_write) return 0;

@@ -100,6 +100,7 @@ struct Kernel {
   KernelFunction function = nullptr;                          // a host function that replaces the kernel's code
   std::shared_ptr<const RealKernel> real{};  // its code; if neither is set, it mixes the buffers that it names
 
+  Dim3 cluster{0, 0, 0};        // blocks of each cluster, if the launch says so
   bool is_cooperative = false;  // its blocks may wait for one another
   // Then it is not work of the program: it counts neither among the ordinals nor in the checksum.
   std::optional<Declared> declared{};
@@ -115,8 +116,12 @@ struct Kernel {
   std::vector<Fetch> fetched;        // what its textures read
   std::uint64_t identity = 0;        // hash of name, grid, block and parameters, independent of addresses
   Time writing = 0;                  // how long the link takes for `declared->may_write`
+  bool is_counted = false;           // its duration follows from what it executes
+  Bytes external = 0;                // bytes of other devices' memory that it names
 
-  bool wrote = false;  // set when it has run: what it declared that it may write
+  // Set when it has run.
+  bool wrote = false;  // what it declared that it may write
+  Time took = 0;       // if it is counted
 
   std::shared_ptr<Conditions> conditions{};  // of a graph that has any (conditional.h)
 };
@@ -127,6 +132,14 @@ struct Operand {
   bool read = false;
   bool write = false;
   bool fresh = false;
+  bool continues = false;  // with the operand before it, it is one
+  bool sliced = false;     // each slice of the operator accesses its own
+};
+
+// The slices of an operator, of which this launch computes [first, first + count).
+struct Slices {
+  std::uint32_t all = 0;  // 0: the operator has none
+  std::uint32_t first = 0, count = 0;
 };
 
 // An operator that declares what it does (control.h). Negative microseconds: not given.
@@ -137,7 +150,8 @@ struct Operator {
   double microseconds = -1;
   boost::container::small_vector<Operand, 8> operands;
 
-  std::uint64_t ordinal = 0;  // set at submission; for a relaunch: that of the first launch
+  Slices slices{};
+  std::uint64_t ordinal = 0;  // set at submission; for a relaunch or a later part: that of the first launch
   bool is_relaunch = false;
 };
 

@@ -4,9 +4,12 @@
 
 #include <cuda.h>
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "simulator/core/memory/page_table.h"
 #include "simulator/core/types.h"
@@ -22,6 +25,28 @@ struct KernelFault {
   std::string message;
 };
 
+// What a kernel executed, as it ran; a multiply-add is two operations.
+struct KernelCounts {
+  std::uint64_t instructions = 0;  // of PTX, of all threads together
+  std::uint64_t flops = 0;         // on numbers of up to 32 bits
+  std::uint64_t doubles = 0;       // on numbers of 64 bits
+  std::uint64_t tensor_flops = 0;  // of products of matrices
+  Bytes accessed = 0;              // bytes of global memory read and written, by whatever thread
+  Bytes reached = 0;               // size of the pages that were read, and of those that were written
+  Bytes of_host = 0;               // bytes of pinned host memory read and written
+};
+
+// A kernel reports so many ranges of each kind, and no more.
+inline constexpr std::size_t kMostAccessedRanges = 4096;
+
+// A range that a kernel accessed, exactly. Atomic: another kernel's atomic accesses may come between.
+enum class RangeAccess : std::uint8_t { kRead, kWrite, kAtomic };
+struct AccessedRange {
+  Address address = 0;
+  Bytes bytes = 0;
+  RangeAccess how = RangeAccess::kRead;
+};
+
 // Whether memory that is not in the page table may be accessed: pinned host memory.
 using MayTouch = std::function<bool(Address at, Bytes bytes, Access needed)>;
 
@@ -30,11 +55,12 @@ class RealKernel {
   virtual ~RealKernel() = default;
   // Whether it calls malloc or free.
   virtual bool needs_heap() const { return false; }
-  // Whether it uses its block's cluster: then only clusters of one block can be run.
-  virtual bool uses_clusters() const { return false; }
-  // Runs on this thread, to the end or to a fault. May be left by a jump out of a signal handler (fault_guard.h).
-  virtual std::optional<KernelFault> run(const Kernel& kernel, const PageTable& table,
-                                         const MayTouch& may_touch) const = 0;
+  // The shape of its clusters, if its code names one; else zeros.
+  virtual std::array<std::uint32_t, 3> cluster() const { return {}; }
+  // Runs to the end or to a fault, on this thread or on several of its own, which call may_touch, too. May be left by a jump out of a signal handler (fault_guard.h).
+  // `ranges`: nullptr, or where to append what it accessed.
+  virtual std::optional<KernelFault> run(const Kernel& kernel, const PageTable& table, const MayTouch& may_touch,
+                                         KernelCounts* counts, std::vector<AccessedRange>* ranges) const = 0;
 };
 
 }  // namespace simulator

@@ -143,20 +143,36 @@ void Timeline::execute(Operation& operation) {
   effects_.execute(operation);
 }
 
+void Timeline::execute_at_start(Operation& operation) {
+  if (operation.executed) return;
+  execute(operation);
+  operation.is_running = true;
+  ++started_;
+}
+
+void Timeline::has_run(Operation& operation) {
+  if (std::exchange(operation.is_running, false)) --started_;
+}
+
 void Timeline::settle_duration(Operation& operation) {
   if (const auto* const conditional = std::get_if<Conditional>(&operation.work)) {
-    execute(operation);
+    execute_at_start(operation);
     operation.duration = conditional->node->took;
-  } else if (const auto* const kernel = std::get_if<Kernel>(&operation.work);
-             kernel != nullptr && kernel->writing > 0) {
-    execute(operation);
-    if (kernel->wrote) operation.duration += kernel->writing;
+  } else if (const auto* const kernel = std::get_if<Kernel>(&operation.work); kernel != nullptr) {
+    if (kernel->is_counted) {
+      execute_at_start(operation);
+      operation.duration = kernel->took;
+    } else if (kernel->writing > 0) {
+      execute_at_start(operation);
+      if (kernel->wrote) operation.duration += kernel->writing;
+    }
   }
 }
 
 void Timeline::complete(Operation& operation) {
   execute(operation);
   operation.completed = true;
+  has_run(operation);
   busy_[static_cast<std::size_t>(operation.engine)] += operation.duration;
   last_end_ = std::max(last_end_, operation.end);
   order_hash_ = combine(order_hash_, operation.id);
@@ -309,12 +325,14 @@ void Timeline::run_early() {
   }
 }
 
-// True: a blocked operation may continue by now because of later work.
+// A running operation counts as executed from now on. True: a blocked operation may continue by now because of later
+// work.
 bool Timeline::run_early_once() {
   std::vector<bool> behind;  // by operation from base_ on: it is ordered after a blocked one
   std::vector<OperationId> stood;
-  for (OperationId id = base_; id < next_ && unexecuted_ > 0; ++id) {
+  for (OperationId id = base_; id < next_ && unexecuted_ + started_ > 0; ++id) {
     Operation& operation = at(id);
+    has_run(operation);
     if (operation.executed) continue;
     const bool is_behind = !behind.empty() && behind[id - base_];
     if (!is_behind && !must_block(operation)) {
@@ -332,12 +350,13 @@ bool Timeline::run_early_once() {
 
 void Timeline::validate() const {
   std::vector<std::uint32_t> waits(next_ - base_);
-  std::uint64_t unexecuted = 0;
+  std::uint64_t unexecuted = 0, started = 0;
   for (OperationId id = base_; id < next_; ++id) {
     const Operation& operation = at(id);
     SIMULATOR_CHECK(operation.id == id, "a slot holds the operation of its number");
     SIMULATOR_CHECK(!operation.completed || operation.executed, "what is completed has happened");
     unexecuted += operation.executed ? 0 : 1;
+    started += operation.is_running ? 1 : 0;
     for (std::uint32_t edge = operation.first_edge; edge != 0; edge = edges_[edge].next) {
       SIMULATOR_CHECK(edges_[edge].waiter > id && edges_[edge].waiter < next_, "edges lead to later operations");
       ++waits[edges_[edge].waiter - base_];
@@ -352,7 +371,7 @@ void Timeline::validate() const {
     if (!operation.completed && operation.waits_for == 0) --queued;
   }
   SIMULATOR_CHECK(queued == 0, "what waits for nothing is ready, running or stands");
-  SIMULATOR_CHECK(unexecuted == unexecuted_, "operations that have not happened are counted");
+  SIMULATOR_CHECK(unexecuted == unexecuted_ && started == started_, "operations that have not happened are counted");
 }
 
 }  // namespace simulator

@@ -12,8 +12,8 @@
 // missing wait much sooner than a random choice at each step (the idea of Burckhardt et al., A randomized scheduler
 // with probabilistic guarantees of finding bugs, ASPLOS 2010).
 //
-// The effects of a conditional node, and of a kernel that may write host memory or not, happen at its start, since only
-// then is its duration known.
+// The effects of a conditional node, of a kernel whose code runs, and of one that may write host memory or not, happen at
+// its start, since only then is its duration known. It still counts as executed at its end.
 //
 // An operation that waits for a value is blocked, once it is ready, until Effects::may_go_on returns true; that is
 // checked whenever something has happened, or somebody asks. So is a host function that has begun and not returned.
@@ -46,7 +46,8 @@ struct Operation {
   std::uint64_t branch = 0;  // of a graph: which of its nodes
   Engine engine = Engine::kNone;
   bool completed = false;
-  bool executed = false;  // its effects have happened
+  bool executed = false;    // its effects have happened
+  bool is_running = false;  // they have, because its duration had to be known, and its end is still to come
   Time submitted = 0;
   Time duration = 0;
   Time ready = 0;
@@ -95,8 +96,8 @@ class Timeline {
   void run_early();
 
   bool completed(OperationId id) const { return id < base_ || at(id).completed; }
-  bool executed(OperationId id) const { return id < base_ || at(id).executed; }
-  bool has_unexecuted() const { return unexecuted_ > 0; }
+  bool executed(OperationId id) const { return id < base_ || (at(id).executed && !at(id).is_running); }
+  bool has_unexecuted() const { return unexecuted_ + started_ > 0; }
   // The first operation that waits for a value; null where there is none, or a host function has not returned.
   const Operation* first_blocked() const;
   bool idle() const { return base_ == next_; }
@@ -135,6 +136,8 @@ class Timeline {
   bool run_early_once();
   void execute(Operation& operation);
   void settle_duration(Operation& operation);
+  void execute_at_start(Operation& operation);
+  void has_run(Operation& operation);
   void complete(Operation& operation);
   bool step(Time limit);
   void start_next(std::size_t lane);
@@ -164,6 +167,7 @@ class Timeline {
   std::array<Time, kEngines + 1> busy_{};
   Time last_end_ = 0;
   std::uint64_t unexecuted_ = 0;
+  std::uint64_t started_ = 0;  // operations that are running
   std::uint64_t completed_count_ = 0;
   std::uint64_t order_hash_ = 0;
 };

@@ -151,7 +151,7 @@ SIMULATED_API CUresult cuIpcCloseMemHandle(CUdeviceptr at) {
 
 SIMULATED_API CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
                                                     CUmemAllocationHandleType type, unsigned long long flags) {
-  Call call;
+  Call call(Needs::kDriver);  // the memory has a device of its own
   if (!call) return call.result();
   if (out == nullptr || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   const int file = call.machine().shared_file(handle);

@@ -15,4 +15,15 @@ SIMULATED_API CUresult cuEventDestroy(CUevent event) { return cuEventDestroy_v2(
 SIMULATED_API CUresult cuMemHostRegister(void* at, std::size_t bytes, unsigned flags) {
   return cuMemHostRegister_v2(at, bytes, flags);
 }
+SIMULATED_API CUresult cuLinkAddData(CUlinkState link, CUjitInputType type, void* data, std::size_t bytes,
+                                     const char* name, unsigned count, CUjit_option* options, void** values) {
+  return cuLinkAddData_v2(link, type, data, bytes, name, count, options, values);
+}
+SIMULATED_API CUresult cuLinkAddFile(CUlinkState link, CUjitInputType type, const char* path, unsigned count,
+                                     CUjit_option* options, void** values) {
+  return cuLinkAddFile_v2(link, type, path, count, options, values);
+}
+SIMULATED_API CUresult cuLinkCreate(unsigned count, CUjit_option* options, void** values, CUlinkState* out) {
+  return cuLinkCreate_v2(count, options, values, out);
+}
 SIMULATED_API CUresult cuStreamDestroy(CUstream stream) { return cuStreamDestroy_v2(stream); }

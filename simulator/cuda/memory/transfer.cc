@@ -122,7 +122,7 @@ CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, B
   copy.reads_without_order = reads_without_order();
   const bool to_pageable = memory_kind_at(machine, to.at) == MemoryKind::kPageable;
   const bool from_pageable = memory_kind_at(machine, from.at) == MemoryKind::kPageable && !to_pageable;
-  const bool on_device = copy.direction == Direction::kOnDevice;
+  const bool on_device = copy.direction == Direction::kOnDevice, on_host = copy.direction == Direction::kOnHost;
   if (from_pageable) {
     if (blocking == Blocking::kYes) {
       if (const CUresult result = machine.wait_stream(id); result != CUDA_SUCCESS) return result;
@@ -133,7 +133,7 @@ CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, B
   OperationId operation = 0;
   if (const CUresult result = submit(call, id, std::move(copy), nullptr, &operation); result != CUDA_SUCCESS)
     return result;
-  const bool waits = to_pageable || (blocking == Blocking::kYes && !on_device && !from_pageable) ||
+  const bool waits = to_pageable || (blocking == Blocking::kYes && !on_device && (on_host || !from_pageable)) ||
                      (from_pageable && machine.tagged());
   return waits ? machine.wait(operation) : CUDA_SUCCESS;
 }

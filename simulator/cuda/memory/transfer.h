@@ -26,7 +26,7 @@ Blocking blocking_of(CUmemcpySrcAccessOrder order);
 //
 // With Blocking::kNo the host waits only where CUDA does: for copies to pageable memory. A pageable source is read
 // before the call returns. With kYes the host waits as CUDA documents: for the copy; but not between device addresses,
-// and from a pageable source only until the stream has reached the copy.
+// and from a pageable source to a device only until the stream has reached the copy.
 CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, Blocking blocking);
 
 // The operations alone, for graphs; a source is read when its node runs.

@@ -147,7 +147,7 @@ SIMULATED_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_
 }
 
 SIMULATED_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-  Call call;
+  Call call(Needs::kDriver);
   if (!call) return call.result();
   const CUresult result = call.machine().release_physical(handle);
   forget_properties(call, {handle});

@@ -31,6 +31,24 @@ CUresult check_shape(const Profile& profile, const CUfunc_st& function, const La
   return launch.shared_bytes > static_cast<unsigned>(shared) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
+bool is_given(Dim3 cluster) { return cluster.x != 0 || cluster.y != 0 || cluster.z != 0; }
+
+// `own`: the shape that the kernel's code names, or zeros. A cluster has at most 16 blocks, and a grid has whole
+// clusters.
+CUresult check_cluster(const Launch& launch, Dim3 own) {
+  constexpr std::uint64_t kMostBlocks = 16;
+  const Dim3 given = launch.cluster;
+  if (is_given(given) && is_given(own) && (given.x != own.x || given.y != own.y || given.z != own.z))
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  const Dim3 cluster = is_given(given) ? given : own;
+  if (!is_given(cluster)) return CUDA_SUCCESS;
+  if (cluster.x == 0 || cluster.y == 0 || cluster.z == 0) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  if (std::uint64_t{cluster.x} * cluster.y * cluster.z > kMostBlocks) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  const bool is_whole =
+      launch.grid.x % cluster.x == 0 && launch.grid.y % cluster.y == 0 && launch.grid.z % cluster.z == 0;
+  return is_whole ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
+}
+
 // CU_LAUNCH_PARAM_BUFFER_POINTER and its size, up to CU_LAUNCH_PARAM_END.
 CUresult copy_packed(void** extra, std::vector<std::byte>* block) {
   const void* from = nullptr;
@@ -113,14 +131,12 @@ bool is_cooperative(const CUlaunchConfig& config) {
   return false;
 }
 
-bool has_clusters(const CUlaunchConfig& config) {
+Dim3 cluster_of(const CUlaunchConfig& config) {
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const auto& cluster = config.attrs[i].value.clusterDim;
-    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
-        (cluster.x > 1 || cluster.y > 1 || cluster.z > 1))
-      return true;
+    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) return {cluster.x, cluster.y, cluster.z};
   }
-  return false;
+  return {0, 0, 0};
 }
 
 // Events that a launch records. Here they complete after the launch, which is later than necessary and so allowed.
@@ -169,10 +185,12 @@ CUresult simulator::cuda::make_kernel(Call& call, const void* handle, const Laun
   out->is_cooperative = launch.is_cooperative;
   out->function = host_implementation(*function);
   if (out->function == nullptr && !call.machine().mixes_kernels()) {
-    if (const CUresult result = find_code(*function, call.machine().kernel_steps()); result != CUDA_SUCCESS)
-      return result;
+    const CodeLimits limits{call.machine().kernel_steps(), call.machine().cores()};
+    if (const CUresult result = find_code(*function, limits); result != CUDA_SUCCESS) return result;
     out->real = function->real;
-    if (launch.has_clusters && out->real->uses_clusters()) return refuse_cluster(*function);
+    const auto own = out->real->cluster();
+    if (const CUresult result = check_cluster(launch, {own[0], own[1], own[2]}); result != CUDA_SUCCESS) return result;
+    out->cluster = launch.cluster;
     if (const CUresult result = lend_heap(call, out); result != CUDA_SUCCESS) return result;
   }
   *found = function;
@@ -208,7 +226,7 @@ SIMULATED_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction
                       parameters,
                       extra,
                       is_cooperative(*config),
-                      has_clusters(*config)};
+                      cluster_of(*config)};
   if (const CUresult result = submit(call, function, launch); result != CUDA_SUCCESS) return result;
   return record_events(call, *config);
 }

@@ -13,7 +13,7 @@ struct Launch {
   void** parameters = nullptr;
   void** extra = nullptr;
   bool is_cooperative = false;
-  bool has_clusters = false;  // of several blocks
+  Dim3 cluster{0, 0, 0};  // blocks; zeros: none are given
 };
 
 // `handle`: a CUfunction or a CUkernel.

@@ -155,7 +155,8 @@ CUresult load_module(Call& call, Image image, CUmodule* out, CUmodule first) {
     function.module = module;
     function.kernel = std::move(kernel);
     function.counted = counted_bytes(function.kernel);
-    function.architecture = image.architecture;
+    const std::uint32_t own = function.kernel.architecture;
+    function.architecture = own != 0 ? own : image.architecture;
     function.is_ptx = image.is_ptx;
     const CUfunction handle = call.state().functions.add(std::move(function));
     module->functions.emplace(handle->kernel.name, handle);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "simulator/core/execution/executor.h"
+#include "simulator/core/execution/fault_guard.h"
 #include "simulator/cuda/module/ptx_textures.h"
 #include "simulator/ptx/context.h"
 #include "simulator/ptx/interface.h"
@@ -98,15 +99,19 @@ namespace {
 
 class PtxKernel final : public RealKernel {
  public:
-  PtxKernel(std::shared_ptr<PtxModule> module, void* code, std::uint64_t most_steps)
-      : module_(std::move(module)), code_(code), most_steps_(most_steps) {}
+  PtxKernel(std::shared_ptr<PtxModule> module, void* code, const CodeLimits& limits)
+      : module_(std::move(module)), code_(code), limits_(limits) {}
 
   bool needs_heap() const override { return module_->interface().needs_heap(code_); }
 
-  bool uses_clusters() const override { return module_->interface().uses_clusters(code_); }
+  std::array<std::uint32_t, 3> cluster() const override {
+    std::array<std::uint32_t, 3> shape{};
+    module_->interface().cluster_of(code_, shape.data());
+    return shape;
+  }
 
-  std::optional<KernelFault> run(const Kernel& kernel, const PageTable& table,
-                                 const MayTouch& may_touch) const override {
+  std::optional<KernelFault> run(const Kernel& kernel, const PageTable& table, const MayTouch& may_touch,
+                                 KernelCounts* counts, std::vector<AccessedRange>* ranges) const override {
     ptx::Launch launch{};
     const auto fill = [](std::uint32_t(&to)[3], Dim3 from) {
       to[0] = from.x;
@@ -115,6 +120,7 @@ class PtxKernel final : public RealKernel {
     };
     fill(launch.grid, kernel.grid);
     fill(launch.block, kernel.block);
+    fill(launch.cluster, kernel.cluster);
     launch.dynamic_shared = kernel.shared_bytes;
     launch.parameters = kernel.block_of_parameters.data();
     launch.parameter_bytes = kernel.block_of_parameters.size();
@@ -125,14 +131,37 @@ class PtxKernel final : public RealKernel {
     launch.heap_generation = kernel.heap_generation;
     launch.find_texture = describe_texture;
     launch.set_condition = Executor::set_condition;
-    launch.most_steps = most_steps_;
+    launch.most_steps = limits_.most_steps;
+    launch.cores = limits_.cores;
+    launch.guarded = [](void (*body)(void*), void* data, std::uint64_t* at) {
+      const std::optional<Address> faulted = run_guarded(body, data);
+      *at = faulted.value_or(0);
+      return !faulted;
+    };
     launch.pages = table.entries();
     launch.asked = const_cast<MayTouch*>(&may_touch);
     launch.may_touch = [](void* asked, std::uint64_t at, std::uint64_t bytes, bool writes) {
       return (*static_cast<const MayTouch*>(asked))(at, bytes, writes ? Access::kReadWrite : Access::kRead);
     };
+    if (ranges != nullptr) {
+      static_assert(ptx::kMostTraced == kMostAccessedRanges);
+      launch.traced_to = ranges;
+      launch.traced = [](void* to, std::uint64_t at, std::uint64_t bytes, ptx::Traced how) {
+        const RangeAccess kind = how == ptx::Traced::kRead    ? RangeAccess::kRead
+                                 : how == ptx::Traced::kWrite ? RangeAccess::kWrite
+                                                              : RangeAccess::kAtomic;
+        static_cast<std::vector<AccessedRange>*>(to)->push_back({at, bytes, kind});
+      };
+    }
     ptx::Outcome outcome;
     module_->interface().run(code_, &launch, &outcome);
+    *counts = {.instructions = outcome.instructions,
+               .flops = outcome.counts.flops,
+               .doubles = outcome.counts.doubles,
+               .tensor_flops = outcome.counts.tensor_flops,
+               .accessed = outcome.counts.accessed,
+               .reached = (outcome.pages_read + outcome.pages_written) * kPageBytes,
+               .of_host = outcome.counts.of_host};
     if (outcome.fault == ptx::Fault::kNone) return std::nullopt;
     return KernelFault{error_of(outcome.fault), outcome.address, outcome.message};
   }
@@ -140,7 +169,7 @@ class PtxKernel final : public RealKernel {
  private:
   std::shared_ptr<PtxModule> module_;
   void* code_;
-  std::uint64_t most_steps_;
+  CodeLimits limits_;
 };
 
 // Reported once for each kernel.
@@ -171,17 +200,13 @@ std::shared_ptr<PtxModule> load(const CUmod_st& module, const ptx::Interface& in
 
 namespace simulator::cuda {
 
-CUresult refuse_cluster(const CUfunc_st& function) {
-  return refuse(function, "it is launched in clusters of several blocks, and asks for its cluster");
-}
-
 Address function_pointer(const Image& image, const std::string& name) {
   const auto found = std::find(image.functions.begin(), image.functions.end(), name);
   if (found == image.functions.end()) return 0;
   return ptx::kFunctionPointers + 16 * static_cast<Address>(found - image.functions.begin());
 }
 
-CUresult find_code(CUfunc_st& function, std::uint64_t most_steps) {
+CUresult find_code(CUfunc_st& function, const CodeLimits& limits) {
   if (function.real != nullptr) return CUDA_SUCCESS;
   CUmod_st& module = *function.module;
   if (module.text == nullptr)
@@ -201,7 +226,7 @@ CUresult find_code(CUfunc_st& function, std::uint64_t most_steps) {
   void* const code =
       library.interface->find(module.code->loaded(), function.kernel.name.c_str(), places.data(), places.size(), error);
   if (code == nullptr) return refuse(function, error);
-  function.real = std::make_shared<PtxKernel>(module.code, code, most_steps);
+  function.real = std::make_shared<PtxKernel>(module.code, code, limits);
   return CUDA_SUCCESS;
 }
 

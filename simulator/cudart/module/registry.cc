@@ -78,7 +78,7 @@ FatBinary* register_binary(const void* wrapper) {
   const auto* section = static_cast<const __fatBinC_Wrapper_t*>(wrapper);
   auto* binary = new FatBinary;
   if (section->magic == FATBINC_MAGIC) {
-    binary->image = section->data;
+    binary->image = wrapper;  // not only its data: of linked code, the wrapper also names what was linked
   } else {
     std::fprintf(stderr, "cudart: a fat binary of unknown form was registered; nothing in it can be used\n");
     binary->loaded = true;

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel reaches: pages of the device, or, if its launch is traced, every byte. Generated code looks into a table
+// of rights that is empty when the kernel starts, so the first access to each page comes here, and the others cost
+// nothing. For a trace the table stays empty, and every access comes here. Several threads may run the kernel, unless it is
+// traced.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "simulator/ptx/interface.h"
+#include "simulator/ptx/trace.h"
+
+namespace simulator::ptx {
+
+class Reached {
+ public:
+  explicit Reached(const Launch& launch);
+  ~Reached();  // the table is empty again
+  Reached(const Reached&) = delete;
+  Reached& operator=(const Reached&) = delete;
+
+  const std::uint32_t* table() const { return table_; }
+  // `kind`: as for BlockRun::access. False, and nothing has changed: the device's own table does not allow the access.
+  bool add(std::uint64_t address, std::uint64_t bytes, std::uint32_t kind);
+  // The same of what is not in the table: host memory, surfaces.
+  void trace(std::uint64_t address, std::uint64_t bytes, std::uint32_t kind);
+  void add_texture(const Texture& texture);
+  // To the outcome, and the trace to whom the launch names.
+  void report(Outcome* out) const;
+
+ private:
+  void add_page(std::uint64_t page, std::uint32_t right);
+
+  const Launch& launch_;
+  std::uint32_t* const table_;
+  std::uint64_t last_page_[2] = {};                          // if it is traced: that was read, and written, plus one
+  std::mutex lock_;                                          // of the following
+  std::set<std::pair<std::uint64_t, std::uint32_t>> pages_;  // and the right that was used
+  Trace trace_;
+};
+
+}  // namespace simulator::ptx
