@@ -60,6 +60,17 @@ bool read_statistics(const Runtime& runtime, EngineStatistics* out) {
   return true;
 }
 
+// Said without being asked for, because results may be wrong; not waited for. Under a full fallback such writes are kept.
+void warn_of_unseen_writes(const Runtime& runtime) {
+  EngineStatistics statistics;
+  if (!runtime.try_statistics(&statistics) || statistics.unseen_accesses == 0) return;
+  if (runtime.wants_full_fallback() && statistics.unmapped_evictions == 0) return;
+  print_whole_line(
+      "kernels wrote to memory that they were not seen to access (" + std::to_string(statistics.unseen_accesses) +
+      " times found): results may be wrong; 'thermocline run --audit' names the kernel, and host_fallback = "
+      "\"full\" keeps what it writes");
+}
+
 __attribute__((destructor)) void say_statistics() {
   hide_statistics();
   Recorder::end(true);
@@ -69,8 +80,8 @@ __attribute__((destructor)) void say_statistics() {
     if (!runtime.has_run()) return;
     if (runtime.wants_audit()) print_whole_line(audit_text(runtime.audit()));
     const StatsForm form = runtime.stats_form();
-    if (form == StatsForm::kOff) return;
     EngineStatistics statistics;
+    if (form == StatsForm::kOff) return warn_of_unseen_writes(runtime);
     if (!read_statistics(runtime, &statistics)) {
       print_line("no statistics: the process ended inside a driver call");
       return;

@@ -114,7 +114,7 @@ class OnDevice {
 // buffer's pages, and their next user waits for everything submitted to the stream so far.
 CUresult stand_for_work(const ActiveEngine& active, StreamHandle stream, void* address) {
   const std::array accesses{MemoryAccess{.address = DeviceAddress{reinterpret_cast<std::uintptr_t>(address)}}};
-  const Status status = patiently([&] {
+  const Status status = with_backoff([&] {
     Operation operation = active.engine->begin(stream, accesses);
     if (operation.status().ok()) operation.commit();
     return operation.status();
@@ -140,7 +140,7 @@ CUresult await_former(const ActiveEngine& active, void* address) {
   return result;
 }
 
-CUresult settle_in(void* address, StreamHandle stream, bool recording) {
+CUresult await_former_uses(void* address, StreamHandle stream, bool recording) {
   const ActiveEngine* active = owner_of(address);
   if (active == nullptr || sees_operations()) return CUDA_SUCCESS;
   return guarded([&] {
@@ -232,9 +232,9 @@ CUresult acquire(std::size_t bytes, int device, StreamHandle stream, void** out)
                                           [&] { return real<Function::cuMemAlloc_v2>(&address, bytes); });
   if (result != CUDA_SUCCESS) return result;
   void* const made = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
-  if (CUresult settled = settle_in(made, stream, recording); settled != CUDA_SUCCESS) {
+  if (CUresult awaited = await_former_uses(made, stream, recording); awaited != CUDA_SUCCESS) {
     free_memory(address, std::nullopt, [&] { return real<Function::cuMemFree_v2>(address); });
-    return settled;
+    return awaited;
   }
   if (recording) give_to_open_pool(device, made, bytes);
   *out = made;

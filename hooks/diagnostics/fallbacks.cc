@@ -29,6 +29,7 @@ void add_fallbacks(EngineStatistics* statistics) {
   statistics->other_contexts = counted(Counter::kOtherContexts);
   statistics->unknown_functions = counted(Counter::kUnknownFunctions);
   statistics->untracked_uploads = counted(Counter::kUntrackedUploads);
+  statistics->unread_tables = counted(Counter::kUnreadTables);
   statistics->unseen_collectives = counted(Counter::kUnseenCollectives);
   statistics->refused_shares = counted(Counter::kRefusedShares);
   statistics->missing_mechanisms = counted(Counter::kMissingMechanisms);
@@ -45,6 +46,7 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
       {statistics.other_contexts, "allocations in another context, left to the driver"},
       {statistics.untracked_uploads,
        "copies of graphs that were not searched for addresses: what they brought is read when it matters"},
+      {statistics.unread_tables, "operations with more tables in host memory than are searched for addresses"},
       {statistics.unseen_collectives, "kernels of NCCL whose call was not seen, or not to its end"},
       {statistics.refused_shares, "requests to share memory with other processes, refused: set shareable = true"},
       {statistics.missing_mechanisms,
@@ -56,7 +58,7 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
        "buffers that stored addresses lead to, used at their copies on the host for lack of room"},
       {statistics.over_budget_operations, "operations let in beyond the budget, which were too large for it"},
       {statistics.unmapped_evictions, "evictions without a host mapping although there is a host fallback"},
-      {statistics.unseen_accesses, "parts that were written to without being seen"},
+      {statistics.unseen_accesses, "eviction units that were written to without being seen"},
   };
   std::string text;
   for (const Line& line : lines) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <iterator>
 #include <vector>
 
 #include "config/size.h"
@@ -27,6 +28,24 @@ void add_reasons(const MovementCounts& counts, std::vector<Field>* fields) {
     fields->push_back({std::string("restores_") + kFetchReasonNames[i], counts.fetches[i].units});
     fields->push_back({std::string("restored_bytes_") + kFetchReasonNames[i], counts.fetches[i].copied_bytes});
   }
+}
+
+// Of the hooks themselves.
+void add_counters(std::vector<Field>* fields) {
+  const Field counters[] = {
+      {"unknown_launches", counted(Counter::kUnknownLaunches)},
+      {"captured_operations", counted(Counter::kCapturedOperations)},
+      {"other_contexts", counted(Counter::kOtherContexts)},
+      {"unknown_functions", counted(Counter::kUnknownFunctions)},
+      {"untracked_uploads", counted(Counter::kUntrackedUploads)},
+      {"unread_tables", counted(Counter::kUnreadTables)},
+      {"unseen_collectives", counted(Counter::kUnseenCollectives)},
+      {"refused_shares", counted(Counter::kRefusedShares)},
+      {"bypassing_libraries", counted(Counter::kBypassingLibraries)},
+      {"missing_mechanisms", counted(Counter::kMissingMechanisms)},
+      {"unmappable_devices", counted(Counter::kUnmappableDevices)},
+  };
+  fields->insert(fields->end(), std::begin(counters), std::end(counters));
 }
 
 // The first eight fields have a documented order; more may follow.
@@ -77,17 +96,8 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
       {"failed_spill_writes", statistics.failed_spill_writes},
       {"failed_spill_reads", statistics.failed_spill_reads},
       {"oom_reports", statistics.out_of_memory},
-      {"unknown_launches", counted(Counter::kUnknownLaunches)},
-      {"captured_operations", counted(Counter::kCapturedOperations)},
-      {"other_contexts", counted(Counter::kOtherContexts)},
-      {"unknown_functions", counted(Counter::kUnknownFunctions)},
-      {"untracked_uploads", counted(Counter::kUntrackedUploads)},
-      {"unseen_collectives", counted(Counter::kUnseenCollectives)},
-      {"refused_shares", counted(Counter::kRefusedShares)},
-      {"bypassing_libraries", counted(Counter::kBypassingLibraries)},
-      {"missing_mechanisms", counted(Counter::kMissingMechanisms)},
-      {"unmappable_devices", counted(Counter::kUnmappableDevices)},
   };
+  add_counters(&fields);
   add_reasons(statistics.movements, &fields);
   return fields;
 }

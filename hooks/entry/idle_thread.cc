@@ -10,12 +10,9 @@
 #include <thread>
 
 #include "driver/locks.h"
-#include "hooks/capture/capture_state.h"
 #include "hooks/entry/own_threads.h"
+#include "hooks/entry/visit_engines.h"
 #include "hooks/interpose/process_lifetime.h"
-#include "hooks/runtime/guarded.h"
-#include "hooks/runtime/runtime.h"
-#include "hooks/submit/submit.h"
 #include "offload/planning/background.h"
 
 namespace thermocline {
@@ -32,22 +29,6 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-// No engine ends during this. What the driver does not allow while a stream captures is left for the next time.
-void look() {
-  if (Runtime::get().broken() || any_capture()) return;
-  static_cast<void>(guarded([] {
-    const HeldEngines engines(HeldEngines::Even::kOne);
-    if (engines.none()) return CUDA_SUCCESS;
-    const Inside inside;
-    const CaptureTruce truce;
-    for (const ActiveEngine* active : *engines) {
-      const CurrentContext context(*active);
-      if (!context.is_refused()) active->engine->look_for_idleness(now_ns());
-    }
-    return CUDA_SUCCESS;
-  }));
-}
-
 void go_on_looking() {
   Looking& self = looking();
   for (;;) {
@@ -55,7 +36,7 @@ void go_on_looking() {
     const OwnThreadTurn turn;
     const WaitsInPlace alone;
     if (process_ends().load()) return;
-    look();
+    visit_engines([](const ActiveEngine& active) { active.engine->look_for_idleness(now_ns()); });
   }
 }
 

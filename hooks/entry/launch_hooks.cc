@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel launches. What a kernel accesses is read from its parameters, at every launch.
 #include <algorithm>
+#include <optional>
 
 #include "hooks/capture/captures.h"
 #include "hooks/graphs/graph_execs.h"
 #include "hooks/interpose/nccl.h"
+#include "hooks/operands/host_allocations.h"
 #include "hooks/operands/layouts.h"
 #include "hooks/operands/tensor_maps.h"
+#include "hooks/pointers/tables_in_place.h"
+#include "hooks/relaunch/known_launch.h"
+#include "hooks/relaunch/loaded_code.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/driver_room.h"
 #include "hooks/submit/each_engine.h"
@@ -19,14 +24,22 @@ namespace thermocline {
 
 namespace {
 
-// The driver gives the handles of unloaded functions to others, which may have the same names.
-bool forget_functions() {
+// The driver gives the handles of unloaded functions to others, which may have the same names. `handle`: the module or
+// library. An error: it must not be unloaded now.
+CUresult forget_functions(const void* handle, bool* are_forgotten) {
   const EngineSet* const engines = engines_now();
   // In a host function the driver refuses to unload any.
-  if (engines != nullptr && place_of(*engines, {}).refused) return false;
+  if (engines != nullptr && place_of(*engines, {}).refused) return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  for_each_engine([&result](const EngineSet&, const ActiveEngine& active) {
+    const Status status = active.engine->kernels_may_be_others();
+    if (!status.ok()) result = static_cast<CUresult>(status.code());
+  });
+  if (result != CUDA_SUCCESS) return result;
   layouts().forget();
-  for_each_engine([](const EngineSet&, const ActiveEngine& active) { active.engine->kernels_may_be_others(); });
-  return true;
+  note_unloaded(handle);
+  *are_forgotten = true;
+  return result;
 }
 
 bool add_arguments_of(const EngineSet& engines, const ParameterLayout* layout, KernelArguments arguments,
@@ -61,16 +74,53 @@ OperationInfo info_of(CUfunction function, const Layouts::Facts& facts, const Sh
   return OperationInfo{.kind = hash | 1, .operator_class = facts.operator_class, .name = facts.name, .follows = true};
 }
 
-CUresult launch_once(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments,
-                     Call call) {
+// How it is launched, besides.
+struct Manner {
+  unsigned int shared_bytes = 0;
+  bool is_special = false;  // LaunchedKernel::is_special
+};
+
+// Rare: only where contents may be recomputed.
+[[gnu::noinline]] CUresult launch_known(const EngineSet& engines, StreamHandle stream, CUfunction function,
+                                        const Layouts::Facts& facts, const Shape& shape, Manner manner,
+                                        KernelArguments arguments, AccessList&& accesses, Call call) {
+  const LaunchedKernel kernel{.function = function,
+                              .layout = facts.layout,
+                              .grid = {shape.grid_x, shape.grid_y, shape.grid_z},
+                              .block = {shape.block_x, shape.block_y, shape.block_z},
+                              .shared_bytes = manner.shared_bytes,
+                              .is_special = manner.is_special,
+                              .arguments = arguments};
+  std::optional<KnownLaunch> known;
+  const CUresult read = guarded([&] {
+    known.emplace(engines, kernel, &accesses);
+    return CUDA_SUCCESS;
+  });
+  if (read != CUDA_SUCCESS) {
+    invalidate_capture(stream);
+    return read;
+  }
+  OperationInfo info = info_of(function, facts, shape);
+  info.relaunch = known->info();
+  return submit(stream, Host::kGoesOn, std::move(accesses), info, call);
+}
+
+CUresult launch_once(StreamHandle stream, CUfunction function, const Shape& shape, Manner manner,
+                     KernelArguments arguments, Call call) {
   const EngineSet* const engines = engines_now();
   if (engines == nullptr) return call();
   const Layouts::Facts& facts = layouts().facts(function);
-  if (facts.is_of_nccl) nccl_launches();
+  // Its queue in pinned memory has operands of earlier collectives, too; its own the hooks of NCCL have pinned.
+  const bool is_pinned = facts.is_of_nccl && nccl_launches();
   AccessList accesses;
   const CUresult read = guarded([&] {
-    return add_arguments_of(*engines, facts.layout, arguments, &accesses) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    if (!add_arguments_of(*engines, facts.layout, arguments, &accesses)) return CUDA_ERROR_NOT_FOUND;
+    if (any_host_allocation.load(std::memory_order_relaxed) && !is_pinned) [[unlikely]]
+      add_tables_in_place(*engines, facts.layout, arguments, &accesses);
+    return CUDA_SUCCESS;
   });
+  if (read == CUDA_SUCCESS && recompute_is_on.load(std::memory_order_relaxed) && !is_pinned) [[unlikely]]
+    return launch_known(*engines, stream, function, facts, shape, manner, arguments, std::move(accesses), call);
   if (read == CUDA_SUCCESS)
     return submit(stream, Host::kGoesOn, std::move(accesses), info_of(function, facts, shape), call);
   if (read == CUDA_ERROR_NOT_FOUND) return submit_unknown(stream, call);
@@ -79,13 +129,20 @@ CUresult launch_once(StreamHandle stream, CUfunction function, const Shape& shap
 }
 
 // Lazily loaded code takes device memory at its first launch.
-CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments, Call call) {
-  return with_driver_room([&] { return launch_once(stream, function, shape, arguments, call); });
+CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, Manner manner, KernelArguments arguments,
+                Call call) {
+  return with_driver_room([&] { return launch_once(stream, function, shape, manner, arguments, call); });
 }
 
 // Parameters that were set one by one, as before CUDA 4 (cuParamSetv), are not tracked.
 CUresult launch_unseen(CUstream stream, Call call) {
   return with_driver_room([&] { return submit_unknown(legacy(stream), [&] { return heard(call()); }); });
+}
+
+bool has_attributes(const CUlaunchConfig& config) {
+  return config.numAttrs > 0 && config.attrs != nullptr &&
+         std::any_of(config.attrs, config.attrs + config.numAttrs,
+                     [](const CUlaunchAttribute& one) { return one.id != CU_LAUNCH_ATTRIBUTE_IGNORE; });
 }
 
 void look_at_attributes(const CUlaunchConfig& config) {
@@ -107,7 +164,7 @@ THERMOCLINE_HOOK_PAIR(cuLaunchKernel, _ptsz,
                        void** kernelParams, void** extra),
                       {
                         return launch(stream_of(hStream), f, {gridX, gridY, gridZ, blockX, blockY, blockZ},
-                                      {kernelParams, extra}, [&] {
+                                      {sharedBytes, false}, {kernelParams, extra}, [&] {
                                         return heard(real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ,
                                                                      sharedBytes, hStream, kernelParams, extra));
                                       });
@@ -119,7 +176,8 @@ THERMOCLINE_HOOK_PAIR(cuLaunchKernelEx, _ptsz,
                         look_at_attributes(*config);
                         const Shape shape{config->gridDimX,  config->gridDimY,  config->gridDimZ,
                                           config->blockDimX, config->blockDimY, config->blockDimZ};
-                        return launch(stream_of(config->hStream), f, shape, {kernelParams, extra},
+                        return launch(stream_of(config->hStream), f, shape,
+                                      {config->sharedMemBytes, has_attributes(*config)}, {kernelParams, extra},
                                       [&] { return heard(real<kFunction>(config, f, kernelParams, extra)); });
                       })
 
@@ -129,7 +187,7 @@ THERMOCLINE_HOOK_PAIR(cuLaunchCooperativeKernel, _ptsz,
                        void** kernelParams),
                       {
                         return launch(stream_of(hStream), f, {gridX, gridY, gridZ, blockX, blockY, blockZ},
-                                      {kernelParams, nullptr}, [&] {
+                                      {sharedBytes, true}, {kernelParams, nullptr}, [&] {
                                         return heard(real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ,
                                                                      sharedBytes, hStream, kernelParams));
                                       });
@@ -153,6 +211,7 @@ CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launch
       const CUDA_LAUNCH_PARAMS& one = launchParamsList[i];
       if (!add_arguments(*engines, one.function, {one.kernelParams, nullptr}, &accesses))
         return CUDA_ERROR_NOT_SUPPORTED;
+      add_tables_in_place(*engines, layouts().of(one.function), {one.kernelParams, nullptr}, &accesses);
     }
     accesses.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
     return keep(accesses, "a launch on several devices", [&] {
@@ -189,7 +248,8 @@ CUresult CUDAAPI cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height
 
 CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
   using namespace thermocline;
-  static_cast<void>(forget_functions());
+  bool are_forgotten = false;
+  if (const CUresult result = forget_functions(hmod, &are_forgotten); result != CUDA_SUCCESS) return result;
   return real<Function::cuModuleUnload>(hmod);
 }
 
@@ -199,6 +259,7 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const 
   if (result != CUDA_SUCCESS || pKernel == nullptr) return result;
   return guarded([&] {
     layouts().is_kernel(*pKernel, library);
+    note_function(*pKernel, library, name);
     return result;
   });
 }
@@ -218,7 +279,9 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKe
 
 CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
   using namespace thermocline;
-  if (forget_functions()) layouts().forget_kernels(library);
+  bool are_forgotten = false;
+  if (const CUresult result = forget_functions(library, &are_forgotten); result != CUDA_SUCCESS) return result;
+  if (are_forgotten) layouts().forget_kernels(library);
   return real<Function::cuLibraryUnload>(library);
 }
 

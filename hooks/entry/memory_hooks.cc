@@ -97,10 +97,10 @@ CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std
       return watches_misuse() ? allocate_watched(*active, bytes, stream, &address)
                               : active->engine->allocate(bytes, stream, &address);
     };
-    Status status = patiently(allocate);
+    Status status = with_backoff(allocate);
     if (status.is_out_of_memory() && make_way(*active)) {
       forget_report();
-      status = patiently(allocate);
+      status = with_backoff(allocate);
     }
     if (status.ok()) *out = address.value;
     if (Recorder* const recorder = Recorder::of(active->engine); recorder != nullptr && status.ok()) {

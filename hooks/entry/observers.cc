@@ -8,11 +8,14 @@
 #include "hooks/diagnostics/misuse.h"
 #include "hooks/diagnostics/recorder.h"
 #include "hooks/entry/idle_thread.h"
+#include "hooks/entry/lease_thread.h"
 #include "hooks/entry/pool_usage.h"
 #include "hooks/entry/sleep_orders.h"
 #include "hooks/graphs/graph_memory.h"
 #include "hooks/interpose/real_table.h"
+#include "hooks/relaunch/loaded_code.h"
 #include "hooks/runtime/caching_heaps.h"
+#include "hooks/runtime/device_lease.h"
 #include "hooks/runtime/engine_observer.h"
 #include "hooks/submit/peers.h"
 #include "hooks/submit/proxy_streams.h"
@@ -70,6 +73,10 @@ constexpr EngineObserver kCachingHeaps{.context_ends = [](CUcontext context, boo
 constexpr EngineObserver kIdleThread{
     .engine_began = [](const ActiveEngine&, const Settings& settings) { look_for_idleness(settings.idle_after); }};
 
+constexpr EngineObserver kLeaseThread{.engine_began = [](const ActiveEngine& one, const Settings&) {
+  if (lease_of(one.device) != nullptr) look_after_leases();
+}};
+
 constexpr EngineObserver kMisuse{
     .settings_loaded = [](const Settings& settings) { watch_misuse(watch_of(settings.debug)); },
     .engine_ended =
@@ -90,11 +97,15 @@ constexpr EngineObserver kProxyStreams{
 constexpr EngineObserver kUnwaited{.engine_ended = [](const ActiveEngine& one) { forget_unwaited_of(one); },
                                    .context_ended = [](CUcontext context, bool) { forget_unwaited_in(context); }};
 
+constexpr EngineObserver kRelaunches{.settings_loaded = &read_recompute_setting,
+                                     .engine_options = &offer_relaunches,
+                                     .context_ended = [](CUcontext, bool) { forget_functions_of_contexts(); }};
+
 constexpr EngineObserver kFallbacks{.fill_in = [](EngineStatistics* statistics) { add_fallbacks(statistics); }};
 
 constexpr std::array kObservers = {kCaptures,    kPeers,        kRecorder,     kLiveStatistics, kIdleThread,
                                    kMisuse,      kPoolUsage,    kStreamQueues, kProxyStreams,   kUnwaited,
-                                   kGraphMemory, kCachingHeaps, kFallbacks};
+                                   kGraphMemory, kCachingHeaps, kRelaunches,   kFallbacks,      kLeaseThread};
 
 }  // namespace
 

@@ -54,7 +54,7 @@ CUresult take_once(const ActiveEngine& active, unsigned long long* out, Bytes by
     const CurrentContext context(active);
     const Inside inside;
     const CaptureTruce truce;
-    const Status counted = patiently([&] { return active.engine->add_external(bytes); });
+    const Status counted = with_backoff([&] { return active.engine->add_external(bytes); });
     if (!counted.ok()) return static_cast<CUresult>(counted.code());
     const MutexLock lock(ledgers().mutex);
     Ledger& ledger = ledgers().all[&active];

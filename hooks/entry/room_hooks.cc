@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls for which the driver allocates device memory of its own. The library does not track what they create, but if
 // the device is out of memory, it makes room and repeats the call.
+#include "hooks/relaunch/loaded_code.h"
 #include "hooks/runtime/caching_heaps.h"
 #include "hooks/submit/driver_room.h"
 
@@ -8,6 +9,14 @@
   extern "C" CUresult CUDAAPI name parameters {                                     \
     using namespace thermocline; /* NOLINT: the scope of one function */            \
     return with_driver_room([&] { return heard(real<Function::name> arguments); }); \
+  }
+// `note`: what is done after success.
+#define THERMOCLINE_HOOK_OF_CODE(name, parameters, arguments, note)                                  \
+  extern "C" CUresult CUDAAPI name parameters {                                                      \
+    using namespace thermocline; /* NOLINT: the scope of one function */                             \
+    const CUresult result = with_driver_room([&] { return heard(real<Function::name> arguments); }); \
+    if (result == CUDA_SUCCESS) note;                                                                \
+    return result;                                                                                   \
   }
 #define THERMOCLINE_HOOK_OF_A_CONTEXT(name, parameters, arguments)                                   \
   extern "C" CUresult CUDAAPI name parameters {                                                      \
@@ -18,36 +27,43 @@
   }
 
 // Code, and the variables that belong to it. With lazy loading it is loaded at its first use.
-THERMOCLINE_HOOK_WITH_ROOM(cuModuleLoad, (CUmodule * module, const char* fname), (module, fname))
-THERMOCLINE_HOOK_WITH_ROOM(cuModuleLoadData, (CUmodule * module, const void* image), (module, image))
-THERMOCLINE_HOOK_WITH_ROOM(cuModuleLoadDataEx,
-                           (CUmodule * module, const void* image, unsigned int numOptions, CUjit_option* options,
-                            void** optionValues),
-                           (module, image, numOptions, options, optionValues))
-THERMOCLINE_HOOK_WITH_ROOM(cuModuleLoadFatBinary, (CUmodule * module, const void* fatCubin), (module, fatCubin))
-THERMOCLINE_HOOK_WITH_ROOM(cuModuleGetFunction, (CUfunction * hfunc, CUmodule hmod, const char* name),
-                           (hfunc, hmod, name))
+THERMOCLINE_HOOK_OF_CODE(cuModuleLoad, (CUmodule * module, const char* fname), (module, fname),
+                         note_code(*module, nullptr))
+THERMOCLINE_HOOK_OF_CODE(cuModuleLoadData, (CUmodule * module, const void* image), (module, image),
+                         note_code(*module, image))
+THERMOCLINE_HOOK_OF_CODE(cuModuleLoadDataEx,
+                         (CUmodule * module, const void* image, unsigned int numOptions, CUjit_option* options,
+                          void** optionValues),
+                         (module, image, numOptions, options, optionValues), note_code(*module, image))
+THERMOCLINE_HOOK_OF_CODE(cuModuleLoadFatBinary, (CUmodule * module, const void* fatCubin), (module, fatCubin),
+                         note_code(*module, fatCubin))
+THERMOCLINE_HOOK_OF_CODE(cuModuleGetFunction, (CUfunction * hfunc, CUmodule hmod, const char* name),
+                         (hfunc, hmod, name), note_function(*hfunc, hmod, name))
 THERMOCLINE_HOOK_WITH_ROOM(cuModuleGetGlobal_v2, (CUdeviceptr * dptr, size_t* bytes, CUmodule hmod, const char* name),
                            (dptr, bytes, hmod, name))
-THERMOCLINE_HOOK_WITH_ROOM(cuLibraryLoadData,
-                           (CUlibrary * library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
-                            unsigned int numJitOptions, CUlibraryOption* libraryOptions, void** libraryOptionValues,
-                            unsigned int numLibraryOptions),
-                           (library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
-                            libraryOptionValues, numLibraryOptions))
-THERMOCLINE_HOOK_WITH_ROOM(cuLibraryLoadFromFile,
-                           (CUlibrary * library, const char* fileName, CUjit_option* jitOptions,
-                            void** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption* libraryOptions,
-                            void** libraryOptionValues, unsigned int numLibraryOptions),
-                           (library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
-                            libraryOptionValues, numLibraryOptions))
-THERMOCLINE_HOOK_WITH_ROOM(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library))
+THERMOCLINE_HOOK_OF_CODE(cuLibraryLoadData,
+                         (CUlibrary * library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
+                          unsigned int numJitOptions, CUlibraryOption* libraryOptions, void** libraryOptionValues,
+                          unsigned int numLibraryOptions),
+                         (library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                          libraryOptionValues, numLibraryOptions),
+                         note_code(*library, code))
+THERMOCLINE_HOOK_OF_CODE(cuLibraryLoadFromFile,
+                         (CUlibrary * library, const char* fileName, CUjit_option* jitOptions, void** jitOptionsValues,
+                          unsigned int numJitOptions, CUlibraryOption* libraryOptions, void** libraryOptionValues,
+                          unsigned int numLibraryOptions),
+                         (library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                          libraryOptionValues, numLibraryOptions),
+                         note_code(*library, nullptr))
+THERMOCLINE_HOOK_OF_CODE(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library),
+                         note_same_code(*pMod, library))
 THERMOCLINE_HOOK_WITH_ROOM(cuLibraryGetGlobal, (CUdeviceptr * dptr, size_t* bytes, CUlibrary library, const char* name),
                            (dptr, bytes, library, name))
 THERMOCLINE_HOOK_WITH_ROOM(cuLibraryGetManaged,
                            (CUdeviceptr * dptr, size_t* bytes, CUlibrary library, const char* name),
                            (dptr, bytes, library, name))
-THERMOCLINE_HOOK_WITH_ROOM(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
+THERMOCLINE_HOOK_OF_CODE(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel),
+                         note_same_function(*pFunc, kernel))
 THERMOCLINE_HOOK_WITH_ROOM(cuFuncLoad, (CUfunction function), (function))
 
 // Queries and settings of functions, for which the code may have to be loaded.
@@ -79,9 +95,7 @@ THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxPotentialClusterSize,
                            (int* clusterSize, CUfunction func, const CUlaunchConfig* config),
                            (clusterSize, func, config))
 
-// Memory that is not the engine's.
-THERMOCLINE_HOOK_WITH_ROOM(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags),
-                           (dptr, bytesize, flags))
+// Memory that is not the engine's (cuMemAllocManaged: host_memory_hooks.cc).
 THERMOCLINE_HOOK_WITH_ROOM(cuMipmappedArrayCreate,
                            (CUmipmappedArray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR* pMipmappedArrayDesc,
                             unsigned int numMipmapLevels),

@@ -11,6 +11,7 @@
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/operands/escaped.h"
+#include "hooks/pointers/tables_in_place.h"
 #include "hooks/submit/late_frees.h"
 #include "hooks/submit/multi_device.h"
 
@@ -59,7 +60,11 @@ CUresult pin_for_device(const GraphContents& contents, Call call, PinnedBuffers*
     for (const MemoryAccess& access : one.accesses) accesses.add(access);
   }
   const HeldEngines engines;
-  if (engines.none() || accesses.empty()) return call();
+  if (engines.none()) return call();
+  // The tables as they are now: nobody can read them again when the device launches the graph.
+  for (const auto& [node, one] : contents) add_tables_in_place(*engines, one.words_in_place, &accesses);
+  accesses.filter([&](DeviceAddress at) { return engines->owner(at) != nullptr; });
+  if (accesses.empty()) return call();
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   if (CUresult result = pinned->pin(*engines, accesses, kDeviceLaunches); result != CUDA_SUCCESS) return result;
   const CUresult result = call();

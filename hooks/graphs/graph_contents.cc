@@ -7,9 +7,11 @@
 
 #include "driver/locks.h"
 #include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/nccl.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/operands/layouts.h"
 #include "hooks/operands/values.h"
+#include "hooks/pointers/tables_in_place.h"
 #include "hooks/pointers/uploads.h"
 #include "hooks/submit/kernels.h"
 #include "hooks/submit/shapes.h"
@@ -218,6 +220,9 @@ NodeContents contents_of_kernel(const EngineSet* engines, CUfunction function, v
     const Layouts::Facts& facts = layouts().facts(function);
     contents.name = facts.name;
     contents.stores_pointers = facts.operator_class == OperatorClass::kTables;
+    // What NCCL works on in a graph is pinned, once its calls are seen (hooks/nccl).
+    if (!facts.is_of_nccl || !InNccl::ever())
+      contents.words_in_place = words_in_place(facts.layout, {parameters, extra});
   }
   contents.is_known = add_arguments(*engines, function, {parameters, extra}, &accesses);
   keep_ours(engines, &accesses);

@@ -24,7 +24,8 @@ struct GraphAllocation {
 struct NodeContents {
   CUgraphNode parent = nullptr;  // the node whose child graph or body contains it; null: none
   std::vector<MemoryAccess> accesses{};
-  std::vector<Move> moves{};  // of copies
+  std::vector<Move> moves{};                    // of copies
+  std::vector<std::uint64_t> words_in_place{};  // see tables_in_place.h
   bool is_kernel = false;
   const char* name = nullptr;    // of the kernel (OperationInfo::name)
   bool stores_pointers = false;  // the kernel is known to

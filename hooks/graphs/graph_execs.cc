@@ -24,6 +24,7 @@ struct Summary {
   bool may_write_host = false;
   std::vector<MemoryAccess> accesses;
   std::vector<Move> moves, first;
+  std::vector<std::uint64_t> words_in_place;
   std::vector<GraphKernel> kernels;
   GraphAllocation largest;
 };
@@ -47,6 +48,7 @@ Executables& executables() { return process_lifetime<Executables>(); }
 auto key_of(const MemoryAccess& memory_access) {
   return std::make_tuple(memory_access.address.value, memory_access.bytes, memory_access.access);
 }
+std::uint64_t key_of(std::uint64_t word) { return word; }
 auto key_of(const Move& m) {
   return std::make_tuple(m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer);
 }
@@ -94,12 +96,14 @@ const Summary& summary_of(Executable& exec) {
     for (const MemoryAccess& memory_access : contents.accesses) sum.accesses.push_back(as_of_a_graph(memory_access));
     sum.moves.insert(sum.moves.end(), contents.moves.begin(), contents.moves.end());
     if (contents.comes_first) sum.first.insert(sum.first.end(), contents.moves.begin(), contents.moves.end());
+    sum.words_in_place.insert(sum.words_in_place.end(), contents.words_in_place.begin(), contents.words_in_place.end());
     if (contents.is_kernel && contents.accesses.size() > 1)
       sum.kernels.push_back({contents.name, contents.stores_pointers, contents.accesses});
   }
   sort_each_once(&sum.accesses);
   sort_each_once(&sum.moves);
   sort_each_once(&sum.kernels);
+  sort_each_once(&sum.words_in_place);
   exec.summary = std::move(sum);
   exec.is_summed = true;
   return exec.summary;
@@ -215,6 +219,7 @@ GraphAccess access_of(CUgraphExec exec) {
   access.beyond.assign(sum.moves.begin() + searched, sum.moves.end());
   if (access.beyond.empty()) access.first = sum.first;
   access.kernels = sum.kernels;
+  access.words_in_place = sum.words_in_place;
   if (!std::exchange(found->second.is_new, false)) return access;
   for (std::size_t i = 0; i < access.beyond.size(); ++i) count(Counter::kUntrackedUploads);
   return access;

@@ -35,10 +35,11 @@ struct GraphAccess {
   bool is_known = false;
   bool may_write_host = false;  // a node may write host memory that a copy of the graph reads
   AccessList accesses;
-  std::vector<Move> moves, beyond;   // each once: copies that are searched at a launch, and those above the limit
-  std::vector<Move> first;           // of the copies that are searched: those that surely run, before all else
-  std::vector<GraphKernel> kernels;  // those with more than one address; each once
-  GraphAllocation largest;           // of its nodes' allocations: a launch needs this much, and may need more
+  std::vector<Move> moves, beyond;  // each once: copies that are searched at a launch, and those above the limit
+  std::vector<Move> first;          // of the copies that are searched: those that surely run, before all else
+  std::vector<std::uint64_t> words_in_place;  // tables that are read at a launch (tables_in_place.h)
+  std::vector<GraphKernel> kernels;           // those with more than one address; each once
+  GraphAllocation largest;                    // of its nodes' allocations: a launch needs this much, and may need more
 };
 // What a launch accesses. May throw bad_alloc.
 GraphAccess access_of(CUgraphExec exec);

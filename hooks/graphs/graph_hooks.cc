@@ -13,6 +13,7 @@
 #include "hooks/graphs/graph_execs.h"
 #include "hooks/graphs/graph_memory.h"
 #include "hooks/operands/values.h"
+#include "hooks/pointers/tables_in_place.h"
 #include "hooks/pointers/uploads.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/stream_context.h"
@@ -246,6 +247,7 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
     if (const HeldEngines engines; !engines.none()) {
       expect_moves_outside(*engines, access.first);
       search_moves(*engines, access.moves, access.beyond, access.may_write_host);
+      add_tables_in_place(*engines, access.words_in_place, &access.accesses);
     }
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
     // Host functions of its nodes, and waits for what others do.

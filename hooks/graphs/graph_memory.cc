@@ -49,7 +49,7 @@ void tell(const ActiveEngine& active, Counted* counted) {
     // A launch must not wait here for blocked streams: another thread may need the engines, which this one holds, to let
     // them go on. The next launch or wait counts it.
     const auto add = [&] { return active.engine->add_external(reserved - counted->told); };
-    status = any_stream_may_block() ? add() : patiently(add);
+    status = any_stream_may_block() ? add() : with_backoff(add);
   }
   if (status == Status::not_ready()) is_late.store(true, std::memory_order_relaxed);
   if (status != Status::not_ready()) counted->reserved = reserved;

@@ -3,8 +3,11 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "hooks/interpose/dynamic_linker.h"
 #include "hooks/interpose/nccl.h"
+#include "hooks/interpose/nvtx_ranges.h"
 #include "hooks/interpose/symbols.h"
 
 namespace thermocline {
@@ -73,12 +76,21 @@ Answer answer(const Hooked& hooked, void* handle, const char* name, const char* 
   return give(hook != nullptr ? hook : found);
 }
 
+// NVTX looks for the function of the tool that it has opened.
+Answer answer_nvtx(void* handle, const char* name, const char* version) {
+  const bool is_in_a_library = handle != RTLD_NEXT && handle != RTLD_DEFAULT;
+  if (!is_in_a_library || std::strcmp(name, kNvtxInitialization) != 0) return {};
+  if (next_dlsym() == nullptr || next_dlvsym() == nullptr) return {};
+  return give(with_nvtx_ranges(look_up(handle, name, version)));
+}
+
 }  // namespace
 }  // namespace thermocline
 
 thermocline::Answer thermocline_answer(void* handle, const char* name, const char* version, const void* caller) {
   using namespace thermocline;
   if (Inside::now()) return {};
+  if (name[0] == kNvtxInitialization[0]) return answer_nvtx(handle, name, version);
   const Hooked hooked(name);
   if (!hooked.is_any() || next_dlsym() == nullptr || next_dlvsym() == nullptr || in_driver(caller)) return {};
   return answer(hooked, handle, name, version, caller);

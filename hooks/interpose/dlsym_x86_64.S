@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entries dlsym and dlvsym. A name that does not begin with "cu" or "nccl" and a capital letter goes on to the next dlsym as if we were not
+// The entries dlsym and dlvsym. A name that does not begin with "cu" or "nccl" and a capital letter, or with "Init", goes on to the next dlsym as if we were not
 // there: a jump, not a call, since the real one takes its caller from the return address (RTLD_NEXT, RTLD_DEFAULT).
 // Other names are shown to thermocline_answer (hooks/interpose/answer.cc), which answers in rax with rdx set, or leaves them, too.
 // thermocline_next_dlsym and thermocline_next_dlvsym live in hooks/interpose/dynamic_linker.cc.
@@ -23,6 +23,8 @@
     je 1f
     cmpb $'n', (%rsi)
     je 4f
+    cmpb $'I', (%rsi)
+    je 6f
     cmpb $'c', (%rsi)
     jne 1f
     cmpb $'u', 1(%rsi)
@@ -37,6 +39,15 @@
     cmpb $'l', 3(%rsi)
     jne 1f
     movzbl 4(%rsi), %eax
+    jmp 5f
+6:
+    cmpb $'n', 1(%rsi)
+    jne 1f
+    cmpb $'i', 2(%rsi)
+    jne 1f
+    cmpb $'t', 3(%rsi)
+    jne 1f
+    movzbl (%rsi), %eax
 5:
     subl $'A', %eax
     cmpl $25, %eax

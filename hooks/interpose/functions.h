@@ -48,6 +48,13 @@
   X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020, kAny, "asks dptr") \
   X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, kAny, "asks ptr") \
   X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, kAny, "asks ptr") \
+  /* Memory of the host, which kernels may read in place. */ \
+  X(cuMemAllocHost_v2, cuMemAllocHost, 3020, kAny, "tells where tables may be") \
+  X(cuMemHostAlloc, cuMemHostAlloc, 2020, kAny, "tells where tables may be") \
+  X(cuMemHostRegister, cuMemHostRegister, 4000, kAny, "tells where tables may be") \
+  X(cuMemHostRegister_v2, cuMemHostRegister, 6050, kAny, "tells where tables may be") \
+  X(cuMemFreeHost, cuMemFreeHost, 2000, kAny, "forgets p") \
+  X(cuMemHostUnregister, cuMemHostUnregister, 4000, kAny, "forgets p") \
   /* The program's own mappings: they count against the budget. */ \
   X(cuMemCreate, cuMemCreate, 10020, kAny, "gives handle; counted") \
   X(cuMemRelease, cuMemRelease, 10020, kAny, "frees handle; counted") \
@@ -300,7 +307,7 @@
   X(cuOccupancyMaxActiveClusters, cuOccupancyMaxActiveClusters, 11070, kAny, "makes numClusters, with room") \
   X(cuOccupancyMaxPotentialClusterSize, cuOccupancyMaxPotentialClusterSize, 11070, kAny, \
     "makes clusterSize, with room") \
-  X(cuMemAllocManaged, cuMemAllocManaged, 6000, kAny, "makes dptr, with room") \
+  X(cuMemAllocManaged, cuMemAllocManaged, 6000, kAny, "makes dptr, with room; tells where tables may be") \
   X(cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000, kAny, "makes pHandle, with room") \
   X(cuCtxSetLimit, cuCtxSetLimit, 3010, kAny, "makes limit, with room") \
   X(cuCtxCreate_v2, cuCtxCreate, 3020, kAny, "makes pctx, with room") \
@@ -320,6 +327,9 @@
   X(cuCtxGetDevice)                     \
   X(cuCtxPopCurrent_v2)                 \
   X(cuCtxPushCurrent_v2)                \
+  X(cuDeviceGet)                        \
+  X(cuDeviceGetAttribute)               \
+  X(cuDeviceGetCount)                   \
   X(cuDeviceGetDefaultMemPool)          \
   X(cuDeviceGetGraphMemAttribute)       \
   X(cuDeviceGetMemPool)                 \
@@ -359,8 +369,7 @@
     "cuMemcpyAtoA cuMemcpyAtoA_v2 cuMemcpyAtoH cuMemcpyAtoHAsync cuMemcpyAtoHAsync_v2 cuMemcpyAtoH_v2 " \
     "cuMemcpyHtoA cuMemcpyHtoAAsync cuMemcpyHtoAAsync_v2 cuMemcpyHtoA_v2") \
   X("host memory", \
-    "cuMemAllocHost cuMemAllocHost_v2 cuMemFreeHost cuMemHostAlloc cuMemHostGetDevicePointer " \
-    "cuMemHostGetDevicePointer_v2 cuMemHostGetFlags cuMemHostRegister cuMemHostRegister_v2 cuMemHostUnregister") \
+    "cuMemAllocHost cuMemHostGetDevicePointer cuMemHostGetDevicePointer_v2 cuMemHostGetFlags") \
   X("a pool as such; what a program allocates from it is ours", \
     "cuMemGetDefaultMemPool cuMemGetMemPool cuMemPoolDestroy cuMemPoolGetAccess") \
   X("pools that are exported are the driver's", \
@@ -417,8 +426,8 @@
   X("lifetimes of the program's own objects", \
     "cuGraphReleaseUserObject cuGraphRetainUserObject cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain") \
   X("asks", \
-    "cuDeviceCanAccessPeer cuDeviceComputeCapability cuDeviceGet cuDeviceGetAttribute cuDeviceGetByPCIBusId " \
-    "cuDeviceGetCliqueCount cuDeviceGetCliqueInfo cuDeviceGetCount cuDeviceGetDevResource " \
+    "cuDeviceCanAccessPeer cuDeviceComputeCapability cuDeviceGetByPCIBusId " \
+    "cuDeviceGetCliqueCount cuDeviceGetCliqueInfo cuDeviceGetDevResource " \
     "cuDeviceGetExecAffinitySupport cuDeviceGetFabricClusterUuid cuDeviceGetHostAtomicCapabilities " \
     "cuDeviceGetLuid cuDeviceGetName cuDeviceGetNvSciSyncAttributes cuDeviceGetP2PAtomicCapabilities " \
     "cuDeviceGetP2PAttribute cuDeviceGetPCIBusId cuDeviceGetProperties cuDeviceGetUuid cuDeviceGetUuid_v2 " \

@@ -12,6 +12,7 @@ inline constexpr int kExternalMemory = 40;  // while the driver is asked for it 
 inline constexpr int kSyncMemops = 50;
 inline constexpr int kPools = 70;  // of the program, while what they use is written down
 
+inline constexpr int kLease = 800;     // of a device, with its engine held
 inline constexpr int kRecorder = 900;  // an operation is written down with its engine held
 
 // With one of these held no other is taken.

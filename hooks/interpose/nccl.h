@@ -109,13 +109,15 @@ class InNccl {
   InNccl(const InNccl&) = delete;
   InNccl& operator=(const InNccl&) = delete;
   static bool now();
+  // Whether any thread ever has, since the process began.
+  static bool ever();
 };
 
 // True for a call from code of NCCL, according to its return address, or on a thread inside NCCL.
 bool is_of_nccl(const void* return_address);
 
 bool is_kernel_of_nccl(const char* name);
-// An NCCL kernel is launched. It is counted if it is not known which call launched it.
-void nccl_launches();
+// An NCCL kernel is launched. Whether it is known which call launched it; if not, it is counted.
+bool nccl_launches();
 
 }  // namespace thermocline

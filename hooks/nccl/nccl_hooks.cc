@@ -97,7 +97,7 @@ CUresult pin_for_now(Held* held, const char* reason) {
     const CurrentContext context(*active);
     const Inside inside;
     const CaptureTruce truce;
-    const Status status = patiently([&] { return active->engine->pin(access.address, reason); });
+    const Status status = with_backoff([&] { return active->engine->pin(access.address, reason); });
     if (!status.ok()) return static_cast<CUresult>(status.code());
     held->pinned.push_back({active, buffer->address, buffer->number});
   }
@@ -266,11 +266,12 @@ ncclResult_t inside_nccl(Arguments... arguments) {
 
 }  // namespace
 
-void nccl_launches() {
-  if (InNccl::now()) return;
+bool nccl_launches() {
+  if (InNccl::now()) return true;
   THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
                        "NCCL is called in a way that is not seen (linked statically?); its buffers may be absent");
   count(Counter::kUnseenCollectives);
+  return false;
 }
 
 void* hook_of_nccl(int index) {

@@ -34,6 +34,7 @@ struct NcclSymbols {
 constinit NcclSymbols known;
 
 thread_local int depth = 0;
+std::atomic<bool> any_call{false};
 
 const void* object_of(const void* address) {
   Dl_info info{};
@@ -96,9 +97,13 @@ int ranks_of(ncclComm_t comm) {
   return count != nullptr && comm != nullptr && count(comm, &ranks) == kNcclSuccess ? ranks : 0;
 }
 
-InNccl::InNccl() { ++depth; }
+InNccl::InNccl() {
+  ++depth;
+  if (!any_call.load(std::memory_order_relaxed)) any_call.store(true, std::memory_order_relaxed);
+}
 InNccl::~InNccl() { --depth; }
 bool InNccl::now() { return depth > 0; }
+bool InNccl::ever() { return any_call.load(std::memory_order_relaxed); }
 
 bool is_of_nccl(const void* return_address) {
   if (depth > 0) return true;

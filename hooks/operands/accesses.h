@@ -41,6 +41,12 @@ class AccessList {
     return *this;
   }
 
+  // The same for an address that stands in memory which the operation may read.
+  AccessList& found_word(std::uint64_t value) {
+    accesses_.push_back(MemoryAccess{DeviceAddress{value}, 0, Access::kUnknown, true});
+    return *this;
+  }
+
   AccessList& move(const Move& move) {
     if (move.bytes != 0 && move.rows != 0 && move.layers != 0) moves_.push_back(move);
     return *this;

@@ -82,7 +82,7 @@ const Layouts::Facts& Layouts::facts(CUfunction function) {
   Remembered::One& last = remembered.last[hash_bits(reinterpret_cast<std::uintptr_t>(function), 6)];
   if (last.function == function && last.facts != nullptr) return *last.facts;
   const Facts& facts = ask(function);
-  if (facts.is_settled) last = {function, &facts};
+  if (facts.is_final) last = {function, &facts};
   return facts;
 }
 
@@ -95,13 +95,13 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
   }
   ParameterLayout layout;
   bool is_refused = false;
-  bool known = ask_driver(function, is_kernel, &layout, &is_refused), is_settled = !is_refused;
+  bool known = ask_driver(function, is_kernel, &layout, &is_refused), is_final = !is_refused;
   if (known && layout.empty()) {
     // Either there are no parameters, or the driver can not answer at the moment. If it still answers for another
     // function (the witness), there are none. The witness is reset before its module is unloaded.
     const MutexLock lock(witness_mutex_);
-    is_settled = witness_.function != nullptr;
-    known = is_settled && still_tells(witness_.function, witness_.is_kernel);
+    is_final = witness_.function != nullptr;
+    known = is_final && still_tells(witness_.function, witness_.is_kernel);
   }
   const char* const name = ask_name(function, is_kernel);
   if (known && !layout.empty()) {
@@ -110,14 +110,14 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
   }
   const std::unique_lock lock(mutex_);
   const ParameterLayout* const shared = known ? &*all_.insert(std::move(layout)).first : nullptr;
-  Facts facts{.layout = shared, .is_settled = is_settled};
+  Facts facts{.layout = shared, .is_final = is_final};
   if (name != nullptr) {
     facts.name = names_.emplace(name, function).first->first.c_str();
     facts.operator_class = classify_operator(name, rules_);
     facts.is_of_nccl = is_kernel_of_nccl(name);
   }
   const Facts& kept = *known_.insert(facts).first;
-  return is_settled ? *facts_.emplace(function, &kept).first->second : kept;
+  return is_final ? *facts_.emplace(function, &kept).first->second : kept;
 }
 
 void Layouts::set_rules(const std::vector<OperatorRule>& rules) {

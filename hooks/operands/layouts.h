@@ -28,7 +28,7 @@ class Layouts {
     OperatorClass operator_class = OperatorClass::kOther;  // kOther if the driver does not return the name
     const char* name = nullptr;                            // valid until the process ends; null: the same
     bool is_of_nccl = false;
-    bool is_settled = true;                          // false: queried again at the next launch
+    bool is_final = true;                            // false: queried again at the next launch
     auto operator<=>(const Facts&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   // All that follows, looked up once. Valid until the process ends.

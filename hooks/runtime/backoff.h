@@ -25,7 +25,7 @@ class Backoff {
 };
 
 template <class Ask>
-Status patiently(Ask ask, Backoff backoff = Backoff()) {
+Status with_backoff(Ask ask, Backoff backoff = Backoff()) {
   Status status = ask();
   for (; status == Status::not_ready(); status = ask()) {
     if (!backoff.wait()) return Status::out_of_memory();
@@ -35,8 +35,8 @@ Status patiently(Ask ask, Backoff backoff = Backoff()) {
 
 // Begins an operation with begin(info), and retries while streams are blocked; on success `out` has it.
 template <class Begin>
-Status begin_patiently(OperationInfo info, Begin begin, std::optional<Operation>* out) {
-  return patiently([&] {
+Status begin_with_backoff(OperationInfo info, Begin begin, std::optional<Operation>* out) {
+  return with_backoff([&] {
     out->emplace(begin(info));
     const Status status = (*out)->status();
     if (!status.ok()) out->reset();

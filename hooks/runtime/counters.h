@@ -15,6 +15,7 @@ enum class Counter {
   kBypassingLibraries,  // libraries whose driver calls bypass the hooks; counted at the end
   kRefusedShares,       // memory of the engines that the driver does not share with other processes
   kUntrackedUploads,    // copies of graphs whose source could not be read, or beyond the limit
+  kUnreadTables,        // tables in host memory that were too many to be read for one operation
   kMissingMechanisms,   // mechanisms of the driver that were probed when an engine began, and failed
   kUnmappableDevices,   // devices without virtual memory management, which have no engine (caching_heaps.h)
   kCount

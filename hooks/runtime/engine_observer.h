@@ -15,6 +15,8 @@ struct EngineObserver {
   void (*settings_loaded)(const Settings& settings) = nullptr;
   // An engine has been created but is not published yet. Its context is current. Under the runtime's lock.
   void (*engine_begins)(Engine& engine, CUdevice device) = nullptr;
+  // An engine is about to be created with these options. Under the runtime's lock.
+  void (*engine_options)(EngineOptions* options) = nullptr;
   // The engine has been published. Under the runtime's lock.
   void (*engine_began)(const ActiveEngine& one, const Settings& settings) = nullptr;
   // A device that can have no engine has got a heap (caching_heaps.h). Under the runtime's lock.

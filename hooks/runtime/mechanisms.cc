@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/runtime/mechanisms.h"
 
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cstdint>
 
+#include "hooks/interpose/dynamic_linker.h"
 #include "hooks/interpose/log.h"
 #include "hooks/interpose/real_table.h"
 #include "hooks/interpose/symbols.h"
@@ -35,6 +38,12 @@ bool driver_tells_parameters() {
 }
 
 }  // namespace
+
+// If the library was loaded first, every object that asks the dynamic linker for the driver's functions uses its dlsym.
+bool sees_operations() {
+  static const bool sees = next_dlsym()(RTLD_DEFAULT, "dlsym") == reinterpret_cast<void*>(&dlsym);
+  return sees;
+}
 
 void do_without(Mechanism mechanism) {
   static std::atomic<std::uint32_t> done{0};

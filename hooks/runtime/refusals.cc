@@ -10,6 +10,7 @@
 
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/log.h"
+#include "hooks/interpose/nvtx_ranges.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/symbols.h"
 
@@ -64,6 +65,8 @@ void give_out() {
 void keep_report(const std::string& report) {
   if (kept == nullptr) kept = new std::string;
   *kept = report;
+  if (const std::string ranges = nvtx_ranges(); !ranges.empty())
+    kept->insert(kept->find('\n') + 1, "  in     " + ranges + " (NVTX ranges)\n");
 }
 
 void forget_report() noexcept { delete std::exchange(kept, nullptr); }

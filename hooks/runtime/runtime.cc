@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/runtime/runtime.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -23,7 +22,6 @@
 #include "driver/page_size.h"
 #include "driver/probes.h"
 #include "driver/undisturbed.h"
-#include "hooks/interpose/dynamic_linker.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/real_table.h"
@@ -31,6 +29,7 @@
 #include "hooks/operands/layouts.h"
 #include "hooks/runtime/caching_heaps.h"
 #include "hooks/runtime/counters.h"
+#include "hooks/runtime/device_lease.h"
 #include "hooks/runtime/engine_observer.h"
 #include "hooks/runtime/mapping_waits.h"
 #include "hooks/runtime/mechanisms.h"
@@ -104,6 +103,7 @@ class Runtime::State {
   std::atomic<StatsForm> stats_form{StatsForm::kOff};
   std::atomic<Advertise> advertise{Advertise::kBudget};
   std::atomic<bool> wants_audit{false};
+  std::atomic<bool> wants_full_fallback{false};
   std::atomic<bool> shareable{false};
   std::atomic<bool> has_run{false};
   std::atomic<bool> refuses{false};
@@ -163,6 +163,7 @@ Runtime::State& Runtime::state() {
                      child.ending.clear();
                      child.has_run.store(false);
                      static_cast<void>(child.ledger.release());
+                     abandon_leases();
                      notify(&EngineObserver::forked);
                      child.mutex.unlock();
                    });
@@ -209,6 +210,7 @@ void Runtime::State::load() {
   stats_form.store(settings.stats);
   advertise.store(settings.advertise);
   wants_audit.store(settings.audit);
+  wants_full_fallback.store(settings.host_fallback == HostFallback::kFull);
   shareable.store(settings.shareable);
   set_log_level(settings.log_level);
   notify(&EngineObserver::settings_loaded, settings);
@@ -252,7 +254,6 @@ void Runtime::State::begin_without_mapping(const DeviceFacts& facts) {
 
 // Of the device of the current context. False: there can be no engine.
 bool Runtime::State::is_usable(const Driver& driver, DeviceFacts* facts) {
-  const char* lacks = nullptr;
   if (!driver.facts(facts).ok()) {
     stand_aside("the device does not say what it can do", device_of_current_context());
     return false;
@@ -262,11 +263,10 @@ bool Runtime::State::is_usable(const Driver& driver, DeviceFacts* facts) {
     return false;
   }
   // A stream may be blocked that no engine knows of, and an engine maps at its beginning.
-  if (mapping_was_found_to_wait()) {
-    lacks = "the driver waits for streams when it maps memory or unmaps it, and the program may have blocked some";
-  }
-  if (lacks != nullptr) stand_aside(lacks, facts->device);
-  return lacks == nullptr;
+  if (!mapping_was_found_to_wait()) return true;
+  stand_aside("the driver waits for streams when it maps memory or unmaps it, and the program may have blocked some",
+              facts->device);
+  return false;
 }
 
 std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
@@ -303,8 +303,13 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
     stand_aside(lacks_file.c_str());
     return nullptr;
   }
+  if (!share_device(settings, *facts, &options)) {
+    stand_aside("budget = \"shared\" can not be kept", facts->device);
+    return nullptr;
+  }
   options.waits_without_lock = true;
   options.movements = movement_log();
+  notify(&EngineObserver::engine_options, &options);
   options.without_host_memory = [] { do_without(Mechanism::kHostMemory); };
   if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
   if (options.host_fallback == HostFallback::kFull && !(facts->can_map_host && options.may_alias)) {
@@ -316,6 +321,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   if (Status status = Engine::create(Driver(*table, steps_for(findings, facts->page_bytes)), options, &engine,
                                      std::move(spill_file));
       !status.ok()) {
+    end_lease(facts->device);
     stand_aside("the driver refused what the library needs to begin", facts->device);
     return nullptr;
   }
@@ -416,12 +422,6 @@ HeldEngines::~HeldEngines() {
   if (holds_) in_use().unlock_shared();
 }
 
-// If the library was loaded first, every object that asks the dynamic linker for the driver's functions uses its dlsym.
-bool sees_operations() {
-  static const bool sees = next_dlsym()(RTLD_DEFAULT, "dlsym") == reinterpret_cast<void*>(&dlsym);
-  return sees;
-}
-
 bool Runtime::broken() const noexcept { return state().mode.load(std::memory_order_acquire) == Mode::kBroken; }
 bool Runtime::refuses() const noexcept {
   if (state().refuses.load(std::memory_order_relaxed)) return true;
@@ -443,6 +443,8 @@ void Runtime::State::note_end_of(const ActiveEngine& one) {
   audited = add(audited, one.engine->audit());
   notify(&EngineObserver::engine_ended, one);
   std::erase(ending, &one);
+  // Under the lock, because a process may open the ledger of a device once at a time.
+  end_lease(one.device);
 }
 
 bool Runtime::State::is_ending(CUcontext context) const {
@@ -557,6 +559,7 @@ bool Runtime::try_statistics(EngineStatistics* out) const {
 }
 
 bool Runtime::wants_audit() const noexcept { return state().wants_audit.load(); }
+bool Runtime::wants_full_fallback() const noexcept { return state().wants_full_fallback.load(); }
 
 AuditStatistics Runtime::audit() const {
   if (Inside::now()) return {};

@@ -79,6 +79,8 @@ class Runtime {
   // Setting `audit`, and what has been audited: the sum over all devices, and the first fault that was found.
   bool wants_audit() const noexcept;
   AuditStatistics audit() const;
+  // Setting host_fallback = "full".
+  bool wants_full_fallback() const noexcept;
   bool has_run() const noexcept;
 
  private:

@@ -98,6 +98,7 @@ AuditStatistics add(const AuditStatistics& one, const AuditStatistics& other) {
   AuditStatistics sum = one.fault == 0 && other.fault != 0 ? other : one;
   sum.operations = one.operations + other.operations;
   sum.launches = one.launches + other.launches;
+  sum.graphs = one.graphs + other.graphs;
   // Devices mostly run the same kernels.
   sum.kernels = std::max(one.kernels, other.kernels);
   sum.unknown = one.unknown + other.unknown;

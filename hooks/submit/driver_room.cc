@@ -38,7 +38,7 @@ bool DriverRoom::grow_on(const ActiveEngine& active) {
   const Bytes first = std::clamp(now.device_bytes / 32, kLeastRoom, kFirstRoom);
   const Bytes more = std::max(left.bytes, first);
   if (now.device_bytes <= now.external_bytes) return false;
-  if (!patiently([&] { return active.engine->leave_free(more); }).ok()) return false;
+  if (!with_backoff([&] { return active.engine->leave_free(more); }).ok()) return false;
   left.bytes += more;
   ++left.times;
   return true;

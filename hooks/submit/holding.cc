@@ -31,7 +31,7 @@ CUresult HeldForCall::hold(const EngineSet& engines, const AccessList& accesses,
     held_.reserve(held_.size() + 1);
     std::uint64_t hold = 0;
     const Status status = with_late_frees(
-        *active, [&] { return patiently([&] { return active->engine->hold_on_device(ranges, reason, &hold); }); });
+        *active, [&] { return with_backoff([&] { return active->engine->hold_on_device(ranges, reason, &hold); }); });
     if (!status.ok()) return static_cast<CUresult>(status.code());
     held_.emplace_back(active, hold);
   }
@@ -53,7 +53,8 @@ HeldForCall::~HeldForCall() {
 // may be the one that lets it go on; but most host functions do not wait, and what runs before the copy may be long.
 CUresult wait_until_fetched(const ActiveEngine& active, DeviceAddress at) {
   const Engine::HostWait wait = any_stream_may_block() ? Engine::HostWait::kNever : Engine::HostWait::kForEvents;
-  const Status status = patiently([&] { return active.engine->wait_until_fetched(at, wait); }, Backoff(kLongestFetch));
+  const Status status =
+      with_backoff([&] { return active.engine->wait_until_fetched(at, wait); }, Backoff(kLongestFetch));
   return static_cast<CUresult>(status.code());
 }
 
@@ -82,8 +83,8 @@ CUresult PinnedBuffers::pin_in(const ActiveEngine& active, const AccessList& acc
 CUresult PinnedBuffers::pin_buffer(const ActiveEngine& active, const BufferFacts& buffer) {
   if (!numbers_.insert({&active, buffer.number}).second) return CUDA_SUCCESS;
   pinned_.reserve(pinned_.size() + 1);
-  const Status status =
-      with_late_frees(active, [&] { return patiently([&] { return active.engine->pin(buffer.address, reason_); }); });
+  const Status status = with_late_frees(
+      active, [&] { return with_backoff([&] { return active.engine->pin(buffer.address, reason_); }); });
   if (!status.ok()) return static_cast<CUresult>(status.code());
   pinned_.push_back({&active, buffer.address, buffer.number});
   return wait_until_fetched(active, buffer.address);

@@ -6,7 +6,7 @@
 #include "hooks/capture/capture_state.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/multi_device.h"
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 
 namespace thermocline {
 namespace {
@@ -35,7 +35,7 @@ Bytes unit_bytes_from(CUdeviceptr at) {
 bool surely_fits(Bytes span_of_either_end) {
   const HeldEngines engines;
   if (engines.none()) return true;
-  return span_of_either_end <= kPartBytes &&
+  return span_of_either_end <= kUnitBytes &&
          std::all_of(engines->begin(), engines->end(),
                      [](const ActiveEngine* active) { return active->engine->fits_anywhere(2); });
 }

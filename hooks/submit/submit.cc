@@ -148,7 +148,7 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   std::optional<Operation> operation;
   const auto open = [&](OperationInfo asked) {
     return with_late_frees(active, [&] {
-      const Status status = begin_patiently(asked, begin, &operation);
+      const Status status = begin_with_backoff(asked, begin, &operation);
       asked.again = true;
       return status;
     });
@@ -226,7 +226,7 @@ class SharedRecording {
   std::optional<CaptureTruce> truce;
   std::optional<MultiDeviceOperation> span;
   const auto open = [&](OperationInfo asked) {
-    return patiently([&] {
+    return with_backoff([&] {
       span.emplace(place, stream);
       const Status status(span->open(engines, bits, accesses, asked, unknown));
       if (!status.ok()) span.reset();

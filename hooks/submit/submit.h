@@ -12,6 +12,7 @@
 
 #include "hooks/interpose/symbols.h"
 #include "hooks/operands/accesses.h"
+#include "hooks/relaunch/known_launch.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/runtime/stream_context.h"
@@ -73,7 +74,8 @@ OperationInfo info_of_copy() {
           .operator_class = OperatorClass::kCopy,
           .name = hooked_functions()[static_cast<std::size_t>(F)].base,
           .overwrites = fills_what_it_names(F),
-          .may_fail_halfway = !fills_what_it_names(F)};
+          .may_fail_halfway = !fills_what_it_names(F),
+          .relaunch = vouch_for_what_is_named()};
 }
 
 // The typical hook: as long as there is no engine, it only calls the driver.

@@ -70,7 +70,7 @@ void remember_unwaited(const ActiveEngine& owner, const AccessList& accesses, CU
     for (const BufferFacts& buffer : engine.meant_by(access)) {
       any.store(true, std::memory_order_release);
       // It is on the device already, so that this needs no room.
-      static_cast<void>(patiently([&] { return engine.pin(buffer.address, "work that can not be waited for"); }));
+      static_cast<void>(with_backoff([&] { return engine.pin(buffer.address, "work that can not be waited for"); }));
       Unwaited& remembered = unwaited();
       const MutexLock lock(remembered.mutex);
       remembered.all.push_back({&owner, buffer.address, buffer.number, home, ++remembered.newest});

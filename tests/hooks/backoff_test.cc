@@ -14,13 +14,13 @@ auto refused(int times, int* asked) {
 
 TEST(Backoff, AsksUntilItIsGrantedAndNoLonger) {
   int asked = 0;
-  EXPECT_TRUE(patiently(refused(3, &asked), Backoff(std::chrono::minutes(5))).ok());
+  EXPECT_TRUE(with_backoff(refused(3, &asked), Backoff(std::chrono::minutes(5))).ok());
   EXPECT_EQ(asked, 4);
 }
 
 TEST(Backoff, IsOutOfMemoryWhereTheTimeIsOver) {
   int asked = 0;
-  EXPECT_TRUE(patiently(refused(1 << 30, &asked), Backoff(std::chrono::seconds(0))).is_out_of_memory());
+  EXPECT_TRUE(with_backoff(refused(1 << 30, &asked), Backoff(std::chrono::seconds(0))).is_out_of_memory());
   EXPECT_EQ(asked, 1);
 }
 
@@ -31,7 +31,7 @@ TEST(Backoff, OtherErrorsAreFinal) {
     ++asked;
     return Status::not_supported();
   };
-  EXPECT_EQ(patiently(fails, Backoff(std::chrono::minutes(5))), Status::not_supported());
+  EXPECT_EQ(with_backoff(fails, Backoff(std::chrono::minutes(5))), Status::not_supported());
   EXPECT_EQ(asked, 1);
 }
 

@@ -132,11 +132,14 @@ TEST(Statistics, OfTwoDevicesAddUpButForWhatIsTheProcesss) {
 TEST(Statistics, OfTwoAuditsTheFirstFaultIsSaid) {
   AuditStatistics first, second, third;
   first.launches = 4;
+  first.graphs = 1;
   second.launches = 5;
+  second.graphs = 2;
   second.fault = 2;
   third.fault = 9;
   const AuditStatistics sum = add(add(first, second), third);
   EXPECT_EQ(sum.launches, 9u);
+  EXPECT_EQ(sum.graphs, 3u);
   EXPECT_EQ(sum.fault, 2u);
 }
 

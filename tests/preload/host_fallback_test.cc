@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/preload/running.h"
@@ -32,6 +33,22 @@ TEST(HostFallback, UnseenReadsAndWritesMeetTheCopyOnTheHost) {
     expect_same(plain, caught);
     EXPECT_GT(statistic(caught, "fallback_evictions"), 0u);
     EXPECT_GT(statistic(caught, "host_reads"), 0u) << "what was written is read where it was written";
+  }
+}
+
+TEST(HostFallback, UnseenWritesAreSaidAtTheEndWhereSomeMayBeLost) {
+  const auto run_quietly = [](const char* program, const char* net) {
+    return run_program({"tables", program},
+                       {.preload = {LIBRARY_FILE},
+                        .budget = "20MiB",
+                        .environment = {std::string("THERMOCLINE_HOST_FALLBACK=") + net, "THERMOCLINE_STATS=off"}});
+  };
+  constexpr const char* kSaid = "thermocline: kernels wrote to memory that they were not seen to access (";
+  const ProcessResult lossy = run_quietly("unseen_and_used", "auto");
+  EXPECT_NE(lossy.err.find(kSaid), std::string::npos) << lossy.err;
+  for (const auto& [program, net] : {std::pair{"unseen_and_used", "full"}, std::pair{"pageable", "auto"}}) {
+    const ProcessResult result = run_quietly(program, net);
+    EXPECT_EQ(result.err.find(kSaid), std::string::npos) << program << ": " << result.err;
   }
 }
 

@@ -29,7 +29,7 @@ void launch_and_destroy(Program& p, CUgraphExec ready) {
   CHECK(cuGraphExecDestroy(ready));
 }
 
-// The table is uploaded by the graph that uses it, and its source changes between launches.
+// The graph uses what pinned memory holds, mostly by uploading it, and that changes between launches.
 void upload_and_run(Program& p, CUgraphExec ready) {
   for (int round = 0; round < kRounds; ++round) {
     CHECK(cuStreamSynchronize(p.stream));
@@ -46,6 +46,11 @@ void captured(Program& p) {
                    CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
                    launch_follow(p, p.table, kTargets, 0);
                  }));
+}
+
+// The kernel of the graph reads the table where the host writes it.
+void in_place_captured(Program& p) {
+  upload_and_run(p, capture(p, [&] { launch_follow(p, reinterpret_cast<CUdeviceptr>(p.pinned), kTargets, 0); }));
 }
 
 // In each launch another table, of all buffers in turn: more than fits together.
@@ -242,6 +247,7 @@ void small_ones_in_graphs(Program& p) {
 }
 
 constexpr Kind kKinds[] = {{"captured", captured},
+                           {"in_place_captured", in_place_captured},
                            {"write_combined_captured", write_combined_captured},
                            {"captured_in_turn", captured_in_turn},
                            {"captured_in_turn_ahead", captured_in_turn_ahead},

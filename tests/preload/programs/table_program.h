@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the programs about tables (tables.cc, graph_tables.cc, replaced_tables.cc), which are one executable.
+// Shared by the programs about tables (tables.cc, graph_tables.cc, replaced_tables.cc, tables_in_place.cc), which are one executable.
 #pragma once
 
 #include <cuda.h>
@@ -44,5 +44,6 @@ struct Kind {
 };
 std::span<const Kind> graph_kinds();
 std::span<const Kind> replacing_kinds();
+std::span<const Kind> in_place_kinds();
 
 }  // namespace program

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/preload/programs/table_program.h"
+#include "tests/preload/programs/unread_memory.h"
 #include "tests/preload/programs/workload.h"
 
 using program::kBuffers;
@@ -381,20 +382,38 @@ void global(Program& p) {
   }
 }
 
-// Pinned memory that kernels read directly: what the host writes there can not be seen.
+CUdeviceptr unseen_table(const Program& p) {
+  void* at = nullptr;
+  CHECK(allocate_unread(&at, 4096));
+  std::memcpy(at, p.buffers, kTargets * 8);
+  return reinterpret_cast<CUdeviceptr>(at);
+}
+
 void unseen(Program& p) {
-  for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
+  const CUdeviceptr table = unseen_table(p);
   crowd(p);
-  launch_follow(p, reinterpret_cast<CUdeviceptr>(p.pinned), kTargets, 0);
+  launch_follow(p, table, kTargets, 0);
+}
+
+// The same, and then kernels use what it has written.
+void unseen_and_used(Program& p) {
+  unseen(p);
+  CHECK(cuStreamSynchronize(p.stream));
+  std::uint32_t words = kWords;
+  std::uint64_t salt = p.salt++;
+  for (int i = 0; i < kTargets; ++i) {
+    void* list[] = {&p.buffers[i], &p.buffers[i], &p.buffers[i], &words, &salt};
+    CHECK(cuLaunchKernel(p.combine, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
+  }
 }
 
 // The same, and buffers that it points to are evicted and fetched while kernels run: the host does not wait.
 void unseen_in_flight(Program& p) {
-  for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
+  const CUdeviceptr table = unseen_table(p);
   std::uint32_t words = kWords;
   for (int round = 0; round < kRounds; ++round) {
     crowd(p);
-    launch_follow(p, reinterpret_cast<CUdeviceptr>(p.pinned), kTargets, 0);
+    launch_follow(p, table, kTargets, 0);
     std::uint64_t salt = p.salt++;
     for (int i = 0; i < kTargets; ++i) {
       CUdeviceptr from = p.buffers[(i + 1) % kTargets];
@@ -498,6 +517,7 @@ constexpr Kind kKinds[] = {{"pageable", pageable},
                            {"map_in_global", map_in_global},
                            {"maps_captured", maps_captured},
                            {"unseen", unseen},
+                           {"unseen_and_used", unseen_and_used},
                            {"unseen_in_flight", unseen_in_flight}};
 
 void say(Program& p, const char* name) {
@@ -518,6 +538,7 @@ int main(int, char** arguments) {
   std::vector<Kind> kinds(std::begin(kKinds), std::end(kKinds));
   kinds.insert(kinds.end(), program::graph_kinds().begin(), program::graph_kinds().end());
   kinds.insert(kinds.end(), program::replacing_kinds().begin(), program::replacing_kinds().end());
+  kinds.insert(kinds.end(), program::in_place_kinds().begin(), program::in_place_kinds().end());
   for (const Kind& kind : kinds) {
     if (wanted != kind.name) continue;
     Program p;

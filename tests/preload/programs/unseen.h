@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// For programs whose kernels access memory in a way that the library can not see: they find their operands in pinned
-// memory. That memory is freed after the kernels have completed, as the driver does it, if no stream captures any more.
+// For programs whose kernels access memory in a way that the library can not see: they find their operands in
+// memory that it does not read. That memory is freed after the kernels have completed, as the driver does it, if no stream captures any more.
 #pragma once
 
 #include "tests/preload/programs/small.h"
+#include "tests/preload/programs/unread_memory.h"
 
 #include <vector_types.h>
 
@@ -42,14 +43,14 @@ inline Unseen begin_unseen() {
   Unseen made;
   CHECK(cuModuleLoadData(&made.more, kUnseen));
   CHECK(cuModuleGetFunction(&made.add_up, made.more, "add_up"));
-  CHECK(cuMemAllocHost(reinterpret_cast<void**>(&made.given), sizeof *made.given));
+  CHECK(allocate_unread(reinterpret_cast<void**>(&made.given), sizeof *made.given));
   for (CUstream& one : made.streams) CHECK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
   return made;
 }
 
 inline void end_unseen(const Unseen& unseen) {
   for (CUstream one : unseen.streams) CHECK(cuStreamDestroy(one));
-  CHECK(cuMemFreeHost(unseen.given));
+  CHECK(free_unread(unseen.given));
 }
 
 // The buffer is freed and allocated again, for another stream, while an unseen kernel may be using it. The first few

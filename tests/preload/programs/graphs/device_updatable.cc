@@ -2,6 +2,7 @@
 // A node that kernels on the device may change: the host can not see what it works on then. In this test, the node
 // finds that in pinned memory, which is written between launches.
 #include "tests/preload/programs/small.h"
+#include "tests/preload/programs/unread_memory.h"
 
 #include <vector_types.h>
 
@@ -48,7 +49,7 @@ int main() {
     CHECK(cuMemFree(buffers[i]));
   }
   Given* given = nullptr;
-  CHECK(cuMemAllocHost(reinterpret_cast<void**>(&given), sizeof *given));
+  CHECK(allocate_unread(reinterpret_cast<void**>(&given), sizeof *given));
   CUstream stream = nullptr;
   CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   CUlaunchAttribute attribute{};
@@ -79,7 +80,7 @@ int main() {
   CHECK(cuGraphExecDestroy(ready));
   CHECK(cuGraphDestroy(graph));
   CHECK(cuStreamDestroy(stream));
-  CHECK(cuMemFreeHost(given));
+  CHECK(free_unread(given));
   end();
   return 0;
 }

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/relaunch/kernel_codes.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "hooks/interpose/process_lifetime.h"
+
+namespace thermocline {
+namespace {
+
+constexpr const char* kNoText = "it has no PTX, or machine code that was not made from it";
+
+bool is_wrapper(const void* image) {
+  constexpr std::uint32_t kWrapperMagic = 0x466243b1;
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, image, sizeof magic);
+  return magic == kWrapperMagic;
+}
+
+bool same_words(const PtxAccesses& a, const PtxAccesses& b) {
+  return std::ranges::equal(a.words, b.words, [](const ParameterWord& x, const ParameterWord& y) {
+    return x.parameter == y.parameter && x.offset == y.offset && x.reads == y.reads && x.writes == y.writes &&
+           x.is_value == y.is_value;
+  });
+}
+
+std::unique_ptr<KernelKnowledge> know(std::shared_ptr<const DeviceCode> code, const std::string& name) {
+  auto known = std::make_unique<KernelKnowledge>();
+  if (code == nullptr || !code->is_made_from_texts()) known->unknown = kNoText;
+  known->code = std::move(code);
+  for (std::size_t i = 0; known->unknown == nullptr && i < known->code->texts.size(); ++i) {
+    std::unique_ptr<KernelCode> kernel = KernelCode::read(known->code->texts[i].ptx, name);
+    if (kernel == nullptr) {
+      known->unknown = "its PTX has something that is not followed, as calls are";
+    } else if (kernel->accesses().unknown != nullptr) {
+      known->unknown = kernel->accesses().unknown;
+    } else if (!known->kernels.empty() && !same_words(kernel->accesses(), known->kernels[0]->accesses())) {
+      known->unknown = "its PTX differs from one architecture to another";
+    } else {
+      if (known->refused == nullptr) known->refused = kernel->proof().refused();
+      known->kernels.push_back(std::move(kernel));
+    }
+  }
+  if (known->unknown != nullptr) known->refused = known->unknown;
+  return known;
+}
+
+}  // namespace
+
+std::unique_ptr<KernelCode> KernelCode::read(const std::string& text, const std::string& name) {
+  std::optional<PtxKernel> kernel = parse_ptx_kernel(text, name);
+  if (!kernel.has_value()) return nullptr;
+  return std::unique_ptr<KernelCode>(new KernelCode(std::move(*kernel)));
+}
+
+bool KernelKnowledge::has_layout(const ParameterLayout& layout) const {
+  return std::ranges::all_of(kernels, [&](const std::unique_ptr<KernelCode>& one) {
+    return std::ranges::equal(one->kernel().parameters, layout, {}, &PtxKernel::Parameter::bytes,
+                              &ParameterSlot::bytes);
+  });
+}
+
+void KernelCodes::loaded(const void* handle, const void* image, bool may_read) {
+  if (image == nullptr) return unloaded(handle);
+  auto made = std::make_shared<Image>();
+  if (is_wrapper(image)) {
+    made->wrapper = image;
+  } else if (may_read) {
+    made->code = std::make_shared<DeviceCode>(read_device_code(image));
+  }
+  const MutexLock lock(mutex_);
+  images_[handle] = std::move(made);
+}
+
+void KernelCodes::is_of(const void* handle, const void* of) {
+  const MutexLock lock(mutex_);
+  if (const auto image = images_.find(of); image != images_.end()) images_[handle] = image->second;
+}
+
+void KernelCodes::found(const void* function, const void* handle, const char* name) {
+  if (name == nullptr) return;
+  const MutexLock lock(mutex_);
+  const auto image = images_.find(handle);
+  if (image == images_.end()) {
+    functions_.erase(function);
+    return;
+  }
+  Function& one = functions_[function];
+  if (one.image != image->second || one.name != name) one = {image->second, name};
+}
+
+void KernelCodes::same_function(const void* function, const void* as) {
+  const MutexLock lock(mutex_);
+  const auto other = functions_.find(as);
+  if (other == functions_.end()) {
+    functions_.erase(function);
+  } else {
+    const Function copy = other->second;
+    functions_[function] = copy;
+  }
+}
+
+void KernelCodes::unloaded(const void* handle) {
+  const MutexLock lock(mutex_);
+  const auto image = images_.find(handle);
+  if (image == images_.end()) return;
+  // A function of the image may be known by other handles of it, too.
+  const std::shared_ptr<Image> gone = image->second;
+  std::erase_if(functions_, [&](const auto& one) { return one.second.image == gone; });
+  std::erase_if(images_, [&](const auto& one) { return one.second == gone; });
+}
+
+void KernelCodes::forget_functions() {
+  const MutexLock lock(mutex_);
+  functions_.clear();
+}
+
+const KernelKnowledge* KernelCodes::knowledge_of(const void* function) {
+  const MutexLock lock(mutex_);
+  const auto found = functions_.find(function);
+  if (found == functions_.end()) return nullptr;
+  Function& one = found->second;
+  if (one.known != nullptr) return one.known;
+  if (one.image->wrapper != nullptr && one.image->code == nullptr)
+    one.image->code = std::make_shared<DeviceCode>(read_device_code(one.image->wrapper));
+  std::unique_ptr<KernelKnowledge>& known = all_[{one.image->code.get(), one.name}];
+  if (known == nullptr) known = know(one.image->code, one.name);
+  one.known = known.get();
+  return one.known;
+}
+
+KernelCodes& kernel_codes() { return process_lifetime<KernelCodes>(); }
+
+}  // namespace thermocline

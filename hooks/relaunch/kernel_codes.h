@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The code that the program has loaded, and what is known of each function of it. Thread-safe.
+//
+// A function's code is known where the driver was given PTX, and where all machine code beside it was made from such:
+// nvcc embeds both for an architecture. nvcc's wrappers are parts of a program's data, which stay as long as the code
+// is loaded; they are read when the first of their kernels is launched. Other images may be gone by then, and are
+// read at once.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/operands/parameters.h"
+#include "hooks/relaunch/device_code.h"
+#include "hooks/relaunch/ptx_proof.h"
+
+namespace thermocline {
+
+// One kernel of one text.
+class KernelCode {
+ public:
+  // Null: it is not understood. The text must outlive it.
+  static std::unique_ptr<KernelCode> read(const std::string& text, const std::string& name);
+
+  const PtxKernel& kernel() const { return kernel_; }
+  const PtxAccesses& accesses() const { return accesses_; }
+  const PtxProof& proof() const { return proof_; }
+
+ private:
+  explicit KernelCode(PtxKernel kernel)
+      : kernel_(std::move(kernel)), accesses_(find_accesses(kernel_)), proof_(kernel_, accesses_) {}
+
+  PtxKernel kernel_;
+  PtxAccesses accesses_;
+  PtxProof proof_;
+};
+
+// What is known of a function.
+struct KernelKnowledge {
+  std::shared_ptr<const DeviceCode> code;            // keeps the texts
+  std::vector<std::unique_ptr<KernelCode>> kernels;  // one for each text; those of one name have the same words
+  // Why nothing is known of its accesses; null: they are.
+  const char* unknown = nullptr;
+  // Why it never runs again; null: it may.
+  const char* refused = nullptr;
+
+  bool has_layout(const ParameterLayout& layout) const;
+};
+
+class KernelCodes {
+ public:
+  // The driver has loaded the image; null: something that is not seen. `handle`: the CUmodule or CUlibrary. `may_read`:
+  // see above.
+  void loaded(const void* handle, const void* image, bool may_read);
+  // The same code, by another handle (cuLibraryGetModule).
+  void is_of(const void* handle, const void* of);
+  // The driver has returned a CUfunction or CUkernel of that handle, or one that stands for another.
+  void found(const void* function, const void* handle, const char* name);
+  void same_function(const void* function, const void* as);
+  // The handle's code is unloaded.
+  void unloaded(const void* handle);
+  // A context has ended: handles of functions may be given to others.
+  void forget_functions();
+
+  // Valid until the process ends.
+  const KernelKnowledge* knowledge_of(const void* function);
+
+ private:
+  struct Image {
+    const void* wrapper = nullptr;
+    std::shared_ptr<const DeviceCode> code;  // null: not read yet, or not to be
+  };
+  struct Function {
+    std::shared_ptr<Image> image;
+    std::string name;
+    const KernelKnowledge* known = nullptr;
+  };
+
+  Mutex mutex_{"kernels' codes", lock_level::kLeaf};
+  std::unordered_map<const void*, std::shared_ptr<Image>> images_ THERMOCLINE_GUARDED_BY(mutex_);
+  std::unordered_map<const void*, Function> functions_ THERMOCLINE_GUARDED_BY(mutex_);
+  // Never removed; one for each code and name.
+  std::map<std::pair<const DeviceCode*, std::string>, std::unique_ptr<KernelKnowledge>> all_
+      THERMOCLINE_GUARDED_BY(mutex_);
+};
+
+KernelCodes& kernel_codes();
+
+}  // namespace thermocline

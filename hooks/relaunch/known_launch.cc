@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/relaunch/known_launch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "hooks/relaunch/kernel_codes.h"
+#include "hooks/relaunch/launches.h"
+#include "hooks/runtime/runtime.h"
+
+namespace thermocline {
+namespace {
+
+std::atomic<std::uint64_t> counts[kLaunchVerdicts];
+
+std::uint64_t value_of(const LaunchedKernel& kernel, const ParameterWord& word) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, static_cast<const unsigned char*>(kernel.arguments.parameters[word.parameter]) + word.offset,
+              sizeof value);
+  return value;
+}
+
+// A word that is an address of the engine's.
+struct Pointer {
+  const ParameterWord* word = nullptr;
+  std::size_t index = 0;  // of the word
+  std::uint64_t value = 0;
+  std::size_t buffer = 0;  // in Given::buffers
+};
+
+struct GivenBuffer {
+  BufferFacts facts;
+  OperandUse use;
+  unsigned pointers = 0;
+};
+
+struct Given {
+  boost::container::small_vector<Pointer, 16> pointers;
+  boost::container::small_vector<GivenBuffer, 16> buffers;
+
+  std::size_t add(const BufferFacts& facts, OperandUse use) {
+    std::size_t i = 0;
+    while (i < buffers.size() && buffers[i].facts.number != facts.number) ++i;
+    if (i == buffers.size()) buffers.push_back({facts, {}, 0});
+    buffers[i].use.reads |= use.reads;
+    buffers[i].use.writes |= use.writes;
+    ++buffers[i].pointers;
+    return i;
+  }
+};
+
+// The buffers that the pointer may mean: what begins or ends there, and what begins just behind it (an array that is
+// counted from 1). False: it means none.
+bool add_buffers(const Engine& engine, const ParameterWord& word, std::uint64_t value, std::size_t index, Given* out) {
+  const OperandUse use{word.reads, word.writes};
+  const std::vector<BufferFacts> meant = engine.meant_by({DeviceAddress{value}});
+  if (meant.empty()) return false;
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < meant.size(); ++i) {
+    const std::size_t at = out->add(meant[i], use);
+    if (i == 0) first = at;
+  }
+  out->pointers.push_back({&word, index, value, first});
+  // One past the end of another.
+  if (const auto before = engine.find(DeviceAddress{value - 1});
+      before.has_value() && before->address + before->bytes == DeviceAddress{value})
+    out->add(*before, use);
+  return true;
+}
+
+}  // namespace
+
+std::uint64_t launches_with(LaunchVerdict verdict) { return counts[static_cast<int>(verdict)].load(); }
+
+KnownLaunch::KnownLaunch(const EngineSet& engines, const LaunchedKernel& kernel, AccessList* accesses) {
+  const LaunchVerdict verdict = look(engines, kernel, accesses);
+  info_.may_run_again = verdict == LaunchVerdict::kMayRunAgain;
+  counts[static_cast<int>(verdict)].fetch_add(1, std::memory_order_relaxed);
+}
+
+namespace {
+
+bool are_explained(const AccessList& accesses, const Given& given) {
+  return std::ranges::all_of(accesses.all(), [&](const MemoryAccess& access) {
+    return !access.found && access.bytes == 0 &&
+           std::ranges::any_of(given.pointers, [&](const Pointer& p) { return p.value == access.address.value; });
+  });
+}
+
+Launch by_value(const LaunchedKernel& kernel, const Given& given) {
+  Launch launch{.function = kernel.function,
+                .grid_x = kernel.grid[0],
+                .block_x = kernel.block[0],
+                .shared_bytes = kernel.shared_bytes,
+                .parameters = {},
+                .parameter_at = {},
+                .words = {}};
+  for (std::size_t i = 0; i < kernel.layout->size(); ++i) {
+    // Kernels may be given structures of any alignment up to this.
+    launch.parameters.resize((launch.parameters.size() + 15) / 16 * 16);
+    launch.parameter_at.push_back(static_cast<std::uint32_t>(launch.parameters.size()));
+    const auto* const from = static_cast<const unsigned char*>(kernel.arguments.parameters[i]);
+    launch.parameters.insert(launch.parameters.end(), from, from + (*kernel.layout)[i].bytes);
+  }
+  for (const Pointer& pointer : given.pointers) {
+    launch.words.push_back({.at = launch.parameter_at[pointer.word->parameter] + pointer.word->offset,
+                            .access = static_cast<std::uint32_t>(pointer.buffer),
+                            .offset = pointer.value - given.buffers[pointer.buffer].facts.address.value});
+  }
+  return launch;
+}
+
+// Whether this launch is as the proofs demand. Outputs that are not written whole are read, too.
+LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& kernel, Given* given) {
+  if (known.refused != nullptr) return LaunchVerdict::kNotProven;
+  for (int i = 1; i < 3; ++i) {
+    if (kernel.grid[i] != 1 || kernel.block[i] != 1) return LaunchVerdict::kOtherShape;
+  }
+  if (kernel.is_special) return LaunchVerdict::kOtherShape;
+  PtxProof::Result result;
+  for (std::size_t i = 0; i < known.kernels.size(); ++i) {
+    PtxProof::Result one;
+    if (!known.kernels[i]->proof().holds_for({kernel.block[0], kernel.grid[0]}, kernel.arguments.parameters, &one))
+      return LaunchVerdict::kOtherShape;
+    if (i > 0 && one.written_bytes != result.written_bytes) return LaunchVerdict::kOtherShape;
+    result = std::move(one);
+  }
+  for (const Pointer& pointer : given->pointers) {
+    GivenBuffer& buffer = given->buffers[pointer.buffer];
+    if (pointer.word->is_value) return LaunchVerdict::kByAddress;
+    if (!pointer.word->writes) continue;
+    if (buffer.pointers > 1) return LaunchVerdict::kAliased;
+    if (pointer.value != buffer.facts.address.value) return LaunchVerdict::kOutside;
+    const std::uint64_t written = result.written_bytes[pointer.index];
+    if (written > buffer.facts.bytes) return LaunchVerdict::kOutside;
+    if (written < buffer.facts.bytes) buffer.use.reads = true;
+  }
+  return LaunchVerdict::kMayRunAgain;
+}
+
+}  // namespace
+
+LaunchVerdict KnownLaunch::look(const EngineSet& engines, const LaunchedKernel& kernel, AccessList* accesses) {
+  const KernelKnowledge* const known = kernel_codes().knowledge_of(kernel.function);
+  if (known == nullptr || known->unknown != nullptr) return LaunchVerdict::kOtherCode;
+  if (kernel.layout == nullptr || !known->has_layout(*kernel.layout)) return LaunchVerdict::kOtherShape;
+  // Clusters read one another's shared memory, and so on: of no interest to what is accessed.
+  if (kernel.arguments.parameters == nullptr && !kernel.layout->empty()) return LaunchVerdict::kOtherShape;
+  const std::vector<ParameterWord>& words = known->kernels[0]->accesses().words;
+  Given given;
+  const Engine* engine = nullptr;
+  bool reaches_others = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::uint64_t value = value_of(kernel, words[i]);
+    const ActiveEngine* const owner = engines.owner(DeviceAddress{value});
+    const bool is_accessed = words[i].reads || words[i].writes;
+    if (owner == nullptr) {
+      reaches_others |= is_accessed;
+      continue;
+    }
+    if (engine != nullptr && engine != owner->engine) return LaunchVerdict::kOtherMemory;
+    engine = owner->engine;
+    if (!add_buffers(*engine, words[i], value, i, &given)) return LaunchVerdict::kOtherMemory;
+  }
+  if (!are_explained(*accesses, given)) {
+    // All that it accesses is in the list, with more.
+    is_vouched_for_ = std::ranges::none_of(accesses->all(), &MemoryAccess::found);
+    return LaunchVerdict::kOtherMemory;
+  }
+  is_vouched_for_ = true;
+  LaunchVerdict verdict = reaches_others ? LaunchVerdict::kOtherMemory : may_run_again(*known, kernel, &given);
+  if (verdict == LaunchVerdict::kMayRunAgain) info_.id = launches().add(by_value(kernel, given));
+  accesses->clear();
+  for (const GivenBuffer& buffer : given.buffers) {
+    const Access how = buffer.use.writes ? Access::kUnknown : Access::kRead;
+    accesses->add({buffer.facts.address, buffer.facts.bytes, how});
+    uses_.push_back(buffer.use);
+  }
+  info_.uses = {uses_.data(), uses_.size()};
+  return verdict;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/relaunch/launches.h"
+
+#include <cstring>
+#include <utility>
+
+#include "hooks/capture/capture_state.h"
+#include "hooks/interpose/process_lifetime.h"
+#include "hooks/interpose/symbols.h"
+#include "hooks/runtime/stream_context.h"
+
+namespace thermocline {
+
+std::uint64_t Launches::add(Launch launch) {
+  const MutexLock lock(mutex_);
+  all_.push_back(std::move(launch));
+  // Engines remember fewer, and half as many again while they need them.
+  while (all_.size() > 2 * kRemembered) {
+    all_.pop_front();
+    ++first_;
+  }
+  return first_ + all_.size() - 1;
+}
+
+void Launches::forget_functions() {
+  const MutexLock lock(mutex_);
+  first_ += all_.size();
+  all_.clear();
+}
+
+Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) {
+  // A launch into the legacy stream would end what other threads are recording.
+  if (stream == StreamHandle{} && any_capture()) return Status::not_ready();
+  Launch launch;
+  {
+    const MutexLock lock(mutex_);
+    if (id < first_ || id - first_ >= all_.size()) return Status::not_supported();
+    launch = all_[id - first_];
+  }
+  for (const Launch::Word& word : launch.words) {
+    const std::uint64_t address = addresses[word.access].value + word.offset;
+    std::memcpy(launch.parameters.data() + word.at, &address, sizeof address);
+  }
+  std::vector<void*> parameters;
+  parameters.reserve(launch.parameter_at.size());
+  for (const std::uint32_t at : launch.parameter_at) parameters.push_back(launch.parameters.data() + at);
+  const Inside inside;
+  return Status(real<Function::cuLaunchKernel>(launch.function, launch.grid_x, 1U, 1U, launch.block_x, 1U, 1U,
+                                               launch.shared_bytes, to_cu(stream), parameters.data(),
+                                               static_cast<void**>(nullptr)));
+}
+
+Launches& launches() { return process_lifetime<Launches>(); }
+
+}  // namespace thermocline

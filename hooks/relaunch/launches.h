@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches by value, so that engines can have them run again. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "driver/locks.h"
+#include "hooks/interpose/cuda_api.h"
+#include "hooks/interpose/lock_levels.h"
+#include "offload/relauncher.h"
+
+namespace thermocline {
+
+struct Launch {
+  // Eight bytes of the parameters that are an address in what the operation's n-th access names.
+  struct Word {
+    std::uint32_t at = 0;  // in `parameters`
+    std::uint32_t access = 0;
+    std::uint64_t offset = 0;
+  };
+  CUfunction function = nullptr;
+  unsigned grid_x = 1, block_x = 1, shared_bytes = 0;
+  std::vector<unsigned char> parameters;
+  std::vector<std::uint32_t> parameter_at;  // where each begins
+  std::vector<Word> words;
+};
+
+class Launches final : public Relauncher {
+ public:
+  // The id by which it can be run again; as many as kRemembered are kept, of all engines.
+  std::uint64_t add(Launch launch);
+  // No function that was launched so far may run again: its handle may be another's.
+  void forget_functions();
+
+  Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) override;
+
+ private:
+  Mutex mutex_{"launches", lock_level::kLeaf};
+  std::deque<Launch> all_ THERMOCLINE_GUARDED_BY(mutex_);
+  std::uint64_t first_ THERMOCLINE_GUARDED_BY(mutex_) = 1;  // id of all_[0]
+};
+
+Launches& launches();
+
+}  // namespace thermocline

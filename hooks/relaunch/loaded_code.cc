@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/relaunch/loaded_code.h"
+
+#include "config/settings.h"
+#include "hooks/relaunch/kernel_codes.h"
+#include "hooks/relaunch/known_launch.h"
+#include "hooks/relaunch/launches.h"
+#include "hooks/runtime/guarded.h"
+
+namespace thermocline {
+namespace {
+
+template <class Note>
+void unless_off(Note note) {
+  if (recompute_is_off.load(std::memory_order_relaxed)) return;
+  static_cast<void>(guarded([&] {
+    note();
+    return CUDA_SUCCESS;
+  }));
+}
+
+}  // namespace
+
+void note_code(const void* handle, const void* image) {
+  unless_off([&] { kernel_codes().loaded(handle, image, recompute_is_on.load()); });
+}
+void note_same_code(const void* handle, const void* of) {
+  unless_off([&] { kernel_codes().is_of(handle, of); });
+}
+void note_function(const void* function, const void* handle, const char* name) {
+  unless_off([&] { kernel_codes().found(function, handle, name); });
+}
+void note_same_function(const void* function, const void* as) {
+  unless_off([&] { kernel_codes().same_function(function, as); });
+}
+void note_unloaded(const void* handle) {
+  unless_off([&] {
+    launches().forget_functions();
+    kernel_codes().unloaded(handle);
+  });
+}
+
+void read_recompute_setting(const Settings& settings) {
+  recompute_is_on.store(settings.recompute == Recompute::kAuto);
+  recompute_is_off.store(settings.recompute == Recompute::kOff);
+}
+
+void offer_relaunches(EngineOptions* options) {
+  if (options->recompute != Recompute::kAuto) return;
+  options->relauncher = &launches();
+  // What is recomputed while the lock is open would be another thread's.
+  options->waits_without_lock = false;
+}
+
+void forget_functions_of_contexts() {
+  if (recompute_is_off.load()) return;
+  launches().forget_functions();
+  kernel_codes().forget_functions();
+}
+
+}  // namespace thermocline

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hooks tell of the code that the driver has loaded, after successful calls. They cost nothing once it is known
+// that nobody recomputes.
+#pragma once
+
+#include <atomic>
+
+#include "hooks/interpose/cuda_api.h"
+
+namespace thermocline {
+
+struct Settings;
+struct EngineOptions;
+
+// Setting recompute is off.
+inline std::atomic<bool> recompute_is_off{false};
+
+void note_code(const void* handle, const void* image);
+void note_same_code(const void* handle, const void* of);
+void note_function(const void* function, const void* handle, const char* name);
+void note_same_function(const void* function, const void* as);
+void note_unloaded(const void* handle);
+
+// For the table of observers.
+void read_recompute_setting(const Settings& settings);
+void offer_relaunches(EngineOptions* options);
+void forget_functions_of_contexts();
+
+}  // namespace thermocline

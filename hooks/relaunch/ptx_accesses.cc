@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/relaunch/ptx_accesses.h"
+
+#include <algorithm>
+#include <array>
+
+namespace thermocline {
+namespace {
+
+using Kind = PtxOperand::Kind;
+
+enum Origin : unsigned {
+  kLoaded = 1,  // eight bytes that were in memory
+  kOpaque = 2,  // it could be any address
+  kSymbol = 4,  // the address of a variable of the module
+  kOnChip = 8,  // shared or local memory
+  kIndex = 16,  // four bytes or fewer that were in memory, perhaps widened
+};
+
+struct Value {
+  std::uint64_t words = 0;
+  unsigned origins = 0;
+
+  void join(const Value& other) {
+    words |= other.words;
+    origins |= other.origins;
+  }
+  bool operator==(const Value&) const = default;
+};
+
+constexpr std::array<std::string_view, 53> kArithmetic = {
+    "add",   "sub",  "mul",  "mad",   "mad24", "mul24", "div",  "rem",   "abs",  "neg",   "min",
+    "max",   "fma",  "sqrt", "rsqrt", "rcp",   "sin",   "cos",  "lg2",   "ex2",  "tanh",  "copysign",
+    "and",   "or",   "xor",  "not",   "shl",   "shr",   "shf",  "bfe",   "bfi",  "bfind", "brev",
+    "clz",   "popc", "lop3", "prmt",  "cvt",   "mov",   "selp", "slct",  "setp", "set",   "sad",
+    "testp", "cnot", "addc", "subc",  "madc",  "dp4a",  "dp2a", "szext", "cvta"};
+// They exchange values between threads or order them, and access no global memory.
+constexpr std::array<std::string_view, 17> kOfThreads = {
+    "bar", "barrier",  "membar", "fence", "shfl", "vote",      "match",    "redux",    "activemask",
+    "mma", "ldmatrix", "bra",    "ret",   "exit", "nanosleep", "prefetch", "prefetchu"};
+
+template <class List>
+bool is_in(const List& list, std::string_view root) {
+  return std::ranges::find(list, root) != list.end();
+}
+
+class Flow {
+ public:
+  explicit Flow(const PtxKernel& kernel) : kernel_(kernel), values_(kernel.bits.size()) {
+    out_.through.resize(kernel.instructions.size());
+  }
+
+  PtxAccesses run() {
+    for (bool again = true; again && out_.unknown == nullptr;) {
+      again = false;
+      for (std::size_t i = 0; i < kernel_.instructions.size() && out_.unknown == nullptr; ++i) again |= step(i);
+    }
+    for (std::size_t i = 0; i < kernel_.instructions.size() && out_.unknown == nullptr; ++i) note_access(i);
+    return std::move(out_);
+  }
+
+ private:
+  bool set(const PtxOperand& to, const Value& value) {
+    if (to.kind == Kind::kVector) {
+      bool changed = false;
+      for (const PtxOperand& part : to.parts) changed |= set(part, value);
+      return changed;
+    }
+    if (to.kind != Kind::kRegister) return false;
+    Value joined = values_[static_cast<std::size_t>(to.reg)];
+    if (kernel_.bits[static_cast<std::size_t>(to.reg)] < 64) {
+      use_as_value(value);
+      // Halves of an address that are put together again are opaque (packs()).
+      joined.join({0, value.origins & (kLoaded | kOpaque | kIndex) ? unsigned{kIndex} : 0u});
+    } else {
+      joined.join(value);
+    }
+    Value& old = values_[static_cast<std::size_t>(to.reg)];
+    const bool changed = !(old == joined);
+    old = joined;
+    return changed;
+  }
+  void use_as_value(const Value& value) {
+    for (std::size_t i = 0; i < out_.words.size(); ++i) {
+      if ((value.words >> i & 1) != 0) out_.words[i].is_value = true;
+    }
+  }
+  void give_up(const char* why) { out_.unknown = why; }
+
+  Value of(const PtxOperand& operand) {
+    Value value;
+    if (operand.kind == Kind::kVector) {
+      for (const PtxOperand& part : operand.parts) value.join(of(part));
+    } else if (operand.reg >= 0) {
+      value = values_[static_cast<std::size_t>(operand.reg)];
+    } else if (operand.kind == Kind::kOther && !operand.text.empty() && kernel_.parameter(operand.text) >= 0) {
+      give_up("the address of a parameter is taken");
+    } else if (operand.kind == Kind::kOther && is_name(operand.text)) {
+      value.origins = is_in(kernel_.shared, operand.text) || is_in(kernel_.local, operand.text) ? kOnChip : kSymbol;
+    }
+    return value;
+  }
+  // A floating-point constant begins with a digit.
+  static bool is_name(std::string_view text) { return !text.empty() && (text.front() < '0' || text.front() > '9'); }
+
+  bool step(std::size_t index) {
+    const PtxInstruction& one = kernel_.instructions[index];
+    if (one.root == "ld" || one.root == "ldu") return load(one);
+    if (one.root == "st" || one.root == "red") {
+      for (std::size_t i = 1; i < one.operands.size(); ++i) use_as_value(of(one.operands[i]));
+      return false;
+    }
+    if (one.root == "atom") {
+      for (std::size_t i = 2; i < one.operands.size(); ++i) use_as_value(of(one.operands[i]));
+      return set(one.operands[0], {0, unsigned{kLoaded} | kIndex});
+    }
+    if (is_in(kOfThreads, one.root)) return exchange(one);
+    if (!is_in(kArithmetic, one.root)) {
+      give_up("an instruction that is not followed");
+      return false;
+    }
+    return compute(one);
+  }
+
+  bool exchange(const PtxInstruction& one) {
+    Value all;
+    for (std::size_t i = 1; i < one.operands.size(); ++i) all.join(of(one.operands[i]));
+    use_as_value(all);
+    if (!one.writes_first_operand()) return false;
+    return set(one.operands[0], {0, unsigned{kIndex}});
+  }
+
+  bool load(const PtxInstruction& one) {
+    if (one.operands.size() < 2) return give_up("an instruction that is not followed"), false;
+    const PtxOperand& from = one.operands[1];
+    if (one.has("param")) return load_parameter(one, from);
+    return set(one.operands[0], {0, ptx_type_bytes(one.type()) >= 8 ? unsigned{kLoaded} : unsigned{kIndex}});
+  }
+  bool load_parameter(const PtxInstruction& one, const PtxOperand& from) {
+    const int parameter = from.reg >= 0 ? -1 : kernel_.parameter(from.text);
+    if (parameter < 0) return give_up("the address of a parameter is taken"), false;
+    const unsigned bytes = ptx_type_bytes(one.type());
+    if (bytes < 8) return false;
+    bool changed = false;
+    const PtxOperand& to = one.operands[0];
+    const std::size_t count = to.kind == Kind::kVector ? to.parts.size() : 1;
+    for (std::size_t i = 0; i < count; ++i) {
+      const int word =
+          word_at(static_cast<unsigned>(parameter), static_cast<unsigned>(from.value) + 8 * static_cast<unsigned>(i));
+      if (word < 0) return give_up("too many parameters"), false;
+      changed |= set(to.kind == Kind::kVector ? to.parts[i] : to, {std::uint64_t{1} << word, 0});
+    }
+    return changed;
+  }
+  int word_at(unsigned parameter, unsigned offset) {
+    for (std::size_t i = 0; i < out_.words.size(); ++i) {
+      if (out_.words[i].parameter == parameter && out_.words[i].offset == offset) return static_cast<int>(i);
+    }
+    if (out_.words.size() == PtxAccesses::kMostWords) return -1;
+    out_.words.push_back({parameter, offset});
+    return static_cast<int>(out_.words.size()) - 1;
+  }
+
+  // Sums keep the words that they are made of; all else makes values of them.
+  bool compute(const PtxInstruction& one) {
+    Value all;
+    for (std::size_t i = 1; i < one.operands.size(); ++i) all.join(of(one.operands[i]));
+    if (out_.unknown != nullptr) return false;
+    const bool is_address = one.root == "mov" || one.root == "add" || one.root == "sub" || one.root == "cvta" ||
+                            (one.root == "selp" && one.operands.size() == 4);
+    const bool is_summed = one.root == "mad" && one.operands.size() == 4;
+    if (is_summed) {
+      use_as_value(of(one.operands[1]));
+      use_as_value(of(one.operands[2]));
+    } else if (!is_address) {
+      use_as_value(all);
+    }
+    if (packs(one)) all.origins |= kOpaque;
+    return set(one.operands[0], all);
+  }
+  // Whether it may make any address of smaller values.
+  bool packs(const PtxInstruction& one) {
+    const PtxOperand& to = one.operands[0];
+    if (to.kind != Kind::kRegister || kernel_.bits[static_cast<std::size_t>(to.reg)] < 64) return false;
+    if (one.root == "mov") return one.operands.size() == 2 && one.operands[1].kind == Kind::kVector;
+    if (one.root == "add" || one.root == "sub" || one.root == "cvt" || one.root == "cvta" || one.root == "selp" ||
+        one.root == "min" || one.root == "max")
+      return false;
+    unsigned from_memory = 0;
+    for (std::size_t i = 1; i < one.operands.size(); ++i) from_memory += (of(one.operands[i]).origins & kIndex) != 0;
+    if (one.root == "mul" || one.root == "mad") return from_memory > 1;
+    if (one.root == "shl") {
+      constexpr std::int64_t kLargestElement = 12;
+      return from_memory > 0 && !(one.operands[2].kind == Kind::kInteger && one.operands[2].value <= kLargestElement);
+    }
+    return from_memory > 0 && one.root != "shr" && one.root != "and" && one.root != "div" && one.root != "rem";
+  }
+
+  void note_access(std::size_t index) {
+    const PtxInstruction& one = kernel_.instructions[index];
+    const bool loads = one.root == "ld" || one.root == "ldu" || one.root == "atom";
+    const bool stores = one.root == "st" || one.root == "red" || one.root == "atom";
+    if (!loads && !stores) return;
+    for (const std::string_view elsewhere : {"shared", "shared::cta", "shared::cluster", "local", "param", "const"}) {
+      if (one.has(elsewhere)) return;
+    }
+    const std::size_t at = one.root == "ld" || one.root == "ldu" || one.root == "atom" ? 1 : 0;
+    if (one.operands.size() <= at || one.operands[at].kind != Kind::kAddress)
+      return give_up("an instruction that is not followed");
+    const PtxOperand& address = one.operands[at];
+    Value value = of(address);
+    if (address.reg < 0) value.origins |= kSymbol;
+    if ((value.origins & kLoaded) != 0) return give_up("it follows pointers that it finds in memory");
+    if ((value.origins & kOpaque) != 0) return give_up("it computes an address that is not followed");
+    if (value.words == 0 && (value.origins & (kSymbol | kOnChip)) == 0)
+      return give_up("it computes an address that is not followed");
+    out_.through[index] = value.words;
+    for (std::size_t i = 0; i < out_.words.size(); ++i) {
+      if ((value.words >> i & 1) == 0) continue;
+      out_.words[i].reads |= loads;
+      out_.words[i].writes |= stores;
+    }
+  }
+
+  const PtxKernel& kernel_;
+  std::vector<Value> values_;
+  PtxAccesses out_;
+};
+
+}  // namespace
+
+PtxAccesses find_accesses(const PtxKernel& kernel) { return Flow(kernel).run(); }
+
+}  // namespace thermocline

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/relaunch/ptx_kernel.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <utility>
+
+namespace thermocline {
+namespace {
+
+bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '%'; }
+
+// No special register is declared; `%warpid` and the like are told from registers by that.
+class Parser {
+ public:
+  Parser(std::string_view text, PtxKernel* out) : text_(text), out_(*out) {}
+
+  bool parse(std::string_view name) {
+    if (!find_entry(name) || !read_parameters()) return false;
+    // Directives of performance: .maxntid and so on.
+    while (at_ < text_.size() && text_[at_] != '{' && text_[at_] != ';') ++at_;
+    if (at_ >= text_.size() || text_[at_] != '{') return false;
+    ++at_;
+    return read_body() && resolve_labels();
+  }
+
+ private:
+  void skip() {
+    for (;;) {
+      while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
+      const std::string_view left = text_.substr(at_);
+      if (left.starts_with("//")) {
+        at_ = std::min(text_.size(), text_.find('\n', at_));
+      } else if (left.starts_with("/*")) {
+        const std::size_t end = text_.find("*/", at_ + 2);
+        at_ = end == std::string_view::npos ? text_.size() : end + 2;
+      } else {
+        return;
+      }
+    }
+  }
+  bool accept(char c) {
+    skip();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  // Letters, digits, and dots where these may be part of it.
+  std::string_view word(bool dots) {
+    skip();
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && (is_of_name(text_[at_]) || (dots && (text_[at_] == '.' || text_[at_] == ':')))) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+
+  bool find_entry(std::string_view name) {
+    for (std::size_t found = text_.find(".entry"); found != std::string_view::npos;
+         found = text_.find(".entry", found + 1)) {
+      at_ = found + 6;
+      if (word(false) == name) return true;
+    }
+    return false;
+  }
+
+  // .param [.align 8] .b8 name[16] [, ...]
+  bool read_parameters() {
+    if (!accept('(')) return true;
+    if (accept(')')) return true;
+    do {
+      unsigned bytes = 0;
+      std::string_view name;
+      for (skip(); at_ < text_.size() && text_[at_] != ',' && text_[at_] != ')'; skip()) {
+        if (accept('[')) {
+          unsigned count = 0;
+          if (!number(word(false), &count) || !accept(']')) return false;
+          bytes *= count;
+          continue;
+        }
+        const std::string_view next = word(true);
+        if (next.empty()) return false;
+        if (next.front() != '.') {
+          unsigned ignored = 0;
+          if (!number(next, &ignored)) name = next;  // else: an alignment
+        } else if (const unsigned of_type = ptx_type_bytes(next.substr(1)); of_type > 0) {
+          bytes = of_type;
+        }
+      }
+      if (name.empty() || bytes == 0) return false;
+      out_.parameters.push_back({name, bytes});
+    } while (accept(','));
+    return accept(')');
+  }
+
+  template <class T>
+  static bool number(std::string_view text, T* out) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+    return error == std::errc() && end == text.data() + text.size();
+  }
+
+  bool read_body() {
+    int depth = 1;
+    for (;;) {
+      skip();
+      if (at_ >= text_.size()) return false;
+      if (accept('{')) {
+        ++depth;
+        continue;
+      }
+      if (accept('}')) {
+        if (--depth == 0) return true;
+        continue;
+      }
+      // A register of an inner scope may hide another.
+      if (text_[at_] == '.') {
+        if (!read_directive(depth)) return false;
+      } else if (!read_statement()) {
+        return false;
+      }
+    }
+  }
+
+  bool read_directive(int depth) {
+    const std::string_view name = word(true);
+    if (name == ".loc") {
+      at_ = std::min(text_.size(), text_.find('\n', at_));
+      return true;
+    }
+    const std::size_t end = text_.find(';', at_);
+    if (end == std::string_view::npos) return false;
+    bool is_read = name == ".pragma";
+    if (name == ".reg") is_read = depth == 1 && read_registers();
+    if (name == ".shared" || name == ".local") is_read = read_variable(name == ".shared" ? &out_.shared : &out_.local);
+    at_ = end + 1;
+    return is_read;
+  }
+  bool read_variable(std::vector<std::string_view>* list) {
+    for (;;) {
+      const std::string_view next = word(true);
+      if (next.empty()) return false;
+      if (next.front() == '.' || std::isdigit(static_cast<unsigned char>(next.front())) != 0) continue;
+      list->push_back(next);
+      return true;
+    }
+  }
+  bool read_registers() {
+    const std::string_view type = word(true);
+    const unsigned bytes = type.empty() ? 0 : ptx_type_bytes(type.substr(1));
+    const unsigned bits = type == ".pred" ? 1 : 8 * bytes;
+    if (bits == 0) return false;
+    do {
+      const std::string_view name = word(false);
+      unsigned count = 0;
+      if (!accept('<')) {
+        declare(name, bits);
+        continue;
+      }
+      if (!number(word(false), &count) || !accept('>') || count > 1u << 20) return false;
+      families_.push_back({name, bits, count});
+    } while (accept(','));
+    return true;
+  }
+  int declare(std::string_view name, unsigned bits) {
+    const auto [at, is_new] = registers_.try_emplace(name, static_cast<int>(out_.bits.size()));
+    if (is_new) out_.bits.push_back(bits);
+    return at->second;
+  }
+  // -1: it is none.
+  int register_of(std::string_view name) {
+    if (const auto known = registers_.find(name); known != registers_.end()) return known->second;
+    for (const Family& family : families_) {
+      unsigned index = 0;
+      if (name.starts_with(family.prefix) && number(name.substr(family.prefix.size()), &index) && index < family.count)
+        return declare(name, family.bits);
+    }
+    return -1;
+  }
+
+  bool read_statement() {
+    PtxInstruction one;
+    if (accept('@')) {
+      one.guard_is_negated = accept('!');
+      one.guard = register_of(word(false));
+      if (one.guard < 0) return false;
+    }
+    const std::string_view opcode = word(true);
+    if (opcode.empty()) return false;
+    // A label, whose colon word() has taken.
+    if (opcode.back() == ':') {
+      labels_[opcode.substr(0, opcode.size() - 1)] = static_cast<int>(out_.instructions.size());
+      return one.guard < 0;
+    }
+    split(opcode, &one);
+    if (!accept(';')) {
+      do {
+        PtxOperand operand;
+        if (!read_operand(&operand)) return false;
+        one.operands.push_back(std::move(operand));
+      } while (accept(',') || accept('|'));
+      if (!accept(';')) return false;
+    }
+    out_.instructions.push_back(std::move(one));
+    return true;
+  }
+  static void split(std::string_view opcode, PtxInstruction* out) {
+    std::size_t dot = opcode.find('.');
+    out->root = opcode.substr(0, dot);
+    while (dot != std::string_view::npos) {
+      const std::size_t next = opcode.find('.', dot + 1);
+      out->modifiers.push_back(opcode.substr(dot + 1, next - dot - 1));
+      dot = next;
+    }
+  }
+
+  bool read_operand(PtxOperand* out) {
+    if (accept('[')) {
+      if (!read_operand(out)) return false;
+      out->kind = PtxOperand::Kind::kAddress;
+      skip();
+      if (accept('+')) {
+        PtxOperand offset;
+        if (!read_operand(&offset) || offset.kind != PtxOperand::Kind::kInteger) return false;
+        out->value = offset.value;
+      }
+      return accept(']');
+    }
+    if (accept('{')) {
+      out->kind = PtxOperand::Kind::kVector;
+      do {
+        if (!read_operand(&out->parts.emplace_back())) return false;
+      } while (accept(','));
+      return accept('}');
+    }
+    const bool is_negated = accept('!') || accept('-');
+    const std::string_view text = word(true);
+    if (text.empty()) return false;
+    out->text = text;
+    out->reg = register_of(text);
+    if (out->reg >= 0) {
+      out->kind = PtxOperand::Kind::kRegister;
+    } else if (text.front() == '%') {
+      out->kind = PtxOperand::Kind::kSpecial;
+    } else if (read_integer(text, &out->value)) {
+      out->kind = PtxOperand::Kind::kInteger;
+      if (is_negated) out->value = -out->value;
+    }
+    return true;
+  }
+  static bool read_integer(std::string_view text, std::int64_t* out) {
+    if (text.back() == 'U') text.remove_suffix(1);
+    std::uint64_t value = 0;
+    if (text.starts_with("0x") || text.starts_with("0X")) {
+      const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), value, 16);
+      if (error != std::errc() || end != text.data() + text.size()) return false;
+    } else if (!number(text, &value)) {
+      return false;
+    }
+    *out = static_cast<std::int64_t>(value);
+    return true;
+  }
+
+  bool resolve_labels() {
+    for (PtxInstruction& one : out_.instructions) {
+      if (one.root != "bra") continue;
+      if (one.operands.size() != 1) return false;
+      const auto label = labels_.find(one.operands[0].text);
+      if (label == labels_.end()) return false;
+      one.target = label->second;
+    }
+    return true;
+  }
+
+  struct Family {
+    std::string_view prefix;
+    unsigned bits = 0, count = 0;
+  };
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  PtxKernel& out_;
+  std::vector<Family> families_;
+  std::map<std::string_view, int> registers_, labels_;
+};
+
+}  // namespace
+
+bool PtxInstruction::has(std::string_view modifier) const {
+  return std::ranges::find(modifiers, modifier) != modifiers.end();
+}
+
+bool PtxInstruction::writes_first_operand() const {
+  static constexpr std::array<std::string_view, 16> kNone = {
+      "st",    "red",      "bra",       "ret",  "exit",  "bar",       "barrier", "membar",
+      "fence", "prefetch", "prefetchu", "trap", "brkpt", "nanosleep", "pmevent", "bar.warp"};
+  return std::ranges::find(kNone, root) == kNone.end() && !operands.empty();
+}
+
+int PtxKernel::parameter(std::string_view name) const {
+  const auto found = std::ranges::find(parameters, name, &Parameter::name);
+  return found == parameters.end() ? -1 : static_cast<int>(found - parameters.begin());
+}
+
+unsigned ptx_type_bytes(std::string_view type) {
+  static constexpr std::array<std::pair<std::string_view, unsigned>, 18> kTypes = {{{"b8", 1},
+                                                                                    {"u8", 1},
+                                                                                    {"s8", 1},
+                                                                                    {"b16", 2},
+                                                                                    {"u16", 2},
+                                                                                    {"s16", 2},
+                                                                                    {"f16", 2},
+                                                                                    {"bf16", 2},
+                                                                                    {"f16x2", 4},
+                                                                                    {"bf16x2", 4},
+                                                                                    {"b32", 4},
+                                                                                    {"u32", 4},
+                                                                                    {"s32", 4},
+                                                                                    {"f32", 4},
+                                                                                    {"b64", 8},
+                                                                                    {"u64", 8},
+                                                                                    {"s64", 8},
+                                                                                    {"f64", 8}}};
+  const auto* const found = std::ranges::find(kTypes, type, &std::pair<std::string_view, unsigned>::first);
+  return found == kTypes.end() ? 0 : found->second;
+}
+
+std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, std::string_view name) {
+  PtxKernel kernel;
+  if (!Parser(text, &kernel).parse(name)) return std::nullopt;
+  return kernel;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instructions of one kernel of a PTX text. Source: PTX ISA 9.0. What is not understood is refused, never guessed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace thermocline {
+
+struct PtxOperand {
+  enum class Kind : std::uint8_t {
+    kRegister,
+    kSpecial,  // %tid.x: a special register, by `text`
+    kInteger,
+    kOther,    // a floating-point constant, a name
+    kAddress,  // [register + value], or [text + value]
+    kVector,   // {a, b}, or the two predicates of a setp
+  };
+  Kind kind = Kind::kOther;
+  int reg = -1;  // also that of an address; -1: none
+  std::int64_t value = 0;
+  std::string_view text;
+  std::vector<PtxOperand> parts;
+};
+
+struct PtxInstruction {
+  int guard = -1;  // the predicate register; -1: always
+  bool guard_is_negated = false;
+  std::string_view root;                    // "ld" of "ld.global.f32"
+  std::vector<std::string_view> modifiers;  // "global", "f32"
+  std::vector<PtxOperand> operands;
+  int target = -1;  // of bra: index of an instruction; the number of instructions: the end
+
+  bool has(std::string_view modifier) const;
+  // "f32" of "ld.global.f32".
+  std::string_view type() const { return modifiers.empty() ? std::string_view() : modifiers.back(); }
+  bool writes_first_operand() const;
+};
+
+// Views point into the text.
+struct PtxKernel {
+  struct Parameter {
+    std::string_view name;
+    unsigned bytes = 0;
+  };
+  std::vector<Parameter> parameters;
+  std::vector<PtxInstruction> instructions;
+  std::vector<unsigned> bits;  // of each register; 1: a predicate
+  std::vector<std::string_view> shared, local;
+
+  int parameter(std::string_view name) const;
+};
+
+// Bytes of a scalar type without its dot; 0: none.
+unsigned ptx_type_bytes(std::string_view type);
+
+// Nothing: the text has no such kernel, or it has something that is not understood.
+std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, std::string_view name);
+
+}  // namespace thermocline

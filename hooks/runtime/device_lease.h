@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// This process's lease on the memory of a device that it shares with others (budget = "shared"): between the engine,
+// which asks for more and says what it has given back, and the ledger, in which all processes write.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "config/settings.h"
+#include "driver/driver.h"
+#include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "offload/engine/engine.h"
+#include "offload/sharing/activity_watch.h"
+#include "offload/sharing/budget_source.h"
+#include "offload/sharing/lease_ledger.h"
+
+namespace thermocline {
+
+class DeviceLease final : public BudgetSource {
+ public:
+  struct Places {
+    std::string folder = kLeaseLedgerFolder;
+    std::string other_folder;
+    std::string device;  // its UUID
+    std::uint64_t longest_wait_ns = 5'000'000'000;
+  };
+  // Waits until the others have given back what the minimum needs. Null: `why` has the reason, and the budget is to be a
+  // fixed one. `remark`: what the program should be told even so, or "".
+  static std::unique_ptr<DeviceLease> begin(const Settings& settings, Bytes device_bytes, const Places& places,
+                                            std::string* why, std::string* remark);
+
+  Bytes budget() const;
+
+  Bytes raise(Bytes wanted) override;
+  Bytes grow() override;
+  void lowered(Bytes budget) override;
+  bool may_have_later(Bytes wanted) override;
+  Bytes share() override;
+
+  // For the thread that looks after it. Writes down what the engine uses, and returns what its budget should be.
+  Bytes look(const Engine::BudgetUse& use);
+  // The same where the engine is busy.
+  Bytes look_while_busy();
+  // False: the ledger is gone, and the budget stays as it is.
+  bool is_there() const;
+  // Leaves everything to the others. The object stays, as the library's own thread may be asking it.
+  void end();
+
+ private:
+  DeviceLease(std::unique_ptr<LeaseLedger> ledger, std::uint64_t longest_wait_ns)
+      : ledger_(std::move(ledger)), longest_wait_ns_(longest_wait_ns) {}
+  Bytes lease() const { return ledger_ == nullptr ? last_ : ledger_->lease(); }
+  bool wait_for_minimum(std::string* why);
+  void tell(std::uint64_t now_ns);
+  Bytes next(std::uint64_t now_ns) const;
+
+  mutable Mutex mutex_{"lease of a device", lock_level::kLease};
+  std::unique_ptr<LeaseLedger> ledger_;  // null: it has ended
+  Bytes last_ = 0;                       // budget when it ended
+  const std::uint64_t longest_wait_ns_;
+  ActivityWatch watch_;
+  std::uint64_t active_until_ns_ = 0;
+  Bytes demand_ = 0, in_use_ = 0;
+  Bytes wanted_ = 0;  // by the latest request beyond the lease
+  std::uint64_t wanted_at_ns_ = 0;
+  std::uint64_t waits_since_ns_ = 0;  // 0: no operation waits
+  std::uint64_t waited_at_ns_ = 0;
+};
+
+// One for each device with an engine that shares its memory (budget = "shared"). Under the runtime's lock. False: it can
+// not be shared, and the settings demand that the program does not run then; else the budget is a fixed one, which is said.
+bool share_device(const Settings& settings, const DeviceFacts& facts, EngineOptions* options);
+void end_lease(int device);
+// Null: that device's budget is fixed. Of an engine that is held (HeldEngines).
+DeviceLease* lease_of(int device);
+// In the child of a fork, which has none of its parent's.
+void abandon_leases();
+
+}  // namespace thermocline

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is proven of kernels from their PTX, and what must not be. The kernels are written as nvcc 13.0 writes them.
+#include "hooks/relaunch/ptx_proof.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+namespace thermocline {
+namespace {
+
+struct Analysed {
+  std::string text;
+  PtxKernel kernel;
+  PtxAccesses accesses;
+  std::unique_ptr<PtxProof> proof;
+
+  std::string unknown() const { return accesses.unknown == nullptr ? "" : accesses.unknown; }
+  std::string refused() const { return proof->refused() == nullptr ? "" : proof->refused(); }
+};
+
+const std::string kRegisters =
+    ".reg .pred %p<9>; .reg .f32 %f<20>; .reg .b32 %r<30>; .reg .b64 %rd<30>; .shared .align 4 .b8 shared[1024];\n";
+// The item is in %r1, its bound in %r2; %rd1 and %rd2 are pointers to what is read and written.
+const std::string kBegin =
+    "ld.param.u64 %rd1, [k_param_0]; ld.param.u64 %rd2, [k_param_1]; ld.param.u32 %r2, [k_param_2];\n"
+    "mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mov.u32 %r5, %tid.x; mad.lo.s32 %r1, %r3, %r4, %r5;\n";
+const std::string kGuard = "setp.ge.s32 %p1, %r1, %r2; @%p1 bra $END;\n";
+const std::string kAddresses =
+    "cvta.to.global.u64 %rd3, %rd1; mul.wide.s32 %rd4, %r1, 4; add.s64 %rd5, %rd3, %rd4;\n"
+    "cvta.to.global.u64 %rd6, %rd2; add.s64 %rd7, %rd6, %rd4;\n";
+const std::string kLoad = "ld.global.f32 %f1, [%rd5];\n", kStore = "st.global.f32 [%rd7], %f1;\n";
+const std::string kEnd = "$END: ret;\n";
+
+std::unique_ptr<Analysed> analyse(const std::string& body) {
+  auto one = std::make_unique<Analysed>();
+  one->text =
+      ".version 9.0\n.target sm_75\n.address_size 64\n.global .align 4 .u32 counter;\n.visible .entry k(\n"
+      ".param .u64 k_param_0, .param .u64 k_param_1, .param .u32 k_param_2, .param .u64 k_param_3)\n{\n" +
+      kRegisters + body + "}\n";
+  std::optional<PtxKernel> kernel = parse_ptx_kernel(one->text, "k");
+  if (!kernel.has_value()) return nullptr;
+  one->kernel = std::move(*kernel);
+  one->accesses = find_accesses(one->kernel);
+  one->proof = std::make_unique<PtxProof>(one->kernel, one->accesses);
+  return one;
+}
+
+// With `body` between the addresses and the store.
+std::string refused(const std::string& body) {
+  const auto one = analyse(kBegin + kGuard + kAddresses + kLoad + body + kStore + kEnd);
+  return one == nullptr ? "not parsed" : one->refused();
+}
+
+// Bytes that are proven to be written through the second parameter; -1: none are.
+long written(const Analysed& one, unsigned blocks, unsigned threads, int bound) {
+  std::uint64_t pointers[2] = {0x1000, 0x2000}, other = 0;
+  void* parameters[] = {&pointers[0], &pointers[1], &bound, &other};
+  PtxProof::Result result;
+  if (!one.proof->holds_for({threads, blocks}, parameters, &result)) return -1;
+  for (std::size_t i = 0; i < one.accesses.words.size(); ++i) {
+    if (one.accesses.words[i].parameter == 1) return static_cast<long>(result.written_bytes[i]);
+  }
+  return -1;
+}
+
+TEST(PtxProof, HoldsForAnElementOfEachThread) {
+  const auto one = analyse(kBegin + kGuard + kAddresses + kLoad + kStore + kEnd);
+  ASSERT_NE(one, nullptr);
+  EXPECT_EQ(one->unknown(), "");
+  EXPECT_EQ(one->refused(), "");
+  ASSERT_GE(one->accesses.words.size(), 2u);
+  EXPECT_TRUE(one->accesses.words[0].reads && !one->accesses.words[0].writes);
+  EXPECT_TRUE(one->accesses.words[1].writes && !one->accesses.words[1].reads);
+  EXPECT_EQ(written(*one, 4, 256, 1000), 4000);
+  // Fewer threads than the bound, and none.
+  EXPECT_EQ(written(*one, 2, 256, 1000), 2048);
+  EXPECT_EQ(written(*one, 2, 256, -3), 0);
+}
+
+TEST(PtxProof, HoldsInPlaceForTheThreadsOwnElementAlone) {
+  const std::string own = "ld.global.f32 %f1, [%rd7];\n", next = "ld.global.f32 %f1, [%rd7+4];\n";
+  EXPECT_EQ(analyse(kBegin + kGuard + kAddresses + own + kStore + kEnd)->refused(), "");
+  EXPECT_EQ(analyse(kBegin + kGuard + kAddresses + next + kStore + kEnd)->refused(),
+            "it reads what other threads write");
+}
+
+const std::string kLoopBegin = "mov.u32 %r10, %nctaid.x; mul.lo.s32 %r11, %r10, %r4;\n";
+const std::string kLoopEnd = "add.s32 %r1, %r1, %r11; setp.lt.s32 %p2, %r1, %r2; @%p2 bra $LOOP;\n";
+
+TEST(PtxProof, HoldsForLoopsOverElements) {
+  const auto one = analyse(kBegin + kGuard + kLoopBegin + "$LOOP:\n" + kAddresses + kLoad + kStore + kLoopEnd + kEnd);
+  ASSERT_NE(one, nullptr);
+  EXPECT_EQ(one->refused(), "");
+  EXPECT_EQ(written(*one, 2, 256, 1000), 4000);
+}
+
+TEST(PtxProof, DoesNotHoldForLoopsThatLeaveSomethingOut) {
+  const auto loop = [](const std::string& body, const std::string& before = "") {
+    return analyse(kBegin + kGuard + kLoopBegin + before + "$LOOP:\n" + body + kLoopEnd + kEnd)->refused();
+  };
+  // It ends early, stores to the first element each time, or by the thread's number instead of the item's.
+  EXPECT_NE(loop(kAddresses + kLoad + kStore + "setp.gt.f32 %p3, %f1, 0f00000000; @%p3 bra $END;\n"), "");
+  EXPECT_NE(loop(kLoad + kStore, kAddresses), "");
+  EXPECT_NE(
+      loop("setp.gt.f32 %p3, 0f00000000, 0f00000000; @%p3 bra $NEXT;\n" + kAddresses + kLoad + kStore + "$NEXT:\n"),
+      "");
+  // The step is not the number of threads: known when it is launched.
+  const auto one =
+      analyse(kBegin + kGuard + "mov.u32 %r11, 7;\n$LOOP:\n" + kAddresses + kLoad + kStore + kLoopEnd + kEnd);
+  EXPECT_EQ(written(*one, 2, 256, 1000), -1);
+}
+
+TEST(PtxProof, DoesNotHoldWhereAPathStoresNothing) {
+  EXPECT_EQ(refused("setp.gt.f32 %p3, %f1, 0f00000000; @%p3 bra $END;\n"), "it does not store on every path");
+  const auto one = analyse(kBegin + kAddresses + kLoad + "@%p1 st.global.f32 [%rd7], %f1;\n" + kEnd);
+  EXPECT_NE(one->refused(), "");
+}
+
+TEST(PtxProof, DoesNotHoldForOtherPlaces) {
+  const std::string half = "shr.u32 %r9, %r1, 1; mul.wide.s32 %rd4, %r9, 4;\n";
+  EXPECT_NE(analyse(kBegin + kGuard + half + "add.s64 %rd7, %rd2, %rd4; mov.f32 %f1, 0f00000000;\n" + kStore + kEnd)
+                ->refused(),
+            "");
+  // Elements of eight bytes of which four are written.
+  const std::string wide = "mul.wide.s32 %rd4, %r1, 8; add.s64 %rd7, %rd2, %rd4; mov.f32 %f1, 0f00000000;\n";
+  EXPECT_NE(analyse(kBegin + kGuard + wide + kStore + kEnd)->refused(), "");
+  // Blocks of 128, launched with 256: two threads have one number.
+  const std::string fixed =
+      "ld.param.u64 %rd1, [k_param_0]; ld.param.u64 %rd2, [k_param_1]; ld.param.u32 %r2, [k_param_2];\n"
+      "mov.u32 %r3, %ctaid.x; mov.u32 %r5, %tid.x; shl.b32 %r4, %r3, 7; add.s32 %r1, %r4, %r5;\n";
+  const auto one = analyse(fixed + kGuard + kAddresses + kLoad + kStore + kEnd);
+  ASSERT_EQ(one->refused(), "");
+  EXPECT_EQ(written(*one, 8, 128, 1000), 4000);
+  EXPECT_EQ(written(*one, 8, 256, 1000), -1);
+}
+
+// Written to fool it: each result depends on something else than what is read.
+TEST(PtxProof, RefusesWhatDependsOnSomethingElse) {
+  EXPECT_EQ(refused("atom.global.add.u32 %r9, [%rd5], 1; cvt.rn.f32.u32 %f1, %r9;\n"), "it has atomic operations");
+  EXPECT_EQ(refused("red.global.add.f32 [%rd7], %f1;\n"), "it has atomic operations");
+  EXPECT_EQ(refused("ld.global.u32 %r9, [counter]; cvt.rn.f32.u32 %f1, %r9;\n"), "it uses variables of the module");
+  EXPECT_EQ(refused("mov.u64 %rd9, counter; ld.global.u32 %r9, [%rd9]; cvt.rn.f32.u32 %f1, %r9;\n"),
+            "it uses variables of the module");
+  EXPECT_EQ(refused("ld.const.f32 %f1, [table];\n"), "it uses variables of the module");
+  EXPECT_EQ(refused("mov.u32 %r9, %clock; cvt.rn.f32.u32 %f1, %r9;\n"), "it reads a clock");
+  EXPECT_EQ(refused("mov.u64 %rd9, %globaltimer; cvt.rn.f32.u64 %f1, %rd9;\n"), "it reads a clock");
+  EXPECT_EQ(refused("mov.u32 %r9, %smid; cvt.rn.f32.u32 %f1, %r9;\n"), "it reads a special register");
+  EXPECT_EQ(refused("ld.shared.f32 %f1, [shared];\n"), "it uses shared or local memory");
+  EXPECT_EQ(refused("ld.volatile.global.f32 %f1, [%rd5];\n"), "it has volatile accesses");
+  EXPECT_EQ(refused("cvt.rn.f32.s32 %f1, %r20;\n"), "it reads a register that was not written");
+  EXPECT_EQ(refused("shfl.sync.bfly.b32 %r9, %r1, 1, 31, -1; cvt.rn.f32.s32 %f1, %r9;\n"),
+            "its threads exchange values");
+  EXPECT_EQ(refused("call.uni printf, (%r1);\n"), "not parsed");
+  EXPECT_EQ(refused("unheard_of.b32 %r9, %r1;\n"), "an instruction that is not followed");
+}
+
+// The launch finds that out: the word is an address, and is used as a value.
+TEST(PtxProof, SaysThatAnAddressIsComputedWith) {
+  const auto one = analyse(kBegin + kGuard + kAddresses + "cvt.u32.u64 %r9, %rd5; cvt.rn.f32.u32 %f1, %r9;\n" + kLoad +
+                           kStore + kEnd);
+  EXPECT_TRUE(one->accesses.words[0].is_value);
+  EXPECT_FALSE(one->accesses.words[1].is_value);
+}
+
+TEST(PtxAccesses, OfPointersThatAreFoundInMemoryAreUnknown) {
+  const auto unknown = [](const std::string& body) {
+    return analyse(kBegin + kGuard + kAddresses + body + kEnd)->unknown();
+  };
+  EXPECT_EQ(unknown("ld.global.u64 %rd9, [%rd5]; st.global.f32 [%rd9], 0f00000000;\n"),
+            "it follows pointers that it finds in memory");
+  EXPECT_EQ(unknown("ld.global.u64 %rd9, [counter]; ld.global.f32 %f1, [%rd9];\n"),
+            "it follows pointers that it finds in memory");
+  // In two halves; and by way of shared memory.
+  EXPECT_EQ(unknown("ld.global.v2.u32 {%r8, %r9}, [%rd5]; mov.b64 %rd9, {%r8, %r9}; st.global.u32 [%rd9], 0;\n"),
+            "it computes an address that is not followed");
+  EXPECT_NE(
+      unknown(
+          "ld.global.u32 %r8, [%rd5]; ld.global.u32 %r9, [%rd5+4]; cvt.u64.u32 %rd10, %r8; cvt.u64.u32 %rd11, %r9;\n"
+          "shl.b64 %rd12, %rd11, 32; or.b64 %rd9, %rd10, %rd12; st.global.u32 [%rd9], 0;\n"),
+      "");
+  EXPECT_NE(unknown("st.shared.u64 [shared], %rd5; ld.shared.u64 %rd9, [shared]; st.global.u32 [%rd9], 0;\n"), "");
+  EXPECT_NE(unknown("mov.b64 %rd9, k_param_3; st.global.u32 [%rd9], 0;\n"), "");
+  // An index from memory is none.
+  EXPECT_EQ(unknown("ld.global.u32 %r8, [%rd5]; mul.wide.u32 %rd9, %r8, 4; add.s64 %rd10, %rd6, %rd9;\n"
+                    "st.global.u32 [%rd10], 0;\n"),
+            "");
+}
+
+}  // namespace
+}  // namespace thermocline

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// budget = "shared": programs that share a device, in turn and at once. The simulated device of one process does not
+// know that of another, so what is checked of their memory is the sum of their leases, which the ledger keeps.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/preload/running.h"
+
+namespace thermocline::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kDevice = 48 * kMiB;
+// What the program holds: 8 buffers of 4 MiB.
+constexpr std::uint64_t kAll = 32 * kMiB;
+const std::string kStats = COMMAND_FILE " stats --json $SLEEPER";
+const std::string kSleeper = PROGRAM_FOLDER "/sleeper ";
+
+// A device of this test's own: its UUID is that of no other test's.
+class SharedDevice : public testing::Test {
+ protected:
+  SharedDevice() : profile_("/tmp/s" + std::to_string(getpid())) {
+    std::ofstream(profile_) << "like = \"reference\"\nmemory_bytes = " << kDevice << "\nsource = \"made up\"\n";
+    environment_ = {"THERMOCLINE_SIMULATE_DEVICE=" + profile_, "THERMOCLINE_PAGE_BYTES=2MiB"};
+  }
+  ~SharedDevice() override {
+    std::filesystem::remove(profile_);
+    std::filesystem::remove_all(ledger());
+  }
+
+  std::string uuid() const {
+    std::string uuid;
+    for (std::size_t i = 0; i < 15; ++i) {
+      char digits[3];
+      std::snprintf(digits, sizeof digits, "%02x", i < profile_.size() ? static_cast<unsigned char>(profile_[i]) : 0U);
+      uuid += digits;
+    }
+    return uuid + "00";
+  }
+  std::string ledger() const { return "/dev/shm/thermocline-device." + std::to_string(geteuid()) + "." + uuid(); }
+  Running with(std::vector<std::string> more = {}, const std::string& budget = "shared") const {
+    Running running{.preload = {LIBRARY_FILE}, .budget = budget, .environment = environment_};
+    running.environment.insert(running.environment.end(), more.begin(), more.end());
+    return running;
+  }
+  // Another program beside the first one, whose environment the commands have but for the library.
+  static std::string beside(const std::string& arguments) {
+    return "LD_LIBRARY_PATH=" SIMULATOR_FOLDER " LD_PRELOAD=" LIBRARY_FILE " THERMOCLINE_STATS=off " + kSleeper +
+           arguments;
+  }
+  // As the last `stats` on it tells.
+  json shares_in(const std::string& out) const {
+    const std::size_t at = out.rfind("{\"schema\"");
+    if (at == std::string::npos) return {};
+    const json told = json::parse(out.substr(at, out.find('\n', at) - at), nullptr, false);
+    for (const json& device : told["shared_devices"]) {
+      if (device["uuid"] == uuid()) return device["processes"];
+    }
+    return {};
+  }
+
+  const std::string profile_;
+  std::vector<std::string> environment_;
+};
+
+TEST_F(SharedDevice, OneAloneHasAllOfIt) {
+  const ProcessResult plain = run_plain({"sleeper", "rests", "true"});
+  const ProcessResult shared = run_program({"sleeper", "rests", "sleep 0.3", kStats}, with());
+  EXPECT_EQ(shared.status, 0) << shared.err;
+  EXPECT_EQ(statistic(shared, "evicted_bytes"), 0u) << shared.err;
+  const json shares = shares_in(shared.out);
+  ASSERT_EQ(shares.size(), 1u) << shared.out;
+  EXPECT_EQ(shares[0]["command"], "sleeper");
+  EXPECT_EQ(shares[0]["in_use_bytes"], kAll);
+  EXPECT_GE(shares[0]["lease_bytes"], kAll);
+  EXPECT_EQ(shares[0]["minimum_bytes"], kDevice / 10);
+  EXPECT_EQ(shared.out.substr(0, shared.out.find('{')) + shared.out.substr(shared.out.find("}\n") + 2), plain.out);
+}
+
+// The first rests while the second works, and then works again.
+TEST_F(SharedDevice, ProgramsInTurnHaveWhatTheyNeedAndTheSameBits) {
+  const ProcessResult plain = run_plain({"sleeper", "rests", "true"});
+  const std::string second = beside("rests 'sleep 0.4' " + std::string("'") + COMMAND_FILE + " stats --json $SLEEPER'");
+  const ProcessResult first = run_program({"sleeper", "rests", second}, with());
+  EXPECT_EQ(first.status, 0) << first.err;
+  const json shares = shares_in(first.out);
+  ASSERT_EQ(shares.size(), 2u) << first.out << first.err;
+  std::uint64_t sum = 0;
+  for (const json& one : shares)
+    sum += one["lease_bytes"].get<std::uint64_t>() + one["reserved_bytes"].get<std::uint64_t>();
+  EXPECT_LE(sum, kDevice);
+  // Together they hold more than there is, so one of them has given something back.
+  EXPECT_GT(statistic(first, "evicted_bytes"), 0u) << first.err;
+  std::size_t same = 0;
+  for (std::size_t at = 0; (at = first.out.find(plain.out, at)) != std::string::npos; at += plain.out.size()) ++same;
+  EXPECT_EQ(same, 2u) << first.out;
+}
+
+TEST_F(SharedDevice, ProgramsAtOnceComputeTheSameBits) {
+  const ProcessResult plain = run_plain({"sleeper", "works", "true"});
+  const std::string second = beside("works 'sleep 0.3'");
+  const ProcessResult first = run_program({"sleeper", "works", second + " & " + second + " & wait"}, with());
+  EXPECT_EQ(first.status, 0) << first.err;
+  std::size_t same = 0;
+  for (std::size_t at = 0; (at = first.out.find(plain.out, at)) != std::string::npos; at += plain.out.size()) ++same;
+  EXPECT_EQ(same, 3u) << first.out << first.err;
+}
+
+TEST_F(SharedDevice, WhatAKilledProgramHeldReturns) {
+  const std::string second = beside("works 'sleep 0.2' 'kill -9 $SLEEPER' ; sleep 0.3");
+  const ProcessResult first = run_program({"sleeper", "rests", second + "; true", kStats}, with());
+  EXPECT_EQ(first.status, 0) << first.err;
+  const json shares = shares_in(first.out);
+  ASSERT_EQ(shares.size(), 1u) << first.out;
+  EXPECT_GE(shares[0]["lease_bytes"], kAll);
+}
+
+TEST_F(SharedDevice, AMinimumIsCutToWhatOthersLeaveAndSaid) {
+  const std::string second = "THERMOCLINE_SHARE_MINIMUM=70% " + beside("rests true");
+  const ProcessResult first = run_program({"sleeper", "rests", second}, with({"THERMOCLINE_SHARE_MINIMUM=60%"}));
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_NE(first.err.find(
+                "share_minimum = 33.6 MiB is more than the device has beyond the minimums of the processes before it"),
+            std::string::npos)
+      << first.err;
+}
+
+TEST_F(SharedDevice, WithoutALedgerTheBudgetIsFixedAndThatIsSaid) {
+  const ProcessResult plain = run_plain({"sleeper", "rests", "true"});
+  std::filesystem::create_directory(ledger());
+  if (std::filesystem::is_directory("/run/user/" + std::to_string(geteuid())))
+    GTEST_SKIP() << "there is another folder";
+  const ProcessResult alone = run_program({"sleeper", "rests", "true"}, with());
+  expect_same(plain, alone);
+  EXPECT_NE(alone.err.find("can not be shared: /dev/shm/"), std::string::npos) << alone.err;
+  EXPECT_NE(alone.err.find("the budget is what is free there now"), std::string::npos) << alone.err;
+  const ProcessResult strict = run_program({"sleeper", "rests", "true"}, with({"THERMOCLINE_STRICT=true"}));
+  EXPECT_NE(strict.status, 0);
+  EXPECT_NE(strict.err.find("budget = \"shared\" can not be kept"), std::string::npos) << strict.err;
+}
+
+TEST_F(SharedDevice, BadSettingsAreSaid) {
+  for (const char* setting : {"THERMOCLINE_SHARE_MINIMUM=120%", "THERMOCLINE_SHARE_WEIGHT=0",
+                              "THERMOCLINE_SHARE_WEIGHT=many", "THERMOCLINE_SHARE_WEIGHT=10001"}) {
+    const ProcessResult result = run_program({"sleeper", "rests", "true"}, with({setting}));
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.err.find(std::string(setting).substr(0, std::string(setting).find('='))), std::string::npos)
+        << result.err;
+  }
+}
+
+TEST_F(SharedDevice, TheChildOfAForkHasNone) {
+  const ProcessResult result = run_program({"sleeper", "forks", kStats, kStats}, with());
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(shares_in(result.out).size(), 1u) << result.out;
+}
+
+}  // namespace
+}  // namespace thermocline::test
