@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hash table from an address to the object that begins there: open addressing with linear probing, so that a look-up
-// reads one cache line. At most half full. Removal moves later entries up, so there are no tombstones (Knuth, vol. 3,
-// 6.4, algorithm R).
+// reads one cache line. At most a quarter full, so that few have others in their way. Removal moves later entries up, so
+// there are no tombstones (Knuth, vol. 3, 6.4, algorithm R).
 #pragma once
 
 #include <cstddef>
@@ -19,26 +19,38 @@ namespace thermocline {
 template <class T>
 class AddressTable {
  public:
+  // Of an entry; valid until the table changes.
+  using SlotIndex = std::size_t;
+  static constexpr SlotIndex kNoSlot = ~std::size_t{0};
+
   T* find(DeviceAddress address) const {
+    const SlotIndex slot = slot_of(address);
+    return slot == kNoSlot ? nullptr : at(slot);
+  }
+  // kNoSlot: nothing begins there, as at address 0.
+  SlotIndex slot_of(DeviceAddress address) const {
     const Slot* const slots = slots_.data();
     for (std::size_t at = home(address.value);; at = (at + 1) & mask_) {
-      if (slots[at].address == address.value) return slots[at].value;
-      if (slots[at].address == 0) return nullptr;
+      const std::uint64_t found = slots[at].address;
+      if (found == 0) return kNoSlot;
+      if (found == address.value) return at;
     }
   }
+  T* at(SlotIndex slot) const { return slots_.data()[slot].value; }
   // The address must not be in the table, and must not be 0.
   void put(DeviceAddress address, T* value) {
-    if (2 * (size_ + 1) > slots_.size()) grow();
+    if (size_ == most_) [[unlikely]]
+      grow();
     insert({address.value, value});
     ++size_;
   }
   void remove(DeviceAddress address) {
+    const SlotIndex slot = slot_of(address);
+    THERMOCLINE_CHECK(slot != kNoSlot, "What is removed is there.");
+    remove_at(slot);
+  }
+  void remove_at(SlotIndex hole) {
     Slot* const slots = slots_.data();
-    std::size_t hole = home(address.value);
-    while (slots[hole].address != address.value) {
-      THERMOCLINE_CHECK(slots[hole].address != 0, "What is removed is there.");
-      hole = (hole + 1) & mask_;
-    }
     for (std::size_t at = (hole + 1) & mask_; slots[at].address != 0; at = (at + 1) & mask_) {
       // An entry may move to the hole unless its home slot lies behind the hole.
       if (((at - home(slots[at].address)) & mask_) < ((at - hole) & mask_)) continue;
@@ -57,7 +69,8 @@ class AddressTable {
       ++entries;
       THERMOCLINE_CHECK(find(DeviceAddress{slot.address}) == slot.value, "An entry is found.");
     }
-    THERMOCLINE_CHECK(entries == size_ && 2 * size_ <= slots_.size(), "A table counts its entries, and has room.");
+    THERMOCLINE_CHECK(entries == size_ && size_ <= most_ && 4 * most_ == slots_.size(),
+                      "A table counts its entries, and has room.");
   }
 
  private:
@@ -75,10 +88,11 @@ class AddressTable {
     while (slots[at].address != 0) at = (at + 1) & mask_;
     slots[at] = slot;
   }
-  void grow() {
+  [[gnu::noinline]] void grow() {
     std::vector<Slot> old(2 * slots_.size());
     old.swap(slots_);
     mask_ = slots_.size() - 1;
+    most_ = slots_.size() / 4;
     --shift_;
     for (const Slot& slot : old) {
       if (slot.address != 0) insert(slot);
@@ -89,6 +103,7 @@ class AddressTable {
   std::size_t mask_ = kLeast - 1;
   unsigned shift_ = 58;
   std::size_t size_ = 0;
+  std::size_t most_ = kLeast / 4;  // entries, before it grows
 };
 
 }  // namespace thermocline

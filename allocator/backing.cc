@@ -373,7 +373,7 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind, bo
   }
   const bool as_left = choose_known(block, range, wait);
   if (const Status swept = sweep_strays(block, range, wait); !swept.ok()) return swept;
-  if (const Status settled = settle_shown(first, end, wait); !settled.ok()) return settled;
+  if (const Status waited = wait_for_shown(first, end, wait); !waited.ok()) return waited;
   take_known(behind);
   taken_.clear();
   Status status = gather(missing - took_.size(), wait, behind);

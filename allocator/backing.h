@@ -173,7 +173,7 @@ class Backing {
   Status unmap_stale(std::uint64_t first, std::uint64_t count);
   // Makes sure that no pending use goes through host mappings in this range. kNo, and one has not completed:
   // out_of_memory.
-  Status settle_shown(std::uint64_t begin, std::uint64_t end, Wait wait);
+  Status wait_for_shown(std::uint64_t begin, std::uint64_t end, Wait wait);
   Status sweep_abandoned(Wait wait);
   // Unmaps the host mappings in this range.
   Status hide(std::uint64_t begin, std::uint64_t end);

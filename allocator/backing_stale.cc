@@ -144,7 +144,7 @@ Status Backing::sweep_abandoned(Wait wait) {
       firsts.push_back(range.first);
   });
   for (const std::uint64_t first : firsts) {
-    if (const Status status = settle_shown(first, first + 1, Wait::kYes); !status.ok()) return status;
+    if (const Status status = wait_for_shown(first, first + 1, Wait::kYes); !status.ok()) return status;
     if (const Status status = hide(first, first + 1); !status.ok()) return status;
   }
   return Status();
@@ -225,7 +225,7 @@ bool Backing::abandon_shown(const Block& block, PageRange range, void* host, con
   return true;
 }
 
-Status Backing::settle_shown(std::uint64_t begin, std::uint64_t end, Wait wait) {
+Status Backing::wait_for_shown(std::uint64_t begin, std::uint64_t end, Wait wait) {
   while (const ShownRange* const shown = shown_.in(begin, end)) {
     if (wait == Wait::kNo && !clock_->passed(shown->pending)) return Status::out_of_memory();
     if (const Status status = clock_->synchronize(shown->pending); !status.ok()) return status;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "allocator/slabs_inline.h"
 #include "driver/check.h"
 
 namespace thermocline {
@@ -33,25 +34,16 @@ Heap::Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options,
 
 Heap::~Heap() = default;
 
-inline void Heap::count_out(const Buffer& buffer) {
-  Block* const block = buffer.block_;
-  THERMOCLINE_CHECK(block != nullptr, "A buffer is freed once.");
-  --block->live_buffers_;
-  block->live_bytes_ -= buffer.requested_;
-  live_bytes_ -= buffer.requested_;
-  ++frees_;
-  SizeClass& size_class = classes_[SizeClass::of(buffer.requested_)];
-  size_class.live_bytes -= buffer.requested_;
-  --size_class.buffers;
-  if (block->is_slab_) slab_live_bytes_ -= buffer.requested_;
-}
-
 Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant) {
   if (requested == 0) return Status::invalid_value();
   if (requested > space_->bytes()) return Status::out_of_memory();
   Buffer* const buffer = owns_pages(requested) ? place_in_pages(requested, vacant) : place_in_slab(requested, vacant);
   if (buffer == nullptr) return Status::out_of_memory();
-  count_in(buffer, requested, hint);
+  if (buffer->block_->is_slab_) {
+    count_in<true>(buffer, requested, hint);
+  } else {
+    count_in<false>(buffer, requested, hint);
+  }
   *out = buffer;
   return Status();
 }
@@ -129,8 +121,13 @@ void Heap::end_block(Block* block) {
 }
 
 inline void Heap::end_buffer(Buffer* buffer) {
-  count_out(*buffer);
-  if (buffer->block_->is_slab_) return slabs_.remove(buffer);
+  THERMOCLINE_CHECK(buffer->block_ != nullptr && !buffer->is_hole_, "A buffer is freed once.");
+  if (buffer->block_->is_slab_) {
+    THERMOCLINE_CHECK(slabs_.buffers().find(buffer->address_) == buffer, "A buffer is freed once.");
+    count_out<true>(*buffer);
+    return slabs_.remove(buffer);
+  }
+  count_out<false>(*buffer);
   buffer->block_ = nullptr;
   buffer_objects_.give(buffer);
 }
@@ -185,6 +182,7 @@ void Heap::dissolve(Block& vacant) {
 
 void Heap::renew(Buffer& buffer) {
   buffer.number_ = ++last_number_;
+  ++renewals_;
   if (!buffer.block_->is_slab_) buffer.block_->serial_ = ++last_serial_;
 }
 
@@ -300,6 +298,15 @@ Status Heap::set_limit(Bytes limit, Wait wait) {
   return pool_.set_limit(limit) ? Status() : Status::out_of_memory();
 }
 
+void Heap::fold_classes(std::array<SizeClass, SizeClass::kCount>* out) const {
+  for (unsigned width = 0; width < std::size(by_width_); ++width) {
+    // The least size of the width, beside 1.
+    SizeClass& of_class = (*out)[SizeClass::of((Bytes{1} << width) + 1)];
+    of_class.live_bytes += by_width_[width].live_bytes;
+    of_class.buffers += by_width_[width].buffers;
+  }
+}
+
 HeapStatistics Heap::statistics() const {
   HeapStatistics s;
   s.live_bytes = live_bytes_;
@@ -310,13 +317,13 @@ HeapStatistics Heap::statistics() const {
   s.peak_created_bytes = peak_created_bytes();
   s.free_mapped_bytes = free_mapped_bytes();
   s.slab_bytes = slabs_.bytes();
-  s.slab_live_bytes = slab_live_bytes_;
+  s.slab_live_bytes = live_bytes_ - whole_pages_live_bytes_;
   s.buffers = buffers();
-  s.classes = classes_;
+  fold_classes(&s.classes);
   s.blocks = block_objects_.taken() - vacant_.size();
   s.slabs = slabs_.count();
-  s.allocations = allocations_;
-  s.frees = frees_;
+  s.allocations = last_number_ - renewals_;
+  s.frees = s.allocations - buffers_;
   s.creates = pool_.creates();
   s.destroys = pool_.destroys();
   s.maps = backing_->maps();
@@ -340,6 +347,18 @@ void Heap::validate_vacant() const {
   }
 }
 
+void Heap::validate_pages_of(const Block& block) const {
+  THERMOCLINE_CHECK(!block.chunk_->is_free() && block.chunk_->size() == block.pages_ &&
+                        space_->address_of(block.chunk_->offset()) == block.begin_,
+                    "A block is a chunk in use.");
+  std::uint64_t mapped = 0;
+  for (std::uint64_t page = 0; page < block.pages_; ++page) {
+    THERMOCLINE_CHECK(space_->blocks()[block.chunk_->offset() + page] == &block, "The page table leads to the block.");
+    mapped += block.handles_[page] != PageHandle{} ? 1 : 0;
+  }
+  THERMOCLINE_CHECK(mapped == block.mapped_pages_, "A block counts its mapped pages.");
+}
+
 void Heap::validate() const {
   space_->validate();
   backing_->validate();
@@ -348,7 +367,8 @@ void Heap::validate() const {
   Bytes slab_live = 0;
   std::uint64_t buffers = 0;
   std::uint64_t blocks = 0;
-  std::array<SizeClass, SizeClass::kCount> classes;
+  std::array<SizeClass, SizeClass::kCount> classes, folded;
+  fold_classes(&folded);
   for (std::size_t index = 0; index < blocks_.size(); ++index) {
     const Block* const block = blocks_[index];
     if (block == nullptr) continue;
@@ -357,17 +377,8 @@ void Heap::validate() const {
     THERMOCLINE_CHECK(block->live_buffers_ > 0, "A block has live buffers.");
     THERMOCLINE_CHECK(block->is_slab_ == (block->sole_ == nullptr), "A block is a slab's or one buffer's.");
     THERMOCLINE_CHECK(block->is_slab_ || block->live_buffers_ == 1, "Whole pages belong to one buffer.");
-    THERMOCLINE_CHECK(!block->chunk_->is_free() && block->chunk_->size() == block->pages_ &&
-                          space_->address_of(block->chunk_->offset()) == block->begin_,
-                      "A block is a chunk in use.");
+    validate_pages_of(*block);
     block->uses.validate();
-    std::uint64_t mapped = 0;
-    for (std::uint64_t page = 0; page < block->pages_; ++page) {
-      THERMOCLINE_CHECK(space_->blocks()[block->chunk_->offset() + page] == block,
-                        "The page table leads to the block.");
-      mapped += block->handles_[page] != PageHandle{} ? 1 : 0;
-    }
-    THERMOCLINE_CHECK(mapped == block->mapped_pages_, "A block counts its mapped pages.");
     Bytes block_live = 0;
     DeviceAddress end = block->begin_;
     std::uint32_t counted = 0;
@@ -392,12 +403,13 @@ void Heap::validate() const {
     buffers += block->live_buffers_;
   }
   validate_vacant();
-  THERMOCLINE_CHECK(live == live_bytes_ && slab_live == slab_live_bytes_, "Live bytes are the sum over live buffers.");
+  THERMOCLINE_CHECK(live == live_bytes_ && slab_live == live_bytes_ - whole_pages_live_bytes_,
+                    "Live bytes are the sum over live buffers.");
   THERMOCLINE_CHECK(buffers + slabs_.holes() == buffer_objects_.taken() && buffers == this->buffers() &&
                         blocks + vacant_.size() == block_objects_.taken(),
                     "Every object is in its place.");
   for (unsigned i = 0; i < SizeClass::kCount; ++i) {
-    THERMOCLINE_CHECK(classes[i].live_bytes == classes_[i].live_bytes && classes[i].buffers == classes_[i].buffers,
+    THERMOCLINE_CHECK(classes[i].live_bytes == folded[i].live_bytes && classes[i].buffers == folded[i].buffers,
                       "A size class is the sum of its live buffers.");
   }
 }

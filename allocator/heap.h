@@ -19,6 +19,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,6 +35,7 @@
 #include "allocator/slabs.h"
 #include "allocator/stream_clock.h"
 #include "allocator/use_set.h"
+#include "driver/check.h"
 #include "driver/driver.h"
 #include "driver/page_size.h"
 #include "driver/status.h"
@@ -95,15 +97,28 @@ class Heap {
   // has the right size, it is used (see vacate).
   Status allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant = nullptr);
   // The common case of allocate, at least cost: a buffer in a slab that is mapped and has a hole for it. Null if there is
-  // none, or if the buffer would have whole pages; then nothing has changed.
-  Buffer* allocate_in_mapped_slab(Bytes requested, StreamIndex hint) {
+  // none, or if the buffer would have whole pages; then nothing has changed. Needs slabs_inline.h.
+  [[gnu::always_inline]] Buffer* allocate_in_mapped_slab(Bytes requested, StreamIndex hint) {
     if (requested == 0 || owns_pages(requested)) return nullptr;
-    Buffer* const buffer = slabs_.place(requested, true);
-    if (buffer != nullptr) count_in(buffer, requested, hint);
+    Buffer* const buffer = slabs_.place_inline(requested, true);
+    if (buffer != nullptr) count_in<true>(buffer, requested, hint);
     return buffer;
   }
-  // The buffer that begins at the address, if it is in a slab; else null.
-  Buffer* in_slab_at(DeviceAddress address) const { return slabs_.at(address); }
+  // And of free: the buffer that begins at the address, if it is in a slab with others; else null.
+  struct InSlab {
+    Buffer* buffer;
+    AddressTable<Buffer>::SlotIndex slot;
+  };
+  [[gnu::always_inline]] InSlab beside_others_at(DeviceAddress address) const {
+    const AddressTable<Buffer>::SlotIndex slot = slabs_.buffers().slot_of(address);
+    if (slot == AddressTable<Buffer>::kNoSlot) return {nullptr, slot};
+    Buffer* const buffer = slabs_.buffers().at(slot);
+    return {buffer->block_->live_buffers_ == 1 ? nullptr : buffer, slot};
+  }
+  [[gnu::always_inline]] void free_beside_others(InSlab freed) {
+    count_out<true>(*freed.buffer);
+    slabs_.remove_inline(freed.buffer, freed.slot);
+  }
   // True when the block was freed with its last buffer. `buffer` is destroyed in any case. The block's pages, if any,
   // stay mapped at the freed addresses, and its uses stay pending on them.
   bool free(Buffer* buffer);
@@ -233,8 +248,9 @@ class Heap {
   Bytes free_mapped_bytes() const { return space_->free_mapped_pages() * options_.page_bytes; }
   Bytes peak_mapped_bytes() const { return backing_->peak_mapped_pages() * options_.page_bytes; }
   Bytes created_bytes() const { return pool_.created_bytes(); }
+  std::uint64_t created_pages() const { return pool_.created_pages(); }
   Bytes peak_created_bytes() const { return pool_.peak_created_bytes(); }
-  std::uint64_t buffers() const { return allocations_ - frees_; }
+  std::uint64_t buffers() const { return buffers_; }
   HeapStatistics statistics() const;
   // Driver calls so far that changed a mapping.
   std::uint64_t mapping_calls() const { return backing_->maps() + backing_->unmaps(); }
@@ -251,6 +267,8 @@ class Heap {
   Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<AddressSpace> space);
 
   bool owns_pages(Bytes requested) const;
+  static unsigned width_of(Bytes requested);
+  void fold_classes(std::array<SizeClass, SizeClass::kCount>* out) const;
   std::uint64_t ample_pages() const;
   Block* new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant);
   bool revive(Block* vacant, std::uint64_t pages, bool guarded);
@@ -260,9 +278,12 @@ class Heap {
   void end_buffer(Buffer* buffer);
   Buffer* buffer_in(Block* block, DeviceAddress address) const;
   Buffer* begins_at(DeviceAddress address) const;
+  template <bool kInSlab>
   void count_in(Buffer* buffer, Bytes requested, StreamIndex hint);
+  template <bool kInSlab>
   void count_out(const Buffer& buffer);
   void validate_vacant() const;
+  void validate_pages_of(const Block& block) const;
 
   HeapOptions options_;
   // In order of construction: each member uses the ones before it.
@@ -277,37 +298,63 @@ class Heap {
   std::unordered_set<Block*> vacant_;
   std::uint64_t last_serial_ = 0;
   std::uint64_t last_number_ = 0;
-  std::uint64_t allocations_ = 0;
+  std::uint64_t renewals_ = 0;  // numbers that were given to no new buffer
+  std::uint64_t buffers_ = 0;   // live ones
   Bytes live_bytes_ = 0;
   Bytes peak_live_bytes_ = 0;
-  Bytes slab_live_bytes_ = 0;
-  std::uint64_t frees_ = 0;
-  std::array<SizeClass, SizeClass::kCount> classes_;
+  Bytes whole_pages_live_bytes_ = 0;  // of these, those of buffers with blocks of their own
+  // Of live buffers, by the width of their sizes (width_of); statistics have them by size class.
+  SizeClass by_width_[64];
 };
 
 inline bool Heap::owns_pages(Bytes requested) const {
   if (requested >= options_.whole_pages_from) return true;
+  // Rounding up wastes more than an eighth of the last page, and there is no other.
+  if (requested <= options_.page_bytes / 2) [[likely]]
+    return false;
   const Bytes rounded = round_up(requested, options_.page_bytes);
   return (rounded - requested) <= rounded / 8;
 }
 
+// All sizes of one width are of one size class.
+inline unsigned Heap::width_of(Bytes requested) {
+  return static_cast<unsigned>(std::bit_width((requested - 1) | 1)) - 1;
+}
+
 // Counts a buffer that already has its address.
-inline void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
+template <bool kInSlab>
+[[gnu::always_inline]] inline void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
   buffer->requested_ = requested;
   buffer->hint_ = hint;
   buffer->number_ = ++last_number_;
   buffer->cache_ = nullptr;
-  ++allocations_;
+  ++buffers_;
   Block* const block = buffer->block_;
-  if (!block->is_slab_) block->sole_ = buffer;
+  if constexpr (!kInSlab) {
+    block->sole_ = buffer;
+    whole_pages_live_bytes_ += requested;
+  }
   ++block->live_buffers_;
   block->live_bytes_ += requested;
-  if (block->is_slab_) slab_live_bytes_ += requested;
   live_bytes_ += requested;
-  peak_live_bytes_ = std::max(peak_live_bytes_, live_bytes_);
-  SizeClass& size_class = classes_[SizeClass::of(requested)];
-  size_class.live_bytes += requested;
-  ++size_class.buffers;
+  if (live_bytes_ > peak_live_bytes_) peak_live_bytes_ = live_bytes_;
+  SizeClass& of_width = by_width_[width_of(requested)];
+  of_width.live_bytes += requested;
+  ++of_width.buffers;
+}
+
+template <bool kInSlab>
+[[gnu::always_inline]] inline void Heap::count_out(const Buffer& buffer) {
+  Block* const block = buffer.block_;
+  const Bytes requested = buffer.requested_;
+  --buffers_;
+  --block->live_buffers_;
+  block->live_bytes_ -= requested;
+  live_bytes_ -= requested;
+  if constexpr (!kInSlab) whole_pages_live_bytes_ -= requested;
+  SizeClass& of_width = by_width_[width_of(requested)];
+  of_width.live_bytes -= requested;
+  --of_width.buffers;
 }
 
 }  // namespace thermocline

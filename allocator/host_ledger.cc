@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "allocator/ledger_file.h"
 #include "driver/check.h"
 
 namespace thermocline {
@@ -34,26 +34,14 @@ static_assert(sizeof(File) == 4096, "One page.");
 
 off_t place_of(std::size_t entry) { return static_cast<off_t>(offsetof(File, entries) + entry * sizeof(Entry)); }
 
-struct flock byte_of(short type, off_t at) {
-  struct flock lock {};
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = at;
-  lock.l_len = 1;
-  return lock;
-}
-
 // True while the process that wrote the entry is alive.
-bool is_lived_in(int file, std::size_t entry) {
-  struct flock lock = byte_of(F_WRLCK, place_of(entry));
-  return fcntl(file, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
-}
+bool is_lived_in(int file, std::size_t entry) { return is_byte_locked(file, place_of(entry)); }
 
 // Holds the lock on the whole file while it lives.
 class Locked {
  public:
   explicit Locked(int file) : file_(file) {
-    struct flock lock = byte_of(F_WRLCK, 0);
+    struct flock lock = byte_lock(F_WRLCK, 0);
     // A holder of this lock never waits for anything. The kernel, which counts record locks by process and not by
     // thread, may still report a deadlock because of other locks of the program.
     int result = 0;
@@ -61,7 +49,7 @@ class Locked {
     holds_ = result == 0;
   }
   ~Locked() {
-    struct flock lock = byte_of(F_UNLCK, 0);
+    struct flock lock = byte_lock(F_UNLCK, 0);
     if (holds_) fcntl(file_, F_SETLK, &lock);
   }
   Locked(const Locked&) = delete;
@@ -84,50 +72,13 @@ bool is_name(const std::string& text) {
          std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; });
 }
 
-// Rejects a file of another user, and a second name (hard link) of another file.
-bool is_own_file(int file) {
-  struct stat facts {};
-  return fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == geteuid() && facts.st_nlink == 1;
-}
-
-bool is_own_folder(const std::string& folder) {
-  struct stat facts {};
-  return lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == geteuid() &&
-         (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-// On failure -1, and `why` has the reason. In a folder where everybody may write, another user may have taken the name,
-// and it stays taken: then all processes of this user find the file in the other folder.
-int open_file(const std::string& folder, const std::string& other_folder, const std::string& name, std::string* why) {
-  const std::string path = folder + "/" + name;
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
-  const int error = errno;
-  if (file >= 0 && is_own_file(file)) return file;
-  if (file >= 0) close(file);
-  const bool is_taken = file >= 0 || error == ELOOP || error == EACCES || error == EISDIR || error == ENXIO;
-  if (is_taken && is_own_folder(other_folder)) return open_file(other_folder, "", name, why);
-  *why = path + ": " + (is_taken ? "it is no ledger of this user; remove it, as root" : std::strerror(error));
-  return -1;
-}
-
-// Allocates the file's memory now, so that a full file system is noticed here.
 bool prepare(int file, std::string* why) {
   const Locked locked(file);
   if (!locked.holds()) {
     *why = std::string("it can not be locked: ") + std::strerror(errno);
     return false;
   }
-  if (const int error = posix_fallocate(file, 0, sizeof(File)); error != 0) {
-    *why = std::strerror(error);
-    return false;
-  }
-  std::uint64_t magic = 0;
-  if (pread(file, &magic, sizeof magic, 0) == static_cast<ssize_t>(sizeof magic)) {
-    if (magic == 0 && pwrite(file, &kMagic, sizeof kMagic, 0) == static_cast<ssize_t>(sizeof kMagic)) return true;
-    if (magic == kMagic) return true;
-  }
-  *why = "it is no ledger of this version";
-  return false;
+  return prepare_ledger_file(file, sizeof(File), kMagic, why);
 }
 
 }  // namespace
@@ -141,7 +92,7 @@ std::unique_ptr<HostLedger> HostLedger::open(const std::string& folder, Bytes li
     return nullptr;
   }
   const std::string name = "thermocline-host." + std::to_string(geteuid()) + (group.empty() ? "" : "." + group);
-  const int file = open_file(folder, other_folder, name, why);
+  const int file = open_ledger_file(folder, other_folder, name, why);
   if (file < 0) return nullptr;
   std::unique_ptr<HostLedger> ledger(new HostLedger(file, limit));
   if (!prepare(file, why)) {
@@ -159,7 +110,7 @@ bool HostLedger::enter() {
   for (std::size_t at = 0; at < kEntries; ++at) {
     if (is_lived_in(file_, at)) continue;
     // The bytes in the entry, if any, were those of a process that has ended.
-    struct flock life = byte_of(F_WRLCK, place_of(at));
+    struct flock life = byte_lock(F_WRLCK, place_of(at));
     if (!write_entry(file_, at, {0, pid_, 0}) || fcntl(file_, F_SETLK, &life) != 0) return false;
     entry_ = at;
     return true;
@@ -187,6 +138,16 @@ Bytes HostLedger::held_by_others() const {
 
 bool HostLedger::hold(Bytes bytes) {
   const MutexLock lock(mutex_);
+  return hold_locked(bytes);
+}
+
+bool HostLedger::change(Bytes from, Bytes to) {
+  const MutexLock lock(mutex_);
+  THERMOCLINE_CHECK(from <= held_, "What a holder has is a part of what the process has.");
+  return to <= ~Bytes{0} - held_ && hold_locked(held_ - from + to);
+}
+
+bool HostLedger::hold_locked(Bytes bytes) {
   if (bytes == held_) return true;
   THERMOCLINE_CHECK(getpid() == pid_, "A ledger is used by the process that opened it.");
   const Locked locked(file_);

@@ -45,6 +45,8 @@ class HostLedger {
   // Sets what this process holds to `bytes`. A decrease is always granted; an increase only while all processes
   // together stay within the limit. False: nothing has changed.
   bool hold(Bytes bytes);
+  // The same for one of several holders in the process (one for each device): what it holds was `from`, and is to be `to`.
+  bool change(Bytes from, Bytes to);
 
   Bytes limit() const { return limit_; }
   Bytes held() const;
@@ -54,6 +56,7 @@ class HostLedger {
  private:
   HostLedger(int file, Bytes limit);
   bool enter();
+  bool hold_locked(Bytes bytes) THERMOCLINE_REQUIRES(mutex_);
   Bytes held_by_others() const;
 
   const int file_;

@@ -126,7 +126,10 @@ void HostSteps::trim_locked() {
 
 // Entered before memory is taken and after it is returned, so the ledger never shows too little.
 bool HostSteps::enter(Bytes pinned, Bytes claimed) {
-  return ledger_ == nullptr || ledger_->hold(std::max(pinned, claimed));
+  const Bytes now = std::max(pinned, claimed);
+  if (ledger_ == nullptr || !ledger_->change(entered_, now)) return ledger_ == nullptr;
+  entered_ = now;
+  return true;
 }
 
 bool HostSteps::register_step(Bytes bytes, bool from_mappable) {
@@ -285,7 +288,7 @@ void HostSteps::validate() const {
   }
   THERMOCLINE_CHECK(pinned + leaving_ == pinned_ && (limit_ == 0 || pinned_ <= limit_),
                     "Pinned bytes are the steps' and of what is being given back, under the limit.");
-  THERMOCLINE_CHECK(ledger_ == nullptr || ledger_->held() == std::max(pinned_, claimed_),
+  THERMOCLINE_CHECK(ledger_ == nullptr || entered_ == std::max(pinned_, claimed_),
                     "The ledger has what is pinned or claimed.");
   std::uint64_t in_use = 0;
   std::size_t extents = 0;

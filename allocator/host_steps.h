@@ -123,6 +123,7 @@ class HostSteps {
   const Bytes step_bytes_;
   const int node_;
   HostLedger* const ledger_;
+  Bytes entered_ = 0;       // there, of these steps
   MappableHost* mappable_;  // null once it has refused
 
   MappableHost* const source_;  // where the existing mappable steps came from

@@ -14,21 +14,23 @@ template <class T>
 class ObjectPool {
  public:
   T* take() {
-    if (spare_.empty()) {
-      objects_.emplace_back();
-      spare_.reserve(objects_.size());
-      return &objects_.back();
-    }
-    T* object = spare_.back();
-    spare_.pop_back();
-    return object;
+    if (spares_ == 0) [[unlikely]]
+      return make();
+    return spare_.data()[--spares_];
   }
-  void give(T* object) { spare_.push_back(object); }
-  std::size_t taken() const { return objects_.size() - spare_.size(); }
+  void give(T* object) { spare_.data()[spares_++] = object; }
+  std::size_t taken() const { return objects_.size() - spares_; }
 
  private:
+  [[gnu::noinline]] T* make() {
+    // There is a place for each, so that to return one can not fail.
+    if (spare_.size() == objects_.size()) spare_.resize(2 * objects_.size() + 16);
+    return &objects_.emplace_back();
+  }
+
   std::deque<T> objects_;  // addresses are stable
-  std::vector<T*> spare_;
+  std::vector<T*> spare_;  // the first of these are spare
+  std::size_t spares_ = 0;
 };
 
 }  // namespace thermocline

@@ -24,6 +24,7 @@ template <class Chunk>
 struct BinHook {  // NOLINT(bugprone-crtp-constructor-accessibility): links and nothing else
   Chunk* next_in_bin = nullptr;
   Chunk* previous_in_bin = nullptr;
+  unsigned bin = 0;  // the one that it is in
 };
 
 template <class Chunk>
@@ -62,11 +63,12 @@ class ExactBins {
 
   void put(Chunk& chunk) {
     const unsigned bin = bin_of(chunk.size());
+    chunk.bin = bin;
     bins_[bin].put(chunk);
     used_ |= std::uint64_t{1} << bin;
   }
   void remove(Chunk& chunk) {
-    const unsigned bin = bin_of(chunk.size());
+    const unsigned bin = chunk.bin;
     bins_[bin].remove(chunk);
     if (bins_[bin].empty()) used_ &= ~(std::uint64_t{1} << bin);
   }
@@ -82,7 +84,7 @@ class ExactBins {
     for (unsigned bin = 0; bin < kLargest; ++bin) {
       if (((used_ >> bin & 1) == 0) != bins_[bin].empty()) return ~std::size_t{0};
       for (const Chunk* chunk = bins_[bin].first(); chunk != nullptr; chunk = bins_[bin].behind(*chunk)) {
-        if (bin_of(chunk->size()) != bin) return ~std::size_t{0};
+        if (bin_of(chunk->size()) != bin || chunk->bin != bin) return ~std::size_t{0};
         ++count;
       }
     }
@@ -122,12 +124,13 @@ class SizeBins {
 
   void put(Chunk& chunk) {
     const unsigned bin = bin_of(chunk.size());
+    chunk.bin = bin;
     bins_[bin].put(chunk);
     words_[bin / 64] |= std::uint64_t{1} << bin % 64;
     summary_ |= std::uint64_t{1} << bin / 64;
   }
   void remove(Chunk& chunk) {
-    const unsigned bin = bin_of(chunk.size());
+    const unsigned bin = chunk.bin;
     bins_[bin].remove(chunk);
     if (!bins_[bin].empty()) return;
     words_[bin / 64] &= ~(std::uint64_t{1} << bin % 64);
@@ -147,7 +150,7 @@ class SizeBins {
     for (unsigned bin = 0; bin < kBins; ++bin) {
       if (((words_[bin / 64] >> bin % 64 & 1) == 0) != bins_[bin].empty()) return ~std::size_t{0};
       for (const Chunk* chunk = bins_[bin].first(); chunk != nullptr; chunk = bins_[bin].behind(*chunk)) {
-        if (bin_of(chunk->size()) != bin) return ~std::size_t{0};
+        if (bin_of(chunk->size()) != bin || chunk->bin != bin) return ~std::size_t{0};
         ++count;
       }
     }
@@ -163,7 +166,7 @@ class SizeBins {
 
   // Among the first `tried` chunks of a bin, the one with the lowest address that is large enough: this empties the
   // upper end of memory.
-  Chunk* lowest(unsigned bin, std::uint64_t size, unsigned tried) const {
+  [[gnu::always_inline]] Chunk* lowest(unsigned bin, std::uint64_t size, unsigned tried) const {
     Chunk* found = nullptr;
     for (Chunk* chunk = bins_[bin].first(); chunk != nullptr; chunk = bins_[bin].behind(*chunk)) {
       if (chunk->size() >= size && (found == nullptr || chunk->offset() < found->offset())) found = chunk;

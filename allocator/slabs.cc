@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "allocator/slabs_inline.h"
 #include "driver/check.h"
 
 namespace thermocline {
@@ -32,45 +33,15 @@ Bytes Slabs::size_for(Bytes requested, Bytes page_bytes) const {
   return std::max(round_up(requested, page_bytes), round_up(wanted, page_bytes));
 }
 
-inline void Slabs::put(Buffer& hole) {
-  hole.is_hole_ = true;
-  ++holes_;
-  Block& slab = *hole.block_;
-  if (slab.small_holes_ != nullptr) {
-    slab.small_holes_->put(hole);
-  } else {
-    large_holes_[slab.mapped_when_placed_ ? 1 : 0].put(hole);
-  }
-}
-
-inline void Slabs::take_out(Buffer& hole) {
-  hole.is_hole_ = false;
-  --holes_;
-  Block& slab = *hole.block_;
-  if (slab.small_holes_ != nullptr) {
-    slab.small_holes_->remove(hole);
-  } else {
-    large_holes_[slab.mapped_when_placed_ ? 1 : 0].remove(hole);
-  }
-}
-
-Buffer* Slabs::find_large_hole(std::uint64_t granules) {
-  Buffer* const fit = large_holes_[1].fit(granules);
-  return fit != nullptr ? fit : large_holes_[0].fit(granules);
-}
-
 inline bool Slabs::has_many_holes() const {
   const Bytes all = bytes_of_kind_[static_cast<std::size_t>(SlabKind::kSmall)];
   return (all - used_small_ * kGranule) * kFullPerHole > all;
 }
 
-// In the slab that is being filled; else in the next one with many holes, which is filled from now on; else, if there
+// Not in the slab that is being filled, but in the next one with many holes, which is filled from now on; else, if there
 // are many holes in all, in any. If only evicted slabs have many, one of them is fetched and filled, rather than many
 // slabs for one hole each.
-Buffer* Slabs::find_small_hole(std::uint64_t granules) {
-  if (filling_ != nullptr) {
-    if (Buffer* fit = filling_->small_holes_->fit(granules); fit != nullptr) return fit;
-  }
+Buffer* Slabs::find_small_hole_elsewhere(std::uint64_t granules) {
   if (!has_many_holes()) return nullptr;
   const std::vector<Block*>& small = of_kind_[static_cast<std::size_t>(SlabKind::kSmall)];
   Block* away = nullptr;
@@ -94,71 +65,9 @@ Buffer* Slabs::find_small_hole(std::uint64_t granules) {
   return away->small_holes_->fit(granules);
 }
 
-// Cuts the chunk, which is in no bin; the right part becomes a hole.
-inline void Slabs::split(Buffer* chunk, std::uint32_t granules) {
-  Buffer* const rest = records_.take();
-  rest->address_ = chunk->address_ + granules * kGranule;
-  rest->granules_ = chunk->granules_ - granules;
-  rest->block_ = chunk->block_;
-  rest->former = chunk->former;
-  rest->left_ = chunk;
-  rest->right_ = chunk->right_;
-  if (rest->right_ != nullptr) rest->right_->left_ = rest;
-  chunk->right_ = rest;
-  chunk->granules_ = granules;
-  put(*rest);
-}
+Buffer* Slabs::place(Bytes requested) { return place_inline(requested, false); }
 
-// Two neighbours in no bin become one, the left.
-inline Buffer* Slabs::absorb(Buffer* left, Buffer* right) {
-  left->granules_ += right->granules_;
-  left->former.join(right->former);
-  left->right_ = right->right_;
-  if (left->right_ != nullptr) left->right_->left_ = left;
-  records_.give(right);
-  return left;
-}
-
-Buffer* Slabs::place(Bytes requested, bool only_mapped) {
-  const std::uint64_t granules = round_up(requested, kGranule) / kGranule;
-  const bool small = kind_of(requested) == SlabKind::kSmall;
-  Buffer* const buffer = small ? find_small_hole(granules) : find_large_hole(granules);
-  if (buffer == nullptr || (only_mapped && !buffer->block_->mapped_when_placed_)) return nullptr;
-  take_out(*buffer);
-  if (buffer->granules_ > granules) split(buffer, static_cast<std::uint32_t>(granules));
-  Block& slab = *buffer->block_;
-  slab.used_granules_ += granules;
-  if (small) used_small_ += granules;
-  buffers_.put(buffer->address_, buffer);
-  mark(slab, (buffer->address_ - slab.begin()) / kGranule, true);
-  return buffer;
-}
-
-void Slabs::remove(Buffer* buffer) {
-  THERMOCLINE_CHECK(buffer->granules_ > 0 && !buffer->is_hole_, "A buffer is freed once.");
-  Block& slab = *buffer->block_;
-  buffers_.remove(buffer->address_);
-  mark(slab, (buffer->address_ - slab.begin()) / kGranule, false);
-  slab.used_granules_ -= buffer->granules_;
-  if (slab.small_holes_ != nullptr) used_small_ -= buffer->granules_;
-  buffer->former = slab.uses;
-  if (Buffer* right = buffer->right_; right != nullptr && right->is_hole_) {
-    take_out(*right);
-    absorb(buffer, right);
-  }
-  if (Buffer* left = buffer->left_; left != nullptr && left->is_hole_) {
-    take_out(*left);
-    buffer = absorb(left, buffer);
-  }
-  put(*buffer);
-}
-
-// A slab's starts: one bit for every granule, set where a buffer begins.
-inline void Slabs::mark(Block& slab, std::uint64_t granule, bool begins) {
-  const std::uint64_t bit = std::uint64_t{1} << granule % 64;
-  std::uint64_t& word = slab.starts_.data()[granule / 64];
-  word = begins ? word | bit : word & ~bit;
-}
+void Slabs::remove(Buffer* buffer) { remove_inline(buffer, buffers_.slot_of(buffer->address_)); }
 
 Buffer* Slabs::at_or_before(const Block& slab, DeviceAddress address) const {
   if (Buffer* exact = buffers_.find(address); exact != nullptr) return exact;
@@ -241,6 +150,17 @@ Bytes Slabs::largest_hole() const {
   return largest * kGranule;
 }
 
+std::uint64_t Slabs::holes() const {
+  std::uint64_t holes = 0;
+  for (const auto& slabs : of_kind_) {
+    for (const Block* slab : slabs) {
+      for (const Buffer* chunk = slab->first_; chunk != nullptr; chunk = chunk->right_)
+        holes += chunk->is_hole_ ? 1 : 0;
+    }
+  }
+  return holes;
+}
+
 // The number of its holes.
 std::uint64_t Slabs::validate_slab(const Block& slab) const {
   std::uint64_t granule = 0, used = 0, holes = 0;
@@ -280,7 +200,7 @@ std::uint64_t Slabs::validate_slab(const Block& slab) const {
 
 void Slabs::validate() const {
   buffers_.validate();
-  std::uint64_t all_holes = 0, large_holes = 0, live = 0;
+  std::uint64_t large_holes = 0, live = 0;
   Bytes all_bytes = 0;
   for (const SlabKind kind : {SlabKind::kSmall, SlabKind::kLarge}) {
     const std::vector<Block*>& slabs = of_kind_[static_cast<std::size_t>(kind)];
@@ -292,7 +212,6 @@ void Slabs::validate() const {
                             (slab.small_holes_ != nullptr) == (kind == SlabKind::kSmall),
                         "A slab is among those of its kind.");
       const std::uint64_t holes = validate_slab(slab);
-      all_holes += holes;
       large_holes += kind == SlabKind::kLarge ? holes : 0;
       live += slab.live_buffers();
       bytes += slab.bytes();
@@ -303,8 +222,7 @@ void Slabs::validate() const {
     all_bytes += bytes;
   }
   THERMOCLINE_CHECK(all_bytes == bytes_ && live == buffers_.size(), "All slabs are, and only live buffers are found.");
-  THERMOCLINE_CHECK(all_holes == holes_ && large_holes_[0].check() + large_holes_[1].check() == large_holes,
-                    "Only holes are in bins.");
+  THERMOCLINE_CHECK(large_holes_[0].check() + large_holes_[1].check() == large_holes, "Only holes are in bins.");
   THERMOCLINE_CHECK(filling_ == nullptr || (filling_->small_holes_ != nullptr && filling_->first_ != nullptr),
                     "The slab that is being filled is one of small buffers.");
 }

@@ -42,6 +42,7 @@ enum class SlabKind : std::uint8_t { kSmall, kLarge };
 //   - A chunk in use, and nothing else, is in the table under its address, and its beginning is marked in the slab.
 //   - used_granules_ of a slab is the sum of its chunks in use, and used_small_ that of the slabs of small buffers.
 //   - Every slab is at its place among those of its kind, and has a live buffer, except between add and the next place.
+//   - What a hole's `former` names is in its slab's uses, or has passed.
 class Slabs {
  public:
   static constexpr Bytes kGranule = 512;
@@ -54,11 +55,13 @@ class Slabs {
   // a full slab.
   Bytes size_for(Bytes requested, Bytes page_bytes) const;
 
-  // A buffer in one of the slabs, with its address, block and former uses; null when a new slab is needed, or
-  // (`only_mapped`) an evicted one would be taken.
-  Buffer* place(Bytes requested, bool only_mapped = false);
+  // A buffer in one of the slabs, with its address, block and former uses; null when a new slab is needed.
+  Buffer* place(Bytes requested);
   // Removes the buffer, whose record is no longer its; the uses of its block stay pending on its space.
   void remove(Buffer* buffer);
+  // The same without a call (slabs_inline.h). `only_mapped`: null, too, where an evicted slab would be taken. `slot`: of the buffer in the table, which shows that it is one.
+  Buffer* place_inline(Bytes requested, bool only_mapped);
+  void remove_inline(Buffer* buffer, AddressTable<Buffer>::SlotIndex slot);
 
   // Adds a slab of `kind`, for a buffer that did not fit in the others.
   void add(Block* slab, SlabKind kind);
@@ -67,6 +70,7 @@ class Slabs {
   void drop(Block* slab);
   // The buffer that begins at the address, or null.
   Buffer* at(DeviceAddress address) const { return buffers_.find(address); }
+  const AddressTable<Buffer>& buffers() const { return buffers_; }
   // The buffer of the slab that begins at the address, or else the last one that begins below it; null when there is
   // none.
   Buffer* at_or_before(const Block& slab, DeviceAddress address) const;
@@ -82,8 +86,8 @@ class Slabs {
 
   // Linear in the number of chunks.
   Bytes largest_hole() const;
-  // Chunks of all slabs that are not buffers.
-  std::uint64_t holes() const { return holes_; }
+  // Chunks of all slabs that are not buffers. Linear in the number of chunks.
+  std::uint64_t holes() const;
   Bytes bytes() const { return bytes_; }
   std::uint64_t count() const { return of_kind_[0].size() + of_kind_[1].size(); }
 
@@ -96,11 +100,12 @@ class Slabs {
 
   static void mark(Block& slab, std::uint64_t granule, bool begins);
   Buffer* find_small_hole(std::uint64_t granules);
+  Buffer* find_small_hole_elsewhere(std::uint64_t granules);
   Buffer* find_large_hole(std::uint64_t granules);
   bool has_many_holes() const;
   void put(Buffer& hole);
   void take_out(Buffer& hole);
-  Buffer* absorb(Buffer* left, Buffer* right);
+  void absorb(Buffer* left, Buffer* right);
   void split(Buffer* chunk, std::uint32_t granules);
   std::uint64_t validate_slab(const Block& slab) const;
 
@@ -112,7 +117,6 @@ class Slabs {
   std::uint64_t used_small_ = 0;     // granules
   Bytes bytes_of_kind_[2] = {0, 0};  // the size of all slabs
   Bytes bytes_ = 0;
-  std::uint64_t holes_ = 0;
   SizeBins<Buffer> large_holes_[2];  // in unmapped slabs, in mapped slabs
   ObjectPool<ExactBins<Buffer>> small_holes_;
   AddressTable<Buffer> buffers_;  // of all slabs

@@ -121,8 +121,6 @@ std::vector<StreamHandle> StreamClock::handles() const {
   return all;
 }
 
-Ordinal StreamClock::submitted(StreamIndex stream) const { return at(stream).submitted; }
-
 Ordinal StreamClock::advance(StreamIndex index) {
   Stream& stream = at(index);
   const Ordinal ordinal = ++stream.submitted;

@@ -8,11 +8,6 @@
 namespace thermocline {
 namespace {
 
-// Only one thread writes the counter.
-void count(std::atomic<std::uint64_t>& counter) {
-  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
-
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -23,31 +18,7 @@ std::uint64_t next_number() {
 bool ThreadCache::take(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
   const unsigned set = set_of(bytes);
   for (unsigned i = set; i < set + kWays; ++i) {
-    const Slot& slot = slots_[i];
-    if (slot.bytes != bytes || slot.stream != stream) continue;
-    State state = states_[i].load(std::memory_order_relaxed);
-    while (is_cached_state(state)) {
-      // Fails if, at the same moment, the buffer's new state was noted or the buffer was taken back.
-      const State out_state = state == State::kCached ? State::kOut : State::kOutAgain;
-      if (!states_[i].compare_exchange_weak(state, out_state)) continue;
-      changed_.store(true, std::memory_order_release);
-      count(takes_[i]);
-      *out = slot.address;
-      return true;
-    }
-  }
-  return false;
-}
-
-bool ThreadCache::put(DeviceAddress address, std::uint64_t stream) {
-  const unsigned i = slot_at_[place_of(address)];
-  const Slot& slot = slots_[i];
-  if (slot.address != address || slot.stream != stream) return false;
-  State state = states_[i].load(std::memory_order_relaxed);
-  while (state == State::kOut || state == State::kOutAgain) {
-    if (!states_[i].compare_exchange_weak(state, State::kCachedUnnoted)) continue;
-    changed_.store(true, std::memory_order_release);
-    return true;
+    if (bytes_[i] == bytes && take_from(i, stream, out)) return true;
   }
   return false;
 }
@@ -56,22 +27,22 @@ bool ThreadCache::put(DeviceAddress address, std::uint64_t stream) {
 // or kEmpty if nothing was done.
 ThreadCache::State ThreadCache::leave(unsigned slot, bool out_too) {
   State state = states_[slot].load(std::memory_order_acquire);
-  while (is_cached_state(state) || (out_too && state == State::kOut)) {
-    if (!states_[slot].compare_exchange_weak(state, State::kEmpty)) continue;
-    slots_[slot].buffer->cache_ = nullptr;
+  while (is_cached_state(state) || (out_too && state == kOut)) {
+    if (!states_[slot].compare_exchange_weak(state, kEmpty)) continue;
+    buffers_[slot]->cache_ = nullptr;
     if (is_cached_state(state)) {
       ++past_.puts;
-      past_.given_bytes += slots_[slot].bytes;
+      past_.given_bytes += bytes_[slot];
     }
     return state;
   }
-  return State::kEmpty;
+  return kEmpty;
 }
 
 // Frees a slot of the set: an empty one, or one whose buffer is handed out, or one whose buffer is cached. Slots whose
 // latest change has not been noted are left alone.
 std::optional<unsigned> ThreadCache::make_way(unsigned set, Buffer** displaced) {
-  for (const State wanted : {State::kEmpty, State::kOut}) {
+  for (const State wanted : {kEmpty, kOut}) {
     for (unsigned i = set; i < set + kWays; ++i) {
       if (states_[i].load(std::memory_order_relaxed) != wanted) continue;
       leave(i, true);
@@ -79,7 +50,7 @@ std::optional<unsigned> ThreadCache::make_way(unsigned set, Buffer** displaced) 
     }
   }
   const unsigned i = set + next_way_++ % kWays;
-  Buffer* const buffer = slots_[i].buffer;
+  Buffer* const buffer = buffers_[i];
   if (!is_cached_state(leave(i, false))) return std::nullopt;
   *displaced = buffer;
   return i;
@@ -93,25 +64,27 @@ Buffer* ThreadCache::remember(Buffer& buffer, std::uint64_t stream) {
   if (const std::uint64_t takes = takes_of(i); takes > 0) {
     past_.takes += takes;
     past_.puts += takes;
-    past_.taken_bytes += takes * slots_[i].bytes;
-    past_.given_bytes += takes * slots_[i].bytes;
+    past_.taken_bytes += takes * bytes_[i];
+    past_.given_bytes += takes * bytes_[i];
     takes_before_[i] += takes;
   }
   if (first_address_ == 0) first_address_ = buffer.address().value;
-  slots_[i] = Slot{buffer.requested(), stream, buffer.address(), &buffer};
+  bytes_[i] = buffer.requested();
+  streams_[i] = stream;
+  addresses_[i] = buffer.address().value;
+  buffers_[i] = &buffer;
   slot_at_[place_of(buffer.address())] = static_cast<std::uint8_t>(i);
   buffer.cache_ = this;
   buffer.slot_ = static_cast<std::uint8_t>(i);
-  states_[i].store(State::kOut, std::memory_order_release);
+  states_[i].store(kOut, std::memory_order_release);
   return displaced;
 }
 
-bool ThreadCache::withdraw(Buffer& buffer) {
+bool ThreadCache::withdraw_from(Buffer& buffer) {
   ThreadCache* const cache = buffer.cache_;
-  if (cache == nullptr) return true;
   State state = cache->states_[buffer.slot_].load(std::memory_order_acquire);
   while (!is_cached_state(state)) {
-    if (!cache->states_[buffer.slot_].compare_exchange_weak(state, State::kEmpty)) continue;
+    if (!cache->states_[buffer.slot_].compare_exchange_weak(state, kEmpty)) continue;
     buffer.cache_ = nullptr;
     return true;
   }
@@ -124,28 +97,49 @@ bool ThreadCache::is_cached(const Buffer& buffer) {
 }
 
 bool ThreadCache::empty() const {
-  return std::ranges::all_of(states_, [](const auto& state) { return state.load() == State::kEmpty; });
+  return std::ranges::all_of(states_, [](const auto& state) { return state.load() == kEmpty; });
 }
 
-void ThreadCache::count_cached(const Slot& slot) {
-  cached_bytes_ += slot.bytes;
-  cached_large_ |= slot.bytes >= kLarge;
-  const Block& block = slot.buffer->block();
+void ThreadCache::count_cached(unsigned slot) {
+  cached_bytes_ += bytes_[slot];
+  cached_large_ |= bytes_[slot] >= kLarge;
+  const Block& block = buffers_[slot]->block();
   if (!block.is_slab()) cached_block_bytes_ += block.bytes();
 }
 
 void ThreadCache::validate() const {
   for (unsigned i = 0; i < kSlots; ++i) {
-    if (states_[i].load(std::memory_order_acquire) == State::kEmpty) continue;
-    const Slot& slot = slots_[i];
-    THERMOCLINE_CHECK(slot.buffer->cache_ == this && slot.buffer->slot_ == i, "A cached buffer knows its slot.");
-    THERMOCLINE_CHECK(slot.buffer->address() == slot.address && slot.buffer->requested() == slot.bytes,
+    if (states_[i].load(std::memory_order_acquire) == kEmpty) continue;
+    const Buffer& buffer = *buffers_[i];
+    THERMOCLINE_CHECK(buffer.cache_ == this && buffer.slot_ == i, "A cached buffer knows its slot.");
+    THERMOCLINE_CHECK(buffer.address().value == addresses_[i] && buffer.requested() == bytes_[i],
                       "A slot says of its buffer what is so.");
-    THERMOCLINE_CHECK(i - i % kWays == set_of(slot.bytes), "A slot is found by its size.");
+    THERMOCLINE_CHECK(i - i % kWays == set_of(bytes_[i]), "A slot is found by its size.");
   }
 }
 
 constinit thread_local ThreadCaches::Here ThreadCaches::here;
+constinit ThreadCaches::ThreadEntry ThreadCaches::thread_entries[kThreadEntries];
+
+ThreadCache* ThreadCaches::mine_without_entry() const { return here.caches == number_ ? here.cache : nullptr; }
+
+void ThreadCaches::claim_entry(ThreadCache* cache) const {
+  const std::uint64_t thread = this_thread();
+  ThreadEntry& entry = thread_entries[entry_index_of(thread)];
+  std::uint64_t nobody = 0;
+  const bool is_mine = entry.owner.load(std::memory_order_relaxed) == thread;
+  if (!is_mine && !entry.owner.compare_exchange_strong(nobody, thread, std::memory_order_acquire)) return;
+  entry.cache = cache;
+  entry.key.store(has_entries() ? thread ^ key_ : 0, std::memory_order_relaxed);
+}
+
+void ThreadCaches::release_entry() {
+  const std::uint64_t thread = this_thread();
+  ThreadEntry& entry = thread_entries[entry_index_of(thread)];
+  if (entry.owner.load(std::memory_order_relaxed) != thread) return;
+  entry.key.store(0, std::memory_order_relaxed);
+  entry.owner.store(0, std::memory_order_release);
+}
 
 // Keeps the thread's cache alive, and reports the end of the thread.
 struct ThreadCaches::Membership {
@@ -153,6 +147,7 @@ struct ThreadCaches::Membership {
 
   ~Membership() {
     here = Here{.ended = true};
+    release_entry();
     if (cache != nullptr) cache->abandon();
   }
   void change(std::shared_ptr<ThreadCache> to, std::uint64_t number) {
@@ -170,6 +165,7 @@ ThreadCache* ThreadCaches::join() {
   static thread_local Membership membership;
   caches_.push_back(std::make_shared<ThreadCache>());
   membership.change(caches_.back(), number_);
+  claim_entry(here.cache);
   return here.cache;
 }
 
@@ -198,10 +194,6 @@ void ThreadCaches::retire_abandoned() {
   });
 }
 
-bool ThreadCaches::has_large() const {
-  return std::ranges::any_of(caches_, [](const auto& cache) { return cache->has_large(); });
-}
-
 Bytes ThreadCaches::cached_bytes() const {
   Bytes bytes = 0;
   for (const auto& cache : caches_) bytes += cache->cached_bytes();
@@ -216,6 +208,10 @@ Bytes ThreadCaches::cached_block_bytes() const {
 
 void ThreadCaches::validate() const {
   for (const auto& cache : caches_) cache->validate();
+  ThreadCache* found = nullptr;
+  if (find_by_thread(key_, &found)) {
+    THERMOCLINE_CHECK(here.caches == number_ && here.cache == found, "A thread's entry says what the thread knows.");
+  }
 }
 
 }  // namespace thermocline

@@ -14,6 +14,8 @@
 // (docs/measurements.md).
 #pragma once
 
+#include <pthread.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -44,7 +46,7 @@ struct CacheTotals {
 // The cache of one thread. A slot stands for one buffer of the heap that the thread was given. A set of kWays slots,
 // chosen by size, is all that is searched.
 //
-// Invariants: `bytes`, `stream`, `address` and `buffer` of a slot are written only by the owner thread, under the lock,
+// Invariants: the size, stream, address and buffer of a slot are written only by the owner thread, under the lock,
 // while the slot is empty. So the owner reads them without the lock, and everybody else with it. A slot that is not
 // empty has a buffer of the heap, and that buffer refers back to the slot. Only the state changes without the lock, by
 // compare-and-swap:
@@ -67,16 +69,41 @@ class ThreadCache {
 
   // Called by the owner thread. True: `out` is a buffer of that size that the thread freed on the same stream.
   bool take(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
+  // The same where the first slot of that size has it, and where none is of that size; kPerhaps: another slot may have it.
+  enum class Taken : std::uint8_t { kYes, kNo, kPerhaps };
+  [[gnu::always_inline]] Taken take_first(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
+    const unsigned set = set_of(bytes);
+    unsigned i = set;
+    if (bytes_[i] != bytes && bytes_[++i] != bytes && bytes_[++i] != bytes && bytes_[++i] != bytes) [[likely]]
+      return Taken::kNo;
+    static_assert(kWays == 4, "All ways are searched.");
+    return take_from(i, stream, out) ? Taken::kYes : Taken::kPerhaps;
+  }
   // True: the buffer is cached.
-  bool put(DeviceAddress address, std::uint64_t stream);
+  [[gnu::always_inline]] bool put(DeviceAddress address, std::uint64_t stream) {
+    const unsigned i = slot_at_[place_of(address)];
+    if (addresses_[i] != address.value || streams_[i] != stream) return false;
+    State state = states_[i].load(std::memory_order_relaxed);
+    while ((state & kCached) == kOut) {
+      if (!states_[i].compare_exchange_weak(state, kCachedUnnoted)) continue;
+      changed_.store(true, std::memory_order_release);
+      return true;
+    }
+    return false;
+  }
 
-  // Called by the owner thread when it allocates what take() did not have: false the first time, and if it has asked for
-  // other sizes since. A buffer of a size that does not come again is not worth remembering.
+  // Called by the owner thread, under the lock, when it allocates what take() did not have: false the first time, and if
+  // it has asked for other sizes since. A buffer of a size that does not come again is not worth remembering, nor is one
+  // that another thread will free: after freed_by_another it is false so many times.
+  static constexpr int kSkipped = 1023;
   bool has_asked_for(Bytes bytes) {
-    Bytes& newest = asked_for_[hash_bits(bytes, 6)];
-    static_assert(kAskedFor == 64, "The hash gives so many bits.");
-    if (newest == bytes) return true;
-    newest = bytes;
+    Asked& newest = asked_for_[place_of_size(bytes)];
+    if (newest.bytes != bytes) {
+      newest = {bytes, 0};
+      return false;
+    }
+    if (newest.skips == 0) return true;
+    --newest.skips;
     return false;
   }
 
@@ -88,7 +115,13 @@ class ThreadCache {
 
   // The buffer is about to be freed, or must not be cached any more (then to be called after note_changes()). False if
   // the buffer is cached, that is, the program has already freed it; then nothing has changed.
-  static bool withdraw(Buffer& buffer);
+  static bool withdraw(Buffer& buffer) { return buffer.cache_ == nullptr || withdraw_from(buffer); }
+  // Of the thread that the buffer was handed out to, if it was remembered; null: it was not.
+  static ThreadCache* of(const Buffer& buffer) { return buffer.cache_; }
+  // A buffer of that size that it was handed out.
+  void freed_by_another(Bytes bytes) {
+    if (Asked& newest = asked_for_[place_of_size(bytes)]; newest.bytes == bytes) newest.skips = kSkipped;
+  }
   static bool is_cached(const Buffer& buffer);
 
   // Calls visit(buffer, names_stream) for each buffer that has been freed by one owner, and possibly been handed out to
@@ -102,14 +135,14 @@ class ThreadCache {
     cached_large_ = false;
     for (unsigned i = 0; i < kSlots; ++i) {
       State state = states_[i].load(std::memory_order_acquire);
-      if (state == State::kEmpty || state == State::kOut) continue;
-      if (state == State::kOutAgain || state == State::kCachedUnnoted) {
+      if (state == kEmpty || state == kOut) continue;
+      if (state == kOutAgain || state == kCachedUnnoted) {
         // If the owner thread changes the state once more at the same moment, it sets changed_ again.
-        const State noted = state == State::kOutAgain ? State::kOut : State::kCached;
+        const State noted = state == kOutAgain ? kOut : kCached;
         if (!states_[i].compare_exchange_strong(state, noted)) changed_.store(true, std::memory_order_relaxed);
-        visit(*slots_[i].buffer, slots_[i].stream != kNoStream);
+        visit(*buffers_[i], streams_[i] != kNoStream);
       }
-      if (is_cached_state(state)) count_cached(slots_[i]);
+      if (is_cached_state(state)) count_cached(i);
     }
   }
   // Calls visit(buffer, names_stream) for every cached buffer that `what` selects; the buffer is then no longer in the
@@ -117,9 +150,9 @@ class ThreadCache {
   template <class Visit>
   void reclaim(Reclaim what, Visit visit) {
     for (unsigned i = 0; i < kSlots; ++i) {
-      if (what == Reclaim::kLarge && slots_[i].bytes < kLarge) continue;
-      Buffer* const buffer = slots_[i].buffer;
-      if (is_cached_state(leave(i, what == Reclaim::kForget))) visit(*buffer, slots_[i].stream != kNoStream);
+      if (what == Reclaim::kLarge && bytes_[i] < kLarge) continue;
+      Buffer* const buffer = buffers_[i];
+      if (is_cached_state(leave(i, what == Reclaim::kForget))) visit(*buffer, streams_[i] != kNoStream);
     }
     // Makes the next note_changes() recompute the sums for the remaining buffers.
     changed_.store(true, std::memory_order_relaxed);
@@ -142,18 +175,18 @@ class ThreadCache {
     for (unsigned i = 0; i < kSlots; ++i) {
       const std::uint64_t takes = takes_of(i);
       totals->takes += takes;
-      totals->taken_bytes += takes * slots_[i].bytes;
+      totals->taken_bytes += takes * bytes_[i];
       // Every buffer that was taken had been cached before.
       totals->puts += takes;
-      totals->given_bytes += takes * slots_[i].bytes;
+      totals->given_bytes += takes * bytes_[i];
       if (!is_cached_state(states_[i].load(std::memory_order_acquire))) continue;
       ++totals->puts;
-      totals->given_bytes += slots_[i].bytes;
+      totals->given_bytes += bytes_[i];
       ++totals->cached_buffers;
-      totals->cached_bytes += slots_[i].bytes;
-      const Block& block = slots_[i].buffer->block();
+      totals->cached_bytes += bytes_[i];
+      const Block& block = buffers_[i]->block();
       if (!block.is_slab()) totals->cached_block_bytes += block.bytes();
-      visit_cached(*slots_[i].buffer);
+      visit_cached(*buffers_[i]);
     }
   }
 
@@ -167,52 +200,76 @@ class ThreadCache {
   void validate() const;
 
  private:
-  enum class State : std::uint8_t {
-    kEmpty,
-    kOut,            // handed out, and noted
-    kOutAgain,       // cached and handed out again since the last note_changes()
-    kCached,         // noted
-    kCachedUnnoted,  // cached since the last note_changes()
+  // In bits: the slot has a buffer; it is cached; that was changed and not noted yet. So the owner's two changes of the
+  // state are an instruction each.
+  enum State : std::uint8_t {
+    kEmpty = 0,
+    kOut = 2,            // handed out, and noted
+    kCached = 3,         // noted
+    kOutAgain = 6,       // cached and handed out again since the last note_changes()
+    kCachedUnnoted = 7,  // cached since the last note_changes()
   };
-  struct Slot {
-    Bytes bytes = 0;
-    std::uint64_t stream = 0;
-    DeviceAddress address;
-    Buffer* buffer = nullptr;
-  };
+  static constexpr unsigned kCachedBit = 1;
   static constexpr unsigned kSets = kSlots / kWays;
   static constexpr unsigned kPlaces = 256;
   static constexpr unsigned kAskedFor = 64;
+  struct Asked {
+    Bytes bytes = 0;
+    std::uint64_t skips = 0;
+  };
 
-  static bool is_cached_state(State state) { return state == State::kCached || state == State::kCachedUnnoted; }
-  static unsigned set_of(Bytes bytes) { return static_cast<unsigned>(hash_bits(bytes, 4)) * kWays; }
+  static bool is_cached_state(State state) { return (state & kCachedBit) != 0; }
+  static unsigned set_of(Bytes bytes) { return static_cast<unsigned>(hash_bits(bytes, 6)) / kWays * kWays; }
   // By the distance from the first buffer, so that what shares a place, and so what is cached, does not depend on where
   // the system put the reservation: a program's steps are the same in every run.
   unsigned place_of(DeviceAddress address) const {
     return static_cast<unsigned>(hash_bits(address.value - first_address_, 8));
   }
-  static_assert(kSets == 16 && kPlaces == 256, "The hashes give so many bits.");
+  static unsigned place_of_size(Bytes bytes) { return static_cast<unsigned>(hash_bits(bytes, 6)); }
+  static_assert(kSets == 16 && kPlaces == 256 && kAskedFor == 64, "The hashes give so many bits.");
 
+  [[gnu::always_inline]] bool take_from(unsigned i, std::uint64_t stream, DeviceAddress* out) {
+    if (streams_[i] != stream) return false;
+    State state = states_[i].load(std::memory_order_relaxed);
+    while (is_cached_state(state)) {
+      // Fails if, at the same moment, the buffer's new state was noted or the buffer was taken back.
+      if (!states_[i].compare_exchange_weak(state, static_cast<State>(state - kCachedBit))) continue;
+      changed_.store(true, std::memory_order_release);
+      count(takes_[i]);
+      out->value = addresses_[i];
+      return true;
+    }
+    return false;
+  }
+  // Only one thread writes the counter.
+  static void count(std::atomic<std::uint64_t>& counter) {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  static bool withdraw_from(Buffer& buffer);
   State leave(unsigned slot, bool out_too);
   // For the buffer that the slot stands for, or stood for last.
   std::uint64_t takes_of(unsigned slot) const {
     return takes_[slot].load(std::memory_order_relaxed) - takes_before_[slot];
   }
-  void count_cached(const Slot& slot);
+  void count_cached(unsigned slot);
   std::optional<unsigned> make_way(unsigned set, Buffer** displaced);
 
-  // One cache line with everything that both sides write.
-  alignas(64) std::array<std::atomic<State>, kSlots> states_{};
+  // Not std::array: its checks cost a fifth of a hit. One cache line with everything that both sides write.
+  alignas(64) std::atomic<State> states_[kSlots] = {};
   // Written by the owner thread.
   alignas(64) std::atomic<bool> changed_{false};
   std::atomic<bool> abandoned_{false};
   std::uint8_t next_way_ = 0;
-  std::array<std::atomic<std::uint64_t>, kSlots> takes_{};  // by slot, never reset
-  std::uint64_t first_address_ = 0;                         // of the first buffer that was remembered; then constant
-  std::array<std::uint8_t, kPlaces> slot_at_{};             // by place_of(address): the slot that may have the address
-  Bytes asked_for_[kAskedFor] = {};                         // the newest sizes, by their hash
-  std::array<Slot, kSlots> slots_{};
+  std::atomic<std::uint64_t> takes_[kSlots] = {};  // by slot, never reset
+  std::uint64_t first_address_ = 0;                // of the first buffer that was remembered; then constant
+  std::uint8_t slot_at_[kPlaces] = {};             // by place_of(address): the slot that may have the address
+  // Of a slot.
+  Bytes bytes_[kSlots] = {};
+  std::uint64_t streams_[kSlots] = {};
+  std::uint64_t addresses_[kSlots] = {};
+  Buffer* buffers_[kSlots] = {};
   // Guarded by the lock.
+  Asked asked_for_[kAskedFor] = {};  // the newest sizes, by their hash
   Bytes cached_bytes_ = 0;
   Bytes cached_block_bytes_ = 0;
   bool cached_large_ = false;
@@ -231,19 +288,41 @@ class ThreadCaches {
   ThreadCaches& operator=(const ThreadCaches&) = delete;
 
   // Called without the lock. The calling thread's cache, or null.
-  ThreadCache* mine() const { return here.caches == number_ ? here.cache : nullptr; }
+  ThreadCache* mine() const {
+    ThreadCache* cache = nullptr;
+    return find_by_thread(key_, &cache) ? cache : mine_without_entry();
+  }
+  // The same where the thread has an entry in the table of threads, as nearly all have; false: it has none. `key`: of the caches.
+  static bool find_by_thread(std::uint64_t key, ThreadCache** out) {
+    const std::uint64_t thread = this_thread();
+    const ThreadEntry& entry = thread_entries[entry_index_of(thread)];
+    if (entry.key.load(std::memory_order_relaxed) != (thread ^ key)) return false;
+    *out = entry.cache;
+    return true;
+  }
+  std::uint64_t key() const { return key_; }
+  // False: more ThreadCaches have been made in this process than have keys, and no thread has an entry for these.
+  bool has_entries() const { return key_ != kNoKey; }
   static bool take(ThreadCache* mine, Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
     return mine != nullptr && mine->take(bytes, key_of(stream), out);
   }
-  bool put(DeviceAddress address, std::optional<StreamHandle> stream) const {
-    ThreadCache* const cache = mine();
-    return cache != nullptr && cache->put(address, key_of(stream));
+  static bool put(ThreadCache* mine, DeviceAddress address, std::optional<StreamHandle> stream) {
+    return mine != nullptr && mine->put(address, key_of(stream));
   }
+  bool put(DeviceAddress address, std::optional<StreamHandle> stream) const { return put(mine(), address, stream); }
 
   // Everything below must be called under the lock.
 
   // The calling thread has no cache, and can get one once everything is reclaimed.
   bool may_join() const;
+  // The calling thread is about to free the buffer. See ThreadCache::withdraw.
+  bool withdraw(Buffer& buffer) const {
+    ThreadCache* const cache = ThreadCache::of(buffer);
+    if (cache == nullptr) [[likely]]
+      return true;
+    if (cache != mine()) cache->freed_by_another(buffer.requested());
+    return ThreadCache::withdraw(buffer);
+  }
   // See ThreadCache. The calling thread gets a cache if it has none.
   Buffer* remember(Buffer& buffer, std::optional<StreamHandle> stream);
   bool has_asked_for(Bytes bytes);
@@ -255,7 +334,11 @@ class ThreadCaches {
   }
   template <class Visit>
   void note_changes(Visit visit) {
-    for (const auto& cache : caches_) cache->note_changes(visit);
+    has_large_ = false;
+    for (const auto& cache : caches_) {
+      cache->note_changes(visit);
+      has_large_ |= cache->has_large();
+    }
   }
   // Afterwards nothing is cached, except what other threads cache meanwhile. True if anything was.
   template <class Visit>
@@ -272,7 +355,7 @@ class ThreadCaches {
   }
 
   // As of the last note_changes().
-  bool has_large() const;
+  bool has_large() const { return has_large_; }
   Bytes cached_bytes() const;
   Bytes cached_block_bytes() const;
 
@@ -289,12 +372,47 @@ class ThreadCaches {
 
   void validate() const;
 
- private:
   static std::uint64_t key_of(std::optional<StreamHandle> stream) {
     return stream.has_value() ? static_cast<std::uint64_t>(*stream) : ThreadCache::kNoStream;
   }
+  static std::optional<StreamHandle> stream_of(std::uint64_t key) {
+    return key != ThreadCache::kNoStream ? std::optional(StreamHandle{key}) : std::nullopt;
+  }
+
+ private:
+  ThreadCache* mine_without_entry() const;
   ThreadCache* join();
   void retire_abandoned();
+
+  // The thread's own address: the word at the beginning of what the segment register points to, as the system's ABI has it
+  // (ELF Handling For Thread-Local Storage, 3.4.6). No two threads have the same one at a time.
+  static std::uint64_t this_thread() {
+#ifdef __x86_64__
+    std::uint64_t thread;
+    asm("mov %%fs:0, %0" : "=r"(thread));
+    return thread;
+#else
+    return static_cast<std::uint64_t>(pthread_self());
+#endif
+  }
+  // Finds what `here` says at a third of the cost of thread-local storage in a library that can be loaded at any time. A
+  // thread that finds another one's address at its place does without an entry.
+  //
+  // Invariants: `owner` is a thread that has not ended (in a forked child: or of its parent), or 0; `cache` and `key` are written by the owner alone, so a
+  // thread that finds a key of its own reads what it wrote itself. A key is the thread's address, which has at most 48 bits, and
+  // above it the number of the caches.
+  struct alignas(64) ThreadEntry {
+    std::atomic<std::uint64_t> key{0};
+    ThreadCache* cache = nullptr;
+    std::atomic<std::uint64_t> owner{0};
+  };
+  static constexpr std::size_t kThreadEntries = 256;
+  static constexpr unsigned kKeyShift = 48;
+  static std::size_t entry_index_of(std::uint64_t thread) { return hash_bits(thread, 8); }
+  static_assert(kThreadEntries == 256, "The hash gives so many bits.");
+  void claim_entry(ThreadCache* cache) const;
+  static void release_entry();
+  static ThreadEntry thread_entries[kThreadEntries];
 
   // Which cache the calling thread has. Numbers of ThreadCaches are never reused, so if the number matches, the pointer
   // is valid.
@@ -307,7 +425,10 @@ class ThreadCaches {
   static constinit thread_local Here here;
 
   const std::uint64_t number_;
+  static constexpr std::uint64_t kNoKey = 1;  // a thread's address is even
+  const std::uint64_t key_ = number_ >> (64 - kKeyShift) == 0 ? number_ << kKeyShift : kNoKey;
   std::vector<std::shared_ptr<ThreadCache>> caches_;
+  bool has_large_ = false;
   CacheTotals retired_;  // of caches that no longer exist
 };
 

@@ -62,6 +62,8 @@ class UseSet {
     }
   }
   void join(const UseSet& other) {
+    if (other.size_ == 0) return;
+    if (other.size_ == 1) return add(*other.data());
     for (const Use& use : other) add(use);
   }
   void clear() { size_ = 0; }

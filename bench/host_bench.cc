@@ -9,7 +9,7 @@
 
 #include "allocator/host_pool.h"
 #include "bench/workloads.h"
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 
 namespace thermocline::bench {
 namespace {
@@ -123,10 +123,10 @@ void host_used(benchmark::State& state) {
       for (const Bytes layer : layers) {
         const auto bytes = static_cast<Bytes>(static_cast<double>(layer) * factor);
         // In the same units as the engine.
-        const std::uint64_t parts = parts_of(bytes);
-        for (std::uint64_t i = 0; i < parts; ++i) pieces.emplace_back(from.allocate(bytes / parts), bytes / parts);
+        const std::uint64_t units = units_of(bytes);
+        for (std::uint64_t i = 0; i < units; ++i) pieces.emplace_back(from.allocate(bytes / units), bytes / units);
         live += bytes;
-        rounded += parts * std::bit_ceil(bytes / parts);
+        rounded += units * std::bit_ceil(bytes / units);
       }
       peak = std::max(peak, live);
       peak_rounded = std::max(peak_rounded, rounded);

@@ -50,7 +50,8 @@ bool type_fits(const Option& option, const TomlEntry& entry) {
     case TomlEntry::Kind::kString:
       return option.type != OptionType::kBool;
     case TomlEntry::Kind::kInteger:
-      return option.type == OptionType::kSize || option.type == OptionType::kSizeOrPercent;
+      return option.type == OptionType::kSize || option.type == OptionType::kSizeOrPercent ||
+             option.type == OptionType::kBudget || option.type == OptionType::kNumber;
     case TomlEntry::Kind::kBool:
       return option.type == OptionType::kBool ||
              std::ranges::any_of(option.choices, [&entry](const Choice& c) { return entry.text == c.name; });

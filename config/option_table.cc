@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <system_error>
@@ -25,6 +26,8 @@ void store(Settings& settings, const Value& value) {
     field = value.size;
   } else if constexpr (std::is_same_v<Field, bool>) {
     field = value.flag;
+  } else if constexpr (std::is_same_v<Field, unsigned>) {
+    field = value.number;
   } else if constexpr (std::is_same_v<Field, std::vector<OperatorRule>>) {
     field = value.operators;
   } else if constexpr (std::is_same_v<Field, std::string>) {
@@ -46,6 +49,8 @@ Value load(const Settings& settings) {
     return {.size = field};
   } else if constexpr (std::is_same_v<Field, bool>) {
     return {.flag = field};
+  } else if constexpr (std::is_same_v<Field, unsigned>) {
+    return {.number = field};
   } else if constexpr (std::is_same_v<Field, std::vector<OperatorRule>>) {
     return {.operators = field};
   } else if constexpr (std::is_same_v<Field, std::string>) {
@@ -168,9 +173,17 @@ constexpr ShortText kIdleReserve = short_text(kEngine.idle_reserve_bytes / kMiB,
 
 constexpr std::array kOptions = {
     option<&Settings::budget>(
-        "budget", "THERMOCLINE_BUDGET", OptionType::kSizeOrPercent, "",
-        "Most memory to hold on the device; a percentage is of the device's memory. Unset: what is "
+        "budget", "THERMOCLINE_BUDGET", OptionType::kBudget, "",
+        "Most memory to hold on the device; a percentage is of the device's memory; shared: divided among this user's "
+        "processes that say so (docs/processes.md). Unset: what is "
         "free when the program begins, but for a 64th (512 MiB at most) that the driver may need itself."),
+    option<&Settings::share_minimum>(
+        "share_minimum", "THERMOCLINE_SHARE_MINIMUM", OptionType::kSizeOrPercent, "10%",
+        "With budget = \"shared\": what this process has at any time, whatever the others do; a percentage is of the "
+        "device's memory."),
+    option<&Settings::share_weight>("share_weight", "THERMOCLINE_SHARE_WEIGHT", OptionType::kNumber, "100",
+                                    "With budget = \"shared\": by these, 1 to 10000, the processes that are active "
+                                    "divide what the minimums leave."),
     option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, kEngine.policy->name,
                               kPolicyDoc.data(), kPolicyChoices),
     option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, name_in(kSafeties, kEngine.safety),
@@ -186,8 +199,9 @@ constexpr std::array kOptions = {
         kHostFallbacks),
     option<&Settings::recompute>(
         "recompute", "THERMOCLINE_RECOMPUTE", OptionType::kChoice, name_in(kRecomputes, kEngine.recompute),
-        "Whether a plan may drop contents and recompute them where that is cheaper than a copy: off, auto (where the "
-        "caller can run operations again: replays, so far). docs/recompute.md.",
+        "Whether a plan may drop contents and recompute them where that is cheaper than a copy: off, auto (in replays, "
+        "and in programs whose kernels have PTX that shows that they may run again; no GPU has run this yet). "
+        "docs/recompute.md.",
         kRecomputes),
     option<&Settings::digests>(
         "digests", "THERMOCLINE_DIGESTS", OptionType::kChoice, name_in(kDigestUses, kEngine.digests),
@@ -338,10 +352,21 @@ bool parse_folder(std::string_view text, Value* out, ParseError* error) {
   return true;
 }
 
+constexpr unsigned kMostNumber = 10000;
+
+bool parse_number(std::string_view text, Value* out, ParseError* error) {
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out->number);
+  if (failed == std::errc() && end == text.data() + text.size() && out->number >= 1 && out->number <= kMostNumber)
+    return true;
+  *error = {"'" + std::string(text) + "' is no whole number from 1 to " + std::to_string(kMostNumber), ""};
+  return false;
+}
+
 SizeRules size_rules(OptionType type) {
   return {.allow_bytes = type != OptionType::kPercent,
           .allow_percent = type != OptionType::kSize,
-          .allow_zero = type == OptionType::kPercent};
+          .allow_zero = type == OptionType::kPercent,
+          .allow_shared = type == OptionType::kBudget};
 }
 
 }  // namespace
@@ -367,6 +392,7 @@ bool parse_value(const Option& option, std::string_view text, Value* out, ParseE
   if (option.type == OptionType::kChoice) return parse_choice(option, text, out, error);
   if (option.type == OptionType::kOperators) return parse_operators(text, out, error);
   if (option.type == OptionType::kFolder) return parse_folder(text, out, error);
+  if (option.type == OptionType::kNumber) return parse_number(text, out, error);
   if (option.type == OptionType::kDuration) {
     const std::optional<Duration> duration = parse_duration(text, error);
     if (duration) out->duration = *duration;
@@ -383,6 +409,7 @@ std::string value_text(const Option& option, const Settings& settings) {
   if (option.type == OptionType::kOperators) return text_of(value.operators);
   if (option.type == OptionType::kDuration) return duration_text(value.duration);
   if (option.type == OptionType::kFolder) return value.folder;
+  if (option.type == OptionType::kNumber) return std::to_string(value.number);
   if (option.type != OptionType::kChoice) return value.size.text();
   for (const Choice& c : option.choices) {
     if (c.value == value.choice) return c.name;
@@ -396,6 +423,10 @@ std::string expected_text(const Option& option) {
       return "a size (12GiB, 512MiB, a number of bytes)";
     case OptionType::kSizeOrPercent:
       return "a size or a percentage (12GiB, 512MiB, 60%)";
+    case OptionType::kBudget:
+      return "a size, a percentage or shared (12GiB, 512MiB, 60%, shared)";
+    case OptionType::kNumber:
+      return "a whole number (100)";
     case OptionType::kPercent:
       return "a percentage (60%)";
     case OptionType::kBool:

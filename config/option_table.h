@@ -15,7 +15,18 @@
 
 namespace thermocline {
 
-enum class OptionType { kSize, kSizeOrPercent, kPercent, kChoice, kBool, kOperators, kDuration, kFolder };
+enum class OptionType {
+  kSize,
+  kSizeOrPercent,
+  kPercent,
+  kChoice,
+  kBool,
+  kOperators,
+  kDuration,
+  kFolder,
+  kBudget,
+  kNumber
+};
 
 struct Choice {
   const char* name;
@@ -29,6 +40,7 @@ struct Value {
   int choice = 0;
   std::vector<OperatorRule> operators = {};
   Duration duration{};
+  unsigned number = 0;
   std::string folder = {};
 };
 

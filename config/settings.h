@@ -23,7 +23,9 @@ enum class DebugMode { kOff, kTrack, kGuard };
 // Members are empty until default_settings() or load_settings() fills them: defaults are written only once, in the
 // table.
 struct Settings {
-  SizeSetting budget;  // percent: of the device's memory; unset: default_budget of the free memory
+  SizeSetting budget;  // percent: of the device's memory; unset: default_budget of the free memory; shared: a lease
+  SizeSetting share_minimum;  // percent: of the device's memory
+  unsigned share_weight = 0;
   const PolicyEntry* policy = kNoPolicy;
   Safety safety{};
   HostFallback host_fallback{};

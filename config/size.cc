@@ -125,6 +125,7 @@ std::optional<SizeSetting> byte_count(std::string_view text, const Decimal& numb
 
 std::string examples(const SizeRules& rules) {
   if (!rules.allow_percent) return "12GiB";
+  if (rules.allow_shared) return "12GiB, 512MiB, 60%, shared";
   return rules.allow_bytes ? "12GiB, 512MiB, 60%" : "60%";
 }
 
@@ -132,7 +133,7 @@ std::string examples(const SizeRules& rules) {
 
 Bytes SizeSetting::resolve(Bytes whole) const {
   if (kind_ == Kind::kBytes) return value_;
-  if (kind_ == Kind::kUnset) return 0;
+  if (kind_ == Kind::kUnset || kind_ == Kind::kShared) return 0;
   __extension__ using Wide = unsigned __int128;
   return static_cast<Bytes>(static_cast<Wide>(whole) * value_ / kWholeInMillionths);
 }
@@ -141,6 +142,7 @@ unsigned SizeSetting::percent() const { return static_cast<unsigned>((value_ + k
 
 std::string SizeSetting::text() const {
   if (kind_ == Kind::kUnset) return "";
+  if (kind_ == Kind::kShared) return "shared";
   if (kind_ == Kind::kPercent) {
     std::string out = std::to_string(value_ / kMillion);
     if (std::uint64_t rest = value_ % kMillion; rest != 0) {
@@ -161,6 +163,7 @@ std::optional<SizeSetting> parse_size(std::string_view given, const SizeRules& r
   const std::string quoted = "'" + std::string(given) + "'";
   if (text.empty()) return failed(error, "the value is empty; write for example " + examples(rules));
   if (text.front() == '-') return failed(error, quoted + " is negative");
+  if (rules.allow_shared && text == "shared") return SizeSetting::shared();
   std::string_view rest = text;
   Decimal number;
   if (!take_decimal(&rest, &number)) {

@@ -22,11 +22,14 @@ class SizeSetting {
   static constexpr SizeSetting of_percent_millionths(std::uint64_t millionths) {
     return SizeSetting(Kind::kPercent, millionths);
   }
+  // Divided among the processes that use the whole; how much that is changes.
+  static constexpr SizeSetting shared() { return SizeSetting(Kind::kShared, 0); }
 
   constexpr bool is_set() const { return kind_ != Kind::kUnset; }
   constexpr bool is_percent() const { return kind_ == Kind::kPercent; }
+  constexpr bool is_shared() const { return kind_ == Kind::kShared; }
 
-  // In bytes, a percentage being of `whole`, rounded down; 0 for an unset size.
+  // In bytes, a percentage being of `whole`, rounded down; 0 for an unset or shared size.
   Bytes resolve(Bytes whole) const;
   // In percent, rounded to the nearest whole number; only for a percentage.
   unsigned percent() const;
@@ -36,7 +39,7 @@ class SizeSetting {
   friend constexpr bool operator==(const SizeSetting&, const SizeSetting&) = default;
 
  private:
-  enum class Kind : std::uint8_t { kUnset, kBytes, kPercent };
+  enum class Kind : std::uint8_t { kUnset, kBytes, kPercent, kShared };
   constexpr SizeSetting(Kind kind, std::uint64_t value) : kind_(kind), value_(value) {}
 
   Kind kind_ = Kind::kUnset;
@@ -47,6 +50,7 @@ struct SizeRules {
   bool allow_bytes = true;
   bool allow_percent = true;
   bool allow_zero = false;
+  bool allow_shared = false;
   unsigned most_percent = 100;
 };
 

@@ -20,8 +20,8 @@ class [[nodiscard]] Status {
   constexpr bool ok() const { return code_ == 0; }
   constexpr bool is_out_of_memory() const { return code_ == 2; }
   constexpr int code() const { return code_; }
-  // From then on every call in the context returns the same error, and nothing that was submitted runs any more ("any
-  // further CUDA work will return the same error", cuda.h at these values).
+  // From then on every call in the context returns the same error, and nothing that was submitted runs any more: cuda.h
+  // says at these values that the process or the context has to end.
   constexpr bool loses_the_context() const {
     constexpr int kLosing[] = {226,   // contained
                                700,   // illegal address
@@ -34,6 +34,7 @@ class [[nodiscard]] Status {
                                718,   // invalid program counter
                                719,   // launch failed
                                721,   // tensor memory leak
+                               810,   // this process is terminated as a client of MPS
                                911};  // external device
     for (const int one : kLosing) {
       if (code_ == one) return true;

@@ -18,6 +18,8 @@ struct MemoryAccess {
   DeviceAddress address;
   Bytes bytes = 0;
   Access access = Access::kUnknown;
+  // Not among what the operation was given: its caller has found it in memory that the operation may read.
+  bool found = false;
 };
 
 struct AddressRange {

@@ -16,8 +16,8 @@ struct OperationInfo {
   std::uint64_t kind = 0;
   std::uint64_t nanoseconds = 0;
   OperatorClass operator_class = OperatorClass::kOther;
-  const char* name =
-      nullptr;  // of what runs; valid as long as the process lives; null: unknown. The engine does not interpret it
+  // Of what runs; valid as long as the engine and its statistics; null: unknown. Only reports interpret it.
+  const char* name = nullptr;
   // A kernel or a graph: it may follow the pointers that are stored in the buffers whose addresses it was given.
   bool follows = false;
   // It waits for a value that may be written later, or it may be ordered after such a wait in a way that the library

@@ -11,6 +11,7 @@
 
 namespace thermocline {
 
+class BudgetSource;
 class HostLedger;
 class MovementObserver;
 class Relauncher;
@@ -41,6 +42,9 @@ struct EngineOptions {
   // Upper bound for the bytes that the engine may hold on the device, the program's own mappings included. 0: all of
   // the device's memory.
   Bytes budget_bytes = 0;
+  // Of a budget that changes (offload/sharing); budget_bytes is what it is at the beginning, and there is no soft limit.
+  // Must outlive the engine. Null: it stays as it is.
+  BudgetSource* budget_source = nullptr;
   // Decides what is evicted, and when; of the table or the caller's own. Outlives the engine.
   const PolicyEntry* policy = kLearnedPolicy;
   // Set, by whoever and without a lock, once memory may be used in ways that nobody sees: from then on nothing leaves the

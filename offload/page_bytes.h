@@ -13,7 +13,7 @@ namespace thermocline {
 inline constexpr Bytes kLeastPages = 256;
 // From there on mapping costs next to nothing beside copying.
 inline constexpr Bytes kLargestPageBytes = 16 * kMiB;
-// Of a setting: a block is evicted in parts of 32 MiB (residency/part_size.h), each of at least one page.
+// Of a setting: a block is evicted in units of 32 MiB (residency/unit_size.h), each of at least one page.
 inline constexpr Bytes kLargestWantedBytes = 32 * kMiB;
 
 // The size of an engine's pages. A driver call for a mapping takes as long whatever its size: on an H200 30 us to give

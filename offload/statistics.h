@@ -23,6 +23,7 @@ struct BufferFacts {
 struct AuditStatistics {
   std::uint64_t operations = 0;
   std::uint64_t launches = 0;   // of these: kernels and graphs
+  std::uint64_t graphs = 0;     // of these: graphs
   std::uint64_t kernels = 0;    // distinct names
   std::uint64_t unknown = 0;    // launches that had access to everything
   std::uint64_t left_open = 0;  // times that access could not be removed
@@ -47,7 +48,7 @@ struct EngineStatistics {
   // With a host fallback: units evicted with a host mapping, units evicted without one, and units that were found
   // changed when they were fetched.
   std::uint64_t fallback_evictions = 0, unmapped_evictions = 0, unseen_accesses = 0;
-  // Digests of parts; parts found unchanged, or changed, since they were copied out, and what was not copied for that.
+  // Digests of units; units found unchanged, or changed, since they were copied out, and what was not copied for that.
   std::uint64_t digests = 0, unchanged_units = 0, changed_units = 0;
   Bytes digested_bytes = 0, uncopied_bytes = 0;
   // Asked for in vain: one at a time; and 1 where the device can not compute them at all.
@@ -76,7 +77,8 @@ struct EngineStatistics {
                 pointer_writing_kernels = 0;  // launches probed for stored pointers, and kernels that store some
   // Counted by the hooks, which fill them in (hooks/diagnostics/fallbacks.h).
   std::uint64_t unknown_launches = 0, captured_operations = 0, other_contexts = 0, unknown_functions = 0;
-  std::uint64_t untracked_uploads = 0, unseen_collectives = 0, refused_shares = 0, missing_mechanisms = 0;
+  std::uint64_t untracked_uploads = 0, unread_tables = 0, unseen_collectives = 0, refused_shares = 0,
+                missing_mechanisms = 0;
   std::uint64_t unmappable_devices = 0;
 
   // The peak may include some buffers that threads had just freed (at most ThreadCache::kSlots per thread).

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# fuzz.sh BUILD_FOLDER SECONDS: each target of tests/fuzz searches for its share of the time, from the corpus and what earlier runs
-# have added to BUILD_FOLDER/corpus. Prints executions and findings; the status is 1 where there is a finding, whose input is then in
+# fuzz.sh BUILD_FOLDER SECONDS TARGET...: each target (of tests/fuzz) searches for its share of the time, from the corpus and what earlier
+# runs have added to BUILD_FOLDER/corpus. Prints executions and findings; the status is 1 where there is a finding, whose input is then in
 # BUILD_FOLDER/findings.
 set -uo pipefail
 build=${1:?the build folder}
 seconds=${2:?the number of seconds}
-targets=(trace line settings page ptx image)
+shift 2
+targets=("$@")
 findings=$build/findings
 mkdir -p "$findings"
 failed=0

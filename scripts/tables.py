@@ -15,7 +15,19 @@ import re
 import sys
 from collections.abc import Callable
 
-PAGES = ["README.md", "docs/offload.md", "docs/measurements.md", "docs/recompute.md", "docs/sleep.md", "docs/tune.md", "docs/directions.md", "docs/pytorch.md"]
+PAGES = [
+    "README.md",
+    "docs/offload.md",
+    "docs/measurements.md",
+    "docs/recompute.md",
+    "docs/sleep.md",
+    "docs/tune.md",
+    "docs/directions.md",
+    "docs/pytorch.md",
+    "docs/gpu.md",
+    "docs/host_fallback.md",
+    "docs/reproduction.md",
+]
 RESULTS = pathlib.Path("bench/results")
 TABLE = re.compile(r"(?P<begin><!-- table: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end of table -->)", re.DOTALL)
 
@@ -114,6 +126,21 @@ def recompute() -> str:
     return table(["workload", "budget", "compute", "swap bound", "joint bound", *policies], body)
 
 
+def split() -> str:
+    """Steps whose operators are split: how, and what they take."""
+    body = []
+    for row in results("split")["rows"]:
+        parts: dict[str, list[int]] = {}
+        for one in row["split"]:
+            parts.setdefault(one["name"], []).append(one["parts"])
+        how = ", ".join(f"`{name}` {min(of)}" + (f" to {max(of)}" if max(of) > min(of) else "") for name, of in parts.items())
+        whole = "runs" if row["whole"] == "ok" else "does not fit"
+        times = [row["compute_ms"], row["step_ms"], row["joint_bound_ms"]]
+        ratios = [row["step_ms"] / low if row["step_ms"] and low else None for low in (row["compute_ms"], row["joint_bound_ms"])]
+        body.append([row["workload"], f"{row['budget_percent']} %", whole, how or "-", *(fixed(ms, 1) for ms in times), *(fixed(r, 2) for r in ratios)])
+    return table(["workload", "budget", "whole", "parts", "compute", "step", "joint bound", "step / compute", "step / joint bound"], body)
+
+
 def other_models() -> str:
     """Of each model the step by copies alone and by copies and recomputation, over the time of its operators."""
     rows = results("other_models")["rows"]
@@ -195,13 +222,90 @@ def pytorch_fit() -> str:
     return table(head, [cells(row) for row in found["half"]])
 
 
+def gpu_model_runs() -> dict[tuple[str, str], float]:
+    """Milliseconds of a step, by run and commit; a run of the same name was repeated on later commits."""
+    return {(row["run"], row["commit"]): row["step_ms"] for row in results("h200_models")["runs"]}
+
+
+def gpu_models() -> str:
+    runs = gpu_model_runs()
+    accepted = {row["model"]: row["step_ms"] for row in results("gpu-nvidia-h200")["sections"]["pytorch"]["runs"] if "step_ms" in row}
+
+    def line(title: str, runs_of: dict[str, tuple[str, str]], digits: int, bold: bool = False) -> list[str]:
+        cells = []
+        for model in ("resnet50", "gpt2", "unet"):
+            ms = runs[runs_of[model]] if model in runs_of else None
+            cells.append("" if ms is None else f"{ms:.{digits}f}")
+        return [f"**{cell}**" if bold and cell else cell for cell in [title, *cells]]
+
+    def all_three(suffix: str, commit: str) -> dict[str, tuple[str, str]]:
+        return {model: (f"{model}-{suffix}", commit) for model in ("resnet50", "gpt2", "unet")}
+
+    runs.update({(model, "acceptance"): ms for model, ms in accepted.items()})
+    chosen = {"resnet50": ("resnet50", "acceptance"), "gpt2": ("gpt2", "acceptance"), "unet": ("unet-60-8", "eccd1b3")}
+    return table(
+        ["", "ResNet-50, batch 64", "GPT-2, batch 4", "U-Net, batch 8"],
+        [
+            line("plain PyTorch", all_three("plain", "3097aa0"), 1),
+            line("its cache off (`PYTORCH_NO_CUDA_MEMORY_CACHING`)", all_three("nocache", "3097aa0"), 1),
+            line("under the library, enough memory", all_three("100", "3097aa0"), 1),
+            line("60 % of the memory, first run", all_three("60", "3097aa0"), 0),
+            line("60 %, iterations recognized, pages of 4, 8 and 4 MiB", all_three("60", "c6b5509"), 0),
+            line("60 %, pages as they are chosen now (8, 16, 8 MiB)", chosen, 0, bold=True),
+            line("60 %, pages of 16 MiB", all_three("60-16", "eccd1b3"), 0),
+            line("`save_on_cpu(pin_memory=True)`", {"resnet50": ("resnet-save", "3097aa0")}, 0),
+            line("`thermocline.torch.offload()`, without the library", {"resnet50": ("resnet-off-nolib", "3097aa0")}, 0),
+        ],
+    )
+
+
+def gpu_pages() -> str:
+    runs = gpu_model_runs()
+    sizes = {"4 MiB": ("60", "c6b5509"), "8 MiB": ("60-8", "eccd1b3"), "16 MiB": ("60-16", "eccd1b3")}
+    names = {"resnet50": "ResNet-50", "gpt2": "GPT-2", "unet": "U-Net"}
+    # On that commit the library chose 8 MiB for GPT-2, and 4 for the others.
+    missing = {("4 MiB", "gpt2")}
+
+    def cell(size: str, model: str) -> str:
+        suffix, commit = sizes[size]
+        return "" if (size, model) in missing else f"{runs[f'{model}-{suffix}', commit]:.0f} ms"
+
+    return table(["page", *names.values()], [[size, *(cell(size, model) for model in names)] for size in sizes])
+
+
+def attention() -> str:
+    def cells(row: dict) -> list[str]:
+        published, found = (", ".join(f"{batch:,}" for batch in row[key]) for key in ("published", "largest_batch"))
+        return [str(row["words"]), published, fixed(row["published_factor"], 1), found, fixed(row["factor"], 1)]
+
+    head = ["words", "published: kept, made again", "factor", "simulated: kept, made again", "factor"]
+    return table(head, [cells(row) for row in results("meng_attention")["rows"]])
+
+
+def host_fallback() -> str:
+    rows = results("host_fallback")["rows"]
+    found = {(r["workload"], r["device"], r["budget_percent"], r["host_fallback"]): fixed(r["over_bound"], 3) for r in rows}
+    columns = {"`reference`": ("reference", 60), "`h100-80g`": ("h100-80g", 60), "`h200`": ("h200", 60), "`reference`, 80 %": ("reference", 80)}
+
+    def cells(name: str) -> list[str]:
+        pairs = [", ".join(found[name, *where, mode] for mode in ("off", "auto")) for where in columns.values()]
+        return [TITLES[name], *pairs, found[name, "reference", 60, "full"]]
+
+    return table(["workload", *columns, "`full`, `reference`"], [cells(name) for name in in_order(rows)])
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "host-fallback": host_fallback,
+    "gpu-models": gpu_models,
+    "gpu-pages": gpu_pages,
+    "attention": attention,
     "policies-over-bound": policies_over_bound,
     "learned-over-bound": learned_over_bound,
     "offload-summary": offload_summary,
     "holdout-over-bound": holdout_over_bound,
     "trusting-maps": trusting_maps,
     "recompute": recompute,
+    "split": split,
     "other-models": other_models,
     "fit-states": fit_states,
     "sleep": sleep,

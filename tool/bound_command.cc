@@ -13,6 +13,7 @@
 #include "tool/json_text.h"
 #include "tool/message.h"
 #include "tool/number_option.h"
+#include "tool/splits.h"
 #include "tool/values.h"
 #include "trace/bounds.h"
 #include "trace/joint_bound.h"
@@ -26,7 +27,7 @@ constexpr CountRange kSlotCounts{1, 200};
 struct Flags {
   std::string trace;
   std::string device = "reference";
-  std::string alternatives = kRecordedAlternatives;
+  std::string alternatives = kRecordedAlternatives, split = kNoSplits;
   std::vector<std::string> budgets{"80%peak", "70%peak", "60%peak", "50%peak", "40%peak"};
   std::optional<std::size_t> slots;
   std::string pages = "1";
@@ -38,7 +39,9 @@ struct Row {
   std::string budget;
   Bytes bytes;
   Bounds bounds;
-  std::optional<double> joint_ms;  // if requested and available
+  std::optional<double> joint_ms;      // if requested and available
+  std::vector<SplitOperator> split{};  // what the budget is too small for, with --split
+  Bytes least_budget = 0;
 };
 
 void print_json(const Flags& flags, const Trace& trace, const SwapBounds& bounds, const std::vector<Row>& rows) {
@@ -66,6 +69,7 @@ void print_json(const Flags& flags, const Trace& trace, const SwapBounds& bounds
       r["bound_ms"] = row.bounds.bound_ms;
       if (flags.joint) r["joint_bound_ms"] = or_null(row.joint_ms);
     }
+    if (flags.split != kNoSplits) r["split"] = split_json(trace, row.split);
     out["rows"].push_back(std::move(r));
   }
   std::puts(json_text(out).c_str());
@@ -84,7 +88,7 @@ void print_text(const Flags& flags, const Trace& trace, const SwapBounds& bounds
   for (const Row& row : rows) {
     std::fprintf(stdout, "  %10s %12s  ", row.budget.c_str(), human_bytes(row.bytes).c_str());
     if (!row.bounds.is_feasible) {
-      std::fprintf(stdout, "does not fit: some operator needs %s\n", human_bytes(bounds.least_budget()).c_str());
+      std::fprintf(stdout, "does not fit: some operator needs %s\n", human_bytes(row.least_budget).c_str());
       continue;
     }
     const auto over_compute = [compute](double ms) { return compute > 0 ? ms / compute : 1.0; };
@@ -94,12 +98,48 @@ void print_text(const Flags& flags, const Trace& trace, const SwapBounds& bounds
       std::fprintf(stdout, "  %10s %12s  nor, with recomputation, %7.2f ms = %.3f x compute\n", "", "", *row.joint_ms,
                    over_compute(*row.joint_ms));
     }
+    if (const std::string split = split_text(trace, row.split); !split.empty())
+      std::fprintf(stdout, "  %10s %12s  with %s\n", "", "", split.c_str());
   }
+}
+
+// The bounds of a trace, as recorded or with its operators split for a budget.
+class Bounding {
+ public:
+  Bounding(const Flags& flags, const Trace& trace, const DeviceRates& rates, Bytes pages)
+      : bounds(trace, rates, flags.slots.value_or(kDefaultSlots), pages) {
+    if (flags.joint) joint_.emplace(steady_step(trace, rates), rates, flags.slots);
+  }
+
+  Row row(const std::string& budget, Bytes bytes) {
+    Row row{budget, bytes, bounds.under(bytes), std::nullopt};
+    row.least_budget = bounds.least_budget();
+    if (joint_) row.joint_ms = joint_->under(bytes).bound_ms;
+    return row;
+  }
+
+  SwapBounds bounds;
+
+ private:
+  std::optional<JointBounds> joint_;
+};
+
+// With operators split that the budget is too small for.
+Row split_row(const Flags& flags, const Trace& trace, const DeviceRates& rates, Bytes pages, const Budget& budget,
+              Bytes bytes) {
+  // The fewest parts that fit: a bound for others would need a search, too.
+  const auto fits = [&](const Trace& tried) {
+    return SwapBounds(tried, rates, 1, pages).least_budget() <= bytes ? std::optional(0.0) : std::nullopt;
+  };
+  SplitTrace split = split_for_budget(trace, bytes, rates, fits);
+  Row row = Bounding(flags, split.trace, rates, pages).row(budget.text(), bytes);
+  row.split = std::move(split.operators);
+  return row;
 }
 
 int bound(const Flags& flags) {
   const simulator::Profile* profile = find_device_flag(flags.device, "--device");
-  if (profile == nullptr) return kWrongUsage;
+  if (profile == nullptr || !is_split_mode(flags.split)) return kWrongUsage;
   std::vector<Budget> budgets;
   for (const std::string& text : flags.budgets) {
     const auto budget = parse_budget_flag(text, "--budget", Whole::kPeak);
@@ -111,18 +151,17 @@ int bound(const Flags& flags) {
   Trace trace;
   Alternatives alternatives;
   if (!alternatives.read(flags.trace, flags.alternatives, false) || !alternatives.take(&trace)) return kBadInput;
-  const SwapBounds bounds(trace, rates_of(*profile), flags.slots.value_or(kDefaultSlots), *pages);
-  std::optional<JointBounds> joint;
-  if (flags.joint) joint.emplace(steady_step(trace, rates_of(*profile)), rates_of(*profile), flags.slots);
+  Bounding whole(flags, trace, rates_of(*profile), *pages);
   std::vector<Row> rows;
   Progress progress("bounding");
   for (const Budget& budget : budgets) {
     progress.show(rows.size(), budgets.size());
     const Bytes bytes = budget.resolve(profile->memory_bytes.value, alternatives.recorded().peak_live_bytes);
-    rows.push_back({budget.text(), bytes, bounds.under(bytes), std::nullopt});
-    if (joint) rows.back().joint_ms = joint->under(bytes).bound_ms;
+    const bool splits = flags.split != kNoSplits && bytes < whole.bounds.least_budget();
+    rows.push_back(splits ? split_row(flags, trace, rates_of(*profile), *pages, budget, bytes)
+                          : whole.row(budget.text(), bytes));
   }
-  (flags.json ? print_json : print_text)(flags, trace, bounds, rows);
+  (flags.json ? print_json : print_text)(flags, trace, whole.bounds, rows);
   return kDone;
 }
 
@@ -148,6 +187,7 @@ void add_bound(CLI::App& app, CommandLine* line) {
       "count buffers of this size and more in whole pages of it, as allocators do (default: 1, as asked "
       "for)");
   add_alternatives_flag(command, &flags->alternatives, false);
+  add_split_flag(command, &flags->split);
   command->add_flag("--joint", flags->joint,
                     "also the bound for those who may recompute what they drop, which takes up to minutes");
   command->add_flag("--json", flags->json, "one JSON object on stdout");

@@ -100,14 +100,14 @@ Facts facts_of(const Trace& trace, const DeviceRates& rates) {
   return facts;
 }
 
-struct Together {
+struct Summary {
   Bytes peak_live_bytes = 0;
   double slowest_ms = 0, mean_ms = 0;
   bool same = true;
 };
 
-Together together(const std::vector<Facts>& all) {
-  Together sum;
+Summary summary_of(const std::vector<Facts>& all) {
+  Summary sum;
   for (const Facts& facts : all) {
     sum.peak_live_bytes += facts.peak_live_bytes;
     sum.slowest_ms = std::max(sum.slowest_ms, facts.step_ms);
@@ -118,7 +118,7 @@ Together together(const std::vector<Facts>& all) {
 }
 
 void print_json(const Flags& flags, const std::vector<Facts>& all) {
-  const Together sum = together(all);
+  const Summary sum = summary_of(all);
   ordered_json out = {{"schema", "thermocline-compare/1"}, {"device", flags.device}, {"traces", ordered_json::array()}};
   for (const Facts& facts : all) {
     const bool differs = facts.differs_at.has_value();
@@ -141,7 +141,7 @@ void print_json(const Flags& flags, const std::vector<Facts>& all) {
 }
 
 void print_text(const std::vector<Facts>& all) {
-  const Together sum = together(all);
+  const Summary sum = summary_of(all);
   std::fprintf(stdout, "  %10s %8s %6s %12s %12s  %s\n", "operators", "buffers", "steps", "a step", "peak", "trace");
   for (const Facts& facts : all) {
     std::fprintf(stdout, "  %10zu %8zu %6zu %9.2f ms %12s  %s\n", facts.operators, facts.buffers, facts.steps,

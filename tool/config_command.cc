@@ -98,6 +98,13 @@ ordered_json schema_of(const Option& option) {
     case OptionType::kSizeOrPercent:
       out["anyOf"] = {bytes, size, percent};
       break;
+    case OptionType::kBudget:
+      out["anyOf"] = {bytes, size, percent, {{"const", "shared"}}};
+      break;
+    case OptionType::kNumber:
+      out["anyOf"] = {{{"type", "integer"}, {"minimum", 1}, {"maximum", 10000}},
+                      {{"type", "string"}, {"pattern", "^[0-9]+$"}}};
+      break;
     case OptionType::kPercent:
       out.update(percent);
       break;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "config/size.h"
@@ -19,6 +20,7 @@ namespace {
 
 struct Flags {
   std::string from, to;
+  bool mark_slices = false;
 };
 
 std::string size_of(const std::string& path) {
@@ -27,12 +29,28 @@ std::string size_of(const std::string& path) {
   return error ? "" : human_bytes(bytes);
 }
 
+// The rules look at all of the trace before any of it is written.
+int find_rules(const Flags& flags, std::optional<SliceRules>* out) {
+  if (!flags.mark_slices) return kDone;
+  if (flags.from == "-") {
+    say("--mark-slices reads the trace twice, which '-' does not allow; give it a file");
+    return kWrongUsage;
+  }
+  Trace trace;
+  if (!read_trace_file(flags.from, &trace)) return kBadInput;
+  out->emplace(trace);
+  return kDone;
+}
+
 int convert(const Flags& flags) {
-  std::size_t events = 0;
+  std::optional<SliceRules> rules;
+  if (const int status = find_rules(flags, &rules); status != kDone) return status;
+  Converted done;
   TraceError error;
   std::vector<std::string> warnings;
   const RemovedOnSignal partial(EventFile::partial_path(flags.to));
-  const bool converted = convert_trace(input_path(flags.from), flags.to, &events, &error, &warnings);
+  const bool converted =
+      convert_trace(input_path(flags.from), flags.to, rules ? &*rules : nullptr, &done, &error, &warnings);
   for (const std::string& warning : warnings) say((flags.from + ": note: ").append(warning));
   if (!converted) {
     if (flags.to == "-" && reader_is_gone()) return kFailed;
@@ -41,8 +59,13 @@ int convert(const Flags& flags) {
   }
   const std::string before = size_of(flags.from), after = size_of(flags.to);
   if (flags.to == "-") return kDone;
-  say("wrote " + flags.to + ": " + std::to_string(events) + " lines" +
+  say("wrote " + flags.to + ": " + std::to_string(done.events) + " lines" +
       (before.empty() || after.empty() ? "" : ", " + before + " have become " + after));
+  if (flags.mark_slices && !rules->knows_batch()) {
+    say("nothing was marked, because the header of the trace has no \"batch\" (the batch size, 1 or more)");
+    return kDone;
+  }
+  if (flags.mark_slices) say("marked " + std::to_string(done.marked) + " operators that may be split");
   return kDone;
 }
 
@@ -56,6 +79,8 @@ void add_convert(CLI::App& app, CommandLine* line) {
       "All commands read both, and what a recording that was killed has left.");
   command->add_option("IN", flags->from, "a trace, or what a killed recording has left ('-': stdin)")->required();
   command->add_option("OUT", flags->to, "the new file")->required();
+  command->add_flag("--mark-slices", flags->mark_slices,
+                    "mark operators that may be split, where names, sizes and the batch size in the header prove it");
   command->callback([=] { line->action = [flags] { return convert(*flags); }; });
 }
 

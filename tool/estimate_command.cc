@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "config/load.h"
 #include "tool/alternatives.h"
@@ -20,7 +22,9 @@
 #include "tool/message.h"
 #include "tool/number_option.h"
 #include "tool/places.h"
+#include "tool/refused_event.h"
 #include "tool/replay_options.h"
+#include "tool/splits.h"
 #include "tool/values.h"
 #include "trace/bounds.h"
 #include "trace/execution_order.h"
@@ -41,7 +45,7 @@ struct Flags {
   std::string trace;
   std::vector<std::string> devices;
   std::string budget = kDefaultBudget;
-  std::string alternatives = kRecordedAlternatives;
+  std::string alternatives = kRecordedAlternatives, split = kNoSplits;
   std::optional<std::size_t> steps;
   bool json = false;
 };
@@ -49,6 +53,7 @@ struct Flags {
 // What every replay is of.
 struct Replayed {
   Alternatives alternatives;
+  bool may_split = false;
   std::optional<std::size_t> asked;  // steps
   bool repeat = true;
   StepProgram program;  // as recorded
@@ -63,6 +68,10 @@ struct Answer {
   std::optional<double> bound_ms;  // none if steps differ
   Bytes evicted_bytes = 0;         // per step
   std::vector<TraceChoice> taken;  // alternatives
+  std::string refused;             // where it runs out of memory, and the buffers; lines
+  ordered_json refused_json = nullptr;
+  std::string split_told;  // "" for none
+  ordered_json split = nullptr;
 };
 
 const char* fit(const Answer& answer) { return !answer.runs ? "no" : answer.moves ? "swapped" : "whole"; }
@@ -89,20 +98,27 @@ struct Taken {
   }
 };
 
+std::optional<double> step_ms_of(const Replayed& replayed, const ReplayOptions& options, const Trace& trace) {
+  return replayed_step_ms(trace, {replayed.asked, kUsualSteps, replayed.repeat}, options);
+}
+
 bool take_alternatives(const Replayed& replayed, const ReplayOptions& options, Taken* out, std::string* reason) {
-  const auto step_ms = [&](const Trace& trace) -> std::optional<double> {
-    Taken tried{trace, {}};
-    ReplayResult result;
-    std::string ignored;
-    if (!tried.choose(replayed, &ignored) || !replay(tried.trace, tried.program, options, &result, &ignored) ||
-        result.outcome != ReplayOutcome::kOk) {
-      return std::nullopt;
-    }
-    return SteadySteps{learned_after_steps(result.steps), replayed.repeat}.ms(result.steps);
-  };
+  const auto step_ms = [&](const Trace& trace) { return step_ms_of(replayed, options, trace); };
   const ChoiceTerms terms{*options.rates, options.engine.budget_bytes, possible_plans(options), step_ms};
   *reason = "its alternatives can not be taken";
   return replayed.alternatives.take(terms, &out->trace) && out->choose(replayed, reason);
+}
+
+bool take_splits(const Replayed& replayed, const ReplayOptions& options, Answer* answer, Taken* taken,
+                 std::string* reason) {
+  if (!replayed.may_split) return true;
+  const auto step_ms = [&](const Trace& trace) { return step_ms_of(replayed, options, trace); };
+  SplitTrace split = split_for_budget(taken->trace, answer->budget_bytes, *options.rates, step_ms);
+  answer->split_told = split_text(taken->trace, split.operators);
+  answer->split = split_json(taken->trace, split.operators);
+  if (!split.any_split()) return true;
+  taken->trace = std::move(split.trace);
+  return taken->choose(replayed, reason);
 }
 
 // False, with a message in `reason`, if the simulated device fails for another reason than memory.
@@ -114,13 +130,19 @@ bool ask(const Replayed& replayed, const std::string& simulator, Answer* answer,
   answer->taken = taken.trace.choices;
   ReplayResult unlimited;
   if (!replay(taken.trace, taken.program, unlimited_options(options, taken.trace), &unlimited, reason)) return false;
+  if (!take_splits(replayed, options, answer, &taken, reason)) return false;
   ReplayResult result;
   if (!replay(taken.trace, taken.program, options, &result, reason)) return false;
   answer->runs = result.outcome == ReplayOutcome::kOk;
   answer->moves = result.statistics.evicted_bytes > 0;
   const SteadySteps steady{learned_after_steps(result.steps), replayed.repeat};
   answer->compute_ms = steady.ms(unlimited.steps);
-  if (!answer->runs) return true;
+  if (!answer->runs) {
+    answer->refused =
+        refused_place(taken.trace, taken.program, result) + "\n" + refused_buffers(taken.trace, result, 4);
+    answer->refused_json = refused_json(taken.trace, result);
+    return true;
+  }
   answer->step_ms = steady.ms(result.steps);
   answer->evicted_bytes = result.steps.back().evicted_bytes;
   const SwapBounds bounds(taken.trace, *options.rates);
@@ -171,6 +193,8 @@ void print_json(const Flags& flags, const Trace& trace, const Replayed& replayed
                               {"bound_ms", a.bound_ms ? ordered_json(*a.bound_ms) : ordered_json(nullptr)},
                               {"evicted_bytes_per_step", if_runs(a.evicted_bytes)},
                               {"alternatives", alternatives_json(a.taken, flags.alternatives)},
+                              {"refused", a.refused_json},
+                              {"split", a.split},
                               {"figures", figures_json(*a.profile)}});
   }
   std::puts(json_text(out).c_str());
@@ -191,6 +215,18 @@ void print_order(const ExecutionOrder& order) {
       human_bytes(order.best_peak).c_str());
 }
 
+// Where memory runs out, once for all devices on which it is the same.
+void print_refusals(const std::vector<Answer>& answers) {
+  std::map<std::string, std::string> devices;  // by place and buffers
+  for (const Answer& a : answers) {
+    if (a.runs || a.refused.starts_with('\n')) continue;
+    std::string& names = devices[a.refused];
+    names += (names.empty() ? "" : ", ") + std::string(a.profile->name);
+  }
+  for (const auto& [refused, names] : devices)
+    std::fprintf(stdout, "On %s memory runs out at %s", names.c_str(), refused.c_str());
+}
+
 void print_text(const Flags& flags, const Trace& trace, const Replayed& replayed, const std::vector<Answer>& answers) {
   std::fprintf(stdout, "%s holds %s at most\n", flags.trace.c_str(), human_bytes(trace.peak_live_bytes).c_str());
   std::fprintf(stdout, "  %-12s %10s  %-8s %12s %9s %12s %12s\n", "device", "memory", "fits", "step", "slowdown",
@@ -206,9 +242,11 @@ void print_text(const Flags& flags, const Trace& trace, const Replayed& replayed
                  milliseconds(a.step_ms).c_str(), a.step_ms / a.compute_ms,
                  a.bound_ms ? milliseconds(*a.bound_ms).c_str() : "-", human_bytes(a.evicted_bytes).c_str());
   }
+  print_refusals(answers);
   for (const Answer& a : answers) {
     const std::string taken = alternatives_text(a.taken);
     if (!taken.empty()) std::fprintf(stdout, "Alternatives on %s: %s.\n", a.profile->name, taken.c_str());
+    if (!a.split_told.empty()) std::fprintf(stdout, "Split on %s: %s.\n", a.profile->name, a.split_told.c_str());
   }
   print_order(order_of(trace));
   if (!replayed.repeat) {
@@ -224,7 +262,7 @@ void print_text(const Flags& flags, const Trace& trace, const Replayed& replayed
 
 int estimate(const Flags& flags) {
   const auto budget = parse_budget_flag(flags.budget, "--budget", Whole::kDevice);
-  if (!budget) return kWrongUsage;
+  if (!budget || !is_split_mode(flags.split)) return kWrongUsage;
   std::vector<const Profile*> devices;
   if (const int status = choose_devices(flags, &devices); status != kDone) return status;
   std::string looked;
@@ -236,6 +274,7 @@ int estimate(const Flags& flags) {
   Replayed replayed;
   if (!replayed.alternatives.read(flags.trace, flags.alternatives, true)) return kBadInput;
   const Trace& trace = replayed.alternatives.recorded();
+  replayed.may_split = flags.split != kNoSplits;
   replayed.asked = flags.steps;
   replayed.repeat = steady_step(trace, rates_of(*devices.front())).repeats;
   std::string reason;
@@ -277,6 +316,7 @@ void add_estimate(CLI::App& app, CommandLine* line) {
       "a size, 95% of each device's memory, or 60%peak of the trace's peak (default: 95%; the rest is the driver's "
       "and the context's)");
   add_alternatives_flag(command, &flags->alternatives, true);
+  add_split_flag(command, &flags->split);
   add_number(
       command, "--steps", flags->steps, kStepCounts,
       "how many steps; the file's last one repeats (default: 8, or the file's where it has more or they differ)");

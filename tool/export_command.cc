@@ -17,7 +17,7 @@ namespace {
 
 struct Format {
   std::string_view name;
-  void (*write)(const Told&, OutputFile&);
+  void (*write)(const TimelineReplay&, OutputFile&);
   const char* seen_with;
 };
 
@@ -28,7 +28,7 @@ constexpr Format kFormats[] = {
     {"csv", &export_csv, "times are microseconds on the device"},
 };
 
-int export_trace(const ToldFlags& flags, const std::string& format, const std::string& output) {
+int export_trace(const TimelineFlags& flags, const std::string& format, const std::string& output) {
   const Format* const found = std::ranges::find(kFormats, format, &Format::name);
   if (found == std::end(kFormats)) {
     constexpr std::string_view kKnown[] = {"perfetto", "memory_viz", "csv"};
@@ -38,23 +38,23 @@ int export_trace(const ToldFlags& flags, const std::string& format, const std::s
   }
   const std::unique_ptr<OutputFile> out = OutputFile::open(output);
   if (!out) return kFailed;
-  Told told;
-  if (const int status = tell(flags, flags.trace, &told); status != kDone) return status;
-  found->write(told, *out);
+  TimelineReplay replayed;
+  if (const int status = replay_timeline_of(flags, flags.trace, &replayed); status != kDone) return status;
+  found->write(replayed, *out);
   if (!out->finish()) return kFailed;
-  if (output != "-") say("wrote " + output + ", budget " + told.budget_told + "; " + found->seen_with);
+  if (output != "-") say("wrote " + output + ", budget " + replayed.budget_text + "; " + found->seen_with);
   return kDone;
 }
 
 }  // namespace
 
 void add_export(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<ToldFlags>();
+  auto flags = std::make_shared<TimelineFlags>();
   auto format = std::make_shared<std::string>();
   auto output = std::make_shared<std::string>();
   CLI::App* command =
       app.add_subcommand("export", "Replay a recorded program and write what happens, for other viewers");
-  add_told_flags(command, flags.get());
+  add_timeline_flags(command, flags.get());
   command->add_option("--format", *format, "perfetto, memory_viz or csv")->required();
   command->add_option("-o,--output", *output, "the file to write ('-': stdout)")->required();
   command->callback([=] { line->action = [=] { return export_trace(*flags, *format, *output); }; });

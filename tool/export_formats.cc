@@ -45,25 +45,25 @@ class PerfettoWriter {
   bool is_first_ = true;
 };
 
-void write_copies(const Told& told, PerfettoWriter& writer) {
-  const Story& story = told.story;
+void write_copies(const TimelineReplay& replayed, PerfettoWriter& writer) {
+  const ReplayTimeline& timeline = replayed.timeline;
   // Only copies out whose bytes are fetched again begin a flow.
-  std::vector<bool> returns(story.copies.size(), false);
-  for (const StoryCopy& copy : story.copies) {
-    if (copy.restores != kNobody) returns[copy.restores] = true;
+  std::vector<bool> returns(timeline.copies.size(), false);
+  for (const TimelineCopy& copy : timeline.copies) {
+    if (copy.restores != kNoIndex) returns[copy.restores] = true;
   }
-  for (std::size_t i = 0; i < story.copies.size(); ++i) {
-    const StoryCopy& copy = story.copies[i];
+  for (std::size_t i = 0; i < timeline.copies.size(); ++i) {
+    const TimelineCopy& copy = timeline.copies[i];
     const int lane = copy.to_host ? kToHostLane : kToDeviceLane;
     json arguments = {{"bytes", copy.bytes}};
     std::string name = copy.to_host ? "evict" : "restore";
     arguments["reason"] = copy.reason;
-    if (copy.buffer != kNobody) {
-      const StoryBuffer& buffer = story.buffers[copy.buffer];
+    if (copy.buffer != kNoIndex) {
+      const TimelineBuffer& buffer = timeline.buffers[copy.buffer];
       name += " buffer " + std::to_string(buffer.id);
       arguments["buffer"] = buffer.id;
       arguments["buffer_bytes"] = buffer.bytes;
-      arguments["producer"] = producer_of(told, buffer);
+      arguments["producer"] = producer_of(replayed, buffer);
     }
     writer.slice(lane, name, copy.begin_us, copy.end_us, std::move(arguments));
     const auto flow = [&](const char* phase, std::size_t id) {
@@ -73,17 +73,17 @@ void write_copies(const Told& told, PerfettoWriter& writer) {
       writer.event(std::move(event));
     };
     if (copy.to_host && returns[i]) flow("s", i);
-    if (copy.restores != kNobody) flow("f", copy.restores);
+    if (copy.restores != kNoIndex) flow("f", copy.restores);
   }
 }
 
-void write_lanes(const Told& told, PerfettoWriter& writer) {
-  writer.event({{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", std::string(told.profile->name)}}}});
+void write_lanes(const TimelineReplay& replayed, PerfettoWriter& writer) {
+  writer.event({{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", std::string(replayed.profile->name)}}}});
   writer.lane(kStepLane, "steps");
   writer.lane(kToDeviceLane, "link to device");
   writer.lane(kToHostLane, "link to host");
-  for (std::size_t s = 0; s < told.trace.streams.size(); ++s) {
-    writer.lane(kFirstStreamLane + static_cast<int>(s), "stream " + std::to_string(told.trace.streams[s]));
+  for (std::size_t s = 0; s < replayed.trace.streams.size(); ++s) {
+    writer.lane(kFirstStreamLane + static_cast<int>(s), "stream " + std::to_string(replayed.trace.streams[s]));
   }
 }
 
@@ -95,44 +95,48 @@ std::string in_quotes(std::string_view text) {
 
 }  // namespace
 
-std::string producer_of(const Told& told, const StoryBuffer& buffer) {
-  const std::string tag = buffer.tag == 0 ? "" : " (" + told.trace.tags[buffer.tag] + ")";
-  if (buffer.producer == kNobody) return "from before" + tag;
-  return told.trace.names[told.story.operators[buffer.producer].name] + " at operator " +
+std::string producer_of(const TimelineReplay& replayed, const TimelineBuffer& buffer) {
+  const std::string tag = buffer.tag == 0 ? "" : " (" + replayed.trace.tags[buffer.tag] + ")";
+  if (buffer.producer == kNoIndex) return "from before" + tag;
+  return title_of(replayed, replayed.timeline.operators[buffer.producer]) + " at operator " +
          std::to_string(buffer.producer) + tag;
 }
 
-void export_perfetto(const Told& told, OutputFile& out) {
-  const Story& story = told.story;
+std::string title_of(const TimelineReplay& replayed, const TimelineOperator& op) {
+  return replayed.trace.title_of(replayed.trace.operators[op.op]);
+}
+
+void export_perfetto(const TimelineReplay& replayed, OutputFile& out) {
+  const ReplayTimeline& timeline = replayed.timeline;
   PerfettoWriter writer(out);
-  write_lanes(told, writer);
+  write_lanes(replayed, writer);
   double began = 0;
-  for (std::size_t i = 0; i < story.step_end_us.size(); ++i) {
-    writer.slice(kStepLane, "step " + std::to_string(i), began, story.step_end_us[i],
-                 {{"evicted_bytes", story.result.steps[i].evicted_bytes},
-                  {"restored_bytes", story.result.steps[i].restored_bytes}});
-    began = story.step_end_us[i];
+  for (std::size_t i = 0; i < timeline.step_end_us.size(); ++i) {
+    writer.slice(kStepLane, "step " + std::to_string(i), began, timeline.step_end_us[i],
+                 {{"evicted_bytes", timeline.result.steps[i].evicted_bytes},
+                  {"restored_bytes", timeline.result.steps[i].restored_bytes}});
+    began = timeline.step_end_us[i];
   }
-  for (std::size_t i = 0; i < story.operators.size(); ++i) {
-    const StoryOperator& op = story.operators[i];
-    writer.slice(kFirstStreamLane + static_cast<int>(op.stream), told.trace.names[op.name], op.begin_us, op.end_us,
+  for (std::size_t i = 0; i < timeline.operators.size(); ++i) {
+    const TimelineOperator& op = timeline.operators[i];
+    writer.slice(kFirstStreamLane + static_cast<int>(op.stream), title_of(replayed, op), op.begin_us, op.end_us,
                  {{"operator", i}});
     writer.counter("on the device", op.begin_us, op.device_bytes);
     writer.counter("evicted", op.begin_us, op.nonresident_bytes);
-    writer.counter("budget", op.begin_us, told.budget);
+    writer.counter("budget", op.begin_us, replayed.budget);
   }
   Bytes live = 0;
-  for (const StoryChange& change : story.changes) {
-    const Bytes bytes = story.buffers[change.buffer].bytes;
+  for (const TimelineChange& change : timeline.changes) {
+    const Bytes bytes = timeline.buffers[change.buffer].bytes;
     live = change.begins ? live + bytes : live - bytes;
     writer.counter("live", change.at_us, live);
   }
-  write_copies(told, writer);
+  write_copies(replayed, writer);
   writer.finish();
 }
 
-void export_csv(const Told& told, OutputFile& out) {
-  const Story& story = told.story;
+void export_csv(const TimelineReplay& replayed, OutputFile& out) {
+  const ReplayTimeline& timeline = replayed.timeline;
   std::vector<std::pair<double, std::string>> rows;
   const auto add = [&](double at_us, const std::string& rest) { rows.emplace_back(at_us, rest); };
   char times[64];
@@ -140,23 +144,23 @@ void export_csv(const Told& told, OutputFile& out) {
     std::snprintf(times, sizeof times, "%.3f", us);
     return std::string(times);
   };
-  for (const StoryChange& change : story.changes) {
-    const StoryBuffer& buffer = story.buffers[change.buffer];
-    add(change.at_us, std::string(change.begins ? "alloc" : "free") + ",," + in_quotes(producer_of(told, buffer)) +
+  for (const TimelineChange& change : timeline.changes) {
+    const TimelineBuffer& buffer = timeline.buffers[change.buffer];
+    add(change.at_us, std::string(change.begins ? "alloc" : "free") + ",," + in_quotes(producer_of(replayed, buffer)) +
                           ",," + std::to_string(buffer.id) + "," + std::to_string(buffer.bytes) + ",,");
   }
-  for (const StoryOperator& op : story.operators) {
-    add(op.begin_us, "operator," + duration(op.end_us - op.begin_us) + "," + in_quotes(told.trace.names[op.name]) +
-                         "," + std::to_string(told.trace.streams[op.stream]) + ",,," + std::to_string(op.device_bytes) +
+  for (const TimelineOperator& op : timeline.operators) {
+    add(op.begin_us, "operator," + duration(op.end_us - op.begin_us) + "," + in_quotes(title_of(replayed, op)) + "," +
+                         std::to_string(replayed.trace.streams[op.stream]) + ",,," + std::to_string(op.device_bytes) +
                          "," + std::to_string(op.nonresident_bytes));
   }
-  for (const StoryCopy& copy : story.copies) {
-    const std::string id = copy.buffer == kNobody ? "" : std::to_string(story.buffers[copy.buffer].id);
+  for (const TimelineCopy& copy : timeline.copies) {
+    const std::string id = copy.buffer == kNoIndex ? "" : std::to_string(timeline.buffers[copy.buffer].id);
     add(copy.begin_us, std::string(copy.to_host ? "evict" : "restore") + "," + duration(copy.end_us - copy.begin_us) +
                            "," + in_quotes(copy.reason) + ",," + id + "," + std::to_string(copy.bytes) + ",,");
   }
-  for (std::size_t i = 0; i < story.step_end_us.size(); ++i) {
-    add(story.step_end_us[i], "step,," + in_quotes("step " + std::to_string(i)) + ",,,,,");
+  for (std::size_t i = 0; i < timeline.step_end_us.size(); ++i) {
+    add(timeline.step_end_us[i], "step,," + in_quotes("step " + std::to_string(i)) + ",,,,,");
   }
   std::ranges::stable_sort(rows, {}, &std::pair<double, std::string>::first);
   out.write("time_us,event,duration_us,name,stream,buffer,bytes,device_bytes,nonresident_bytes\n");

@@ -14,7 +14,7 @@ namespace {
 
 class SnapshotWriter {
  public:
-  SnapshotWriter(const Told& told, OutputFile& out) : told_(told), out_(out) {}
+  SnapshotWriter(const TimelineReplay& replayed, OutputFile& out) : replayed_(replayed), out_(out) {}
 
   void write() {
     find_segments();
@@ -42,12 +42,12 @@ class SnapshotWriter {
   }
 
  private:
-  const std::vector<StoryBuffer>& buffers() const { return told_.story.buffers; }
+  const std::vector<TimelineBuffer>& buffers() const { return replayed_.timeline.buffers; }
 
   void find_segments() {
-    const Bytes page = told_.story.result.page_bytes;
+    const Bytes page = replayed_.timeline.result.page_bytes;
     std::map<std::uint64_t, std::uint64_t> ranges;
-    for (const StoryBuffer& buffer : buffers()) {
+    for (const TimelineBuffer& buffer : buffers()) {
       std::uint64_t& end = ranges[round_down(buffer.address, page)];
       end = std::max(end, round_up(buffer.address + buffer.bytes, page));
     }
@@ -58,7 +58,7 @@ class SnapshotWriter {
         segments_.emplace_back(begin, end);
       }
     }
-    for (const StoryBuffer& buffer : buffers()) {
+    for (const TimelineBuffer& buffer : buffers()) {
       if (buffer.outlives_window) alive_[buffer.address] = &buffer;
     }
   }
@@ -71,23 +71,22 @@ class SnapshotWriter {
     p_.string(key);
     p_.string(value);
   }
-  void frames(const StoryBuffer* buffer) {
+  void frames(const TimelineBuffer* buffer) {
     p_.string("frames");
     p_.begin_list();
     if (buffer != nullptr) {
-      const bool known = buffer->producer != kNobody;
+      const bool known = buffer->producer != kNoIndex;
       p_.begin_dict();
       text("filename", "operator");
       number("line", known ? buffer->producer : 0);
-      text("name", known ? std::string_view(told_.trace.names[told_.story.operators[buffer->producer].name])
-                         : std::string_view("from before"));
+      text("name", known ? title_of(replayed_, replayed_.timeline.operators[buffer->producer]) : "from before");
       p_.end_dict();
       // What the program calls it: `activation layers.0.attn` of a recording in PyTorch.
       if (buffer->tag != 0) {
         p_.begin_dict();
         text("filename", "buffer");
         number("line", 0);
-        text("name", told_.trace.tags[buffer->tag]);
+        text("name", replayed_.trace.tags[buffer->tag]);
         p_.end_dict();
       }
     }
@@ -100,7 +99,7 @@ class SnapshotWriter {
     p_.pair();
   }
 
-  void block(std::uint64_t address, Bytes bytes, const StoryBuffer* buffer) {
+  void block(std::uint64_t address, Bytes bytes, const TimelineBuffer* buffer) {
     p_.begin_dict();
     number("address", address);
     number("size", bytes);
@@ -140,7 +139,7 @@ class SnapshotWriter {
     p_.end_dict();
   }
 
-  void event(const char* action, std::uint64_t address, Bytes bytes, double at_us, const StoryBuffer* buffer) {
+  void event(const char* action, std::uint64_t address, Bytes bytes, double at_us, const TimelineBuffer* buffer) {
     p_.begin_dict();
     text("action", action);
     number("addr", address);
@@ -155,8 +154,8 @@ class SnapshotWriter {
   }
 
   void buffer_events() {
-    for (const StoryChange& change : told_.story.changes) {
-      const StoryBuffer& b = buffers()[change.buffer];
+    for (const TimelineChange& change : replayed_.timeline.changes) {
+      const TimelineBuffer& b = buffers()[change.buffer];
       if (change.begins) {
         event("alloc", b.address, b.bytes, change.at_us, &b);
       } else {
@@ -166,16 +165,16 @@ class SnapshotWriter {
     }
   }
 
-  const Told& told_;
+  const TimelineReplay& replayed_;
   OutputFile& out_;
   Pickle p_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> segments_;
-  std::map<std::uint64_t, const StoryBuffer*> alive_;  // at the end
+  std::map<std::uint64_t, const TimelineBuffer*> alive_;  // at the end
   std::size_t events_ = 0;
 };
 
 }  // namespace
 
-void export_memory_viz(const Told& told, OutputFile& out) { SnapshotWriter(told, out).write(); }
+void export_memory_viz(const TimelineReplay& replayed, OutputFile& out) { SnapshotWriter(replayed, out).write(); }
 
 }  // namespace thermocline

@@ -15,6 +15,7 @@
 #include "tool/message.h"
 #include "tool/plan_policies.h"
 #include "tool/plan_terms.h"
+#include "tool/splits.h"
 #include "tool/values.h"
 #include "trace/joint_bound.h"
 #include "trace/step_plan.h"
@@ -31,6 +32,7 @@ struct Flags {
   std::string budget;
   std::string terms;
   std::string plans = "joint";
+  std::string split = kNoSplits;
   bool bound = false;
   bool json = false;
 };
@@ -43,13 +45,29 @@ struct Answer {
   // If the budget is too small: the least, in 64ths of what could be saved, for which a plan was found.
   std::optional<Bytes> found_bytes;
   std::optional<double> bound_ms;
+  std::string split_told;  // "" for none
+  ordered_json split = nullptr;
 };
+
+// Its id in the file; for a piece, which part of that buffer it is.
+ordered_json name_of(const Trace& trace, std::uint32_t b) {
+  const TraceBuffer& buffer = trace.buffers[b];
+  Bytes before = 0;
+  bool is_piece = false;
+  for (std::uint32_t other = 0; other < trace.buffers.size(); ++other) {
+    if (other == b || trace.buffers[other].id != buffer.id) continue;
+    is_piece = true;
+    if (other < b) before += trace.buffers[other].bytes;
+  }
+  if (!is_piece) return buffer.id;
+  return {{"buffer", buffer.id}, {"begin", before}, {"bytes", buffer.bytes}};
+}
 
 std::string operator_at(const Trace& trace, std::uint32_t place) {
   const StepSpan step = trace.steps.back();
   for (std::size_t i = step.begin; i < step.end; ++i) {
     if (trace.events[i].kind != EventKind::kOperator || place-- > 0) continue;
-    return trace.names[trace.operators[trace.events[i].index].name];
+    return trace.title_of(trace.operators[trace.events[i].index]);
   }
   return "";
 }
@@ -77,8 +95,9 @@ Answer answer(const Flags& flags, const Trace& trace, const DeviceRates& rates, 
 ordered_json drops_of(const Trace& trace, const StepPlan& plan) {
   ordered_json out = ordered_json::array();
   for (const PlannedDrop& drop : plan.drops) {
-    const bool remade = drop.arrive != PlannedDrop::kNotRemade;
-    out.push_back({trace.buffers[drop.buffer].id, drop.leave, remade ? ordered_json(drop.arrive) : ordered_json()});
+    const bool recomputed = drop.next_use != PlannedDrop::kNotRecomputed;
+    out.push_back(
+        {name_of(trace, drop.buffer), drop.last_use, recomputed ? ordered_json(drop.next_use) : ordered_json()});
   }
   return out;
 }
@@ -86,9 +105,9 @@ ordered_json drops_of(const Trace& trace, const StepPlan& plan) {
 ordered_json offloads_of(const Trace& trace, const StepPlan& plan) {
   ordered_json out = ordered_json::array();
   for (const PlannedOffload& offload : plan.offloads) {
-    const auto or_null = [&](std::uint32_t place) { return offload.returns ? ordered_json(place) : ordered_json(); };
+    const auto or_null = [&](std::uint32_t place) { return offload.is_fetched ? ordered_json(place) : ordered_json(); };
     out.push_back(
-        {trace.buffers[offload.buffer].id, offload.leave, or_null(offload.arrive), or_null(offload.return_at)});
+        {name_of(trace, offload.buffer), offload.last_use, or_null(offload.next_use), or_null(offload.fetch_after)});
   }
   return out;
 }
@@ -96,8 +115,8 @@ ordered_json offloads_of(const Trace& trace, const StepPlan& plan) {
 ordered_json moves_of(const Trace& trace, const StepPlan& plan) {
   ordered_json out = ordered_json::array();
   for (const PlannedMove& move : plan.moves) {
-    const auto or_null = [&](std::uint32_t place) { return move.returns ? ordered_json(place) : ordered_json(); };
-    out.push_back({trace.buffers[move.buffer].id, move.leave, or_null(move.arrive), or_null(move.return_at)});
+    const auto or_null = [&](std::uint32_t place) { return move.is_fetched ? ordered_json(place) : ordered_json(); };
+    out.push_back({name_of(trace, move.buffer), move.last_use, or_null(move.next_use), or_null(move.fetch_after)});
   }
   return out;
 }
@@ -115,7 +134,8 @@ void print_json(const Flags& flags, const Trace& trace, const Answer& a) {
                       {"least_operator", a.least_operator},
                       {"found_bytes", or_null(a.found_bytes)},
                       {"compute_ms", a.plan.compute_ms},
-                      {"bound_ms", or_null(a.bound_ms)}};
+                      {"bound_ms", or_null(a.bound_ms)},
+                      {"split", a.split}};
   if (a.plan.fits) {
     out["peak_bytes"] = a.plan.peak_bytes;
     out["step_ms"] = a.plan.step_ms;
@@ -133,6 +153,7 @@ void print_json(const Flags& flags, const Trace& trace, const Answer& a) {
 void print_text(const Flags& flags, const Answer& a) {
   std::fprintf(stdout, "%s on %s: a step needs %s and computes for %.2f ms\n", flags.trace.c_str(),
                flags.device.c_str(), human_bytes(a.plan.whole_peak_bytes).c_str(), a.plan.compute_ms);
+  if (!a.split_told.empty()) std::fprintf(stdout, "  split: %s\n", a.split_told.c_str());
   if (!a.plan.fits) {
     std::fprintf(stdout, "  no plan for %s: operator %u (%s), with what the program keeps beside its steps, needs %s",
                  human_bytes(a.budget).c_str(), a.least.place, a.least_operator.c_str(),
@@ -149,6 +170,21 @@ void print_text(const Flags& flags, const Answer& a) {
   if (a.bound_ms) std::fprintf(stdout, "  no step is faster than %.2f ms\n", *a.bound_ms);
 }
 
+// Splits operators of the trace that the budget is too small for. Places and buffers are those of the result.
+void split_trace(const Flags& flags, const DeviceRates& rates, Bytes budget, const PlanPolicy& policy, Trace* trace,
+                 Answer* out) {
+  if (flags.split == kNoSplits) return;
+  const auto step_ms = [&](const Trace& tried) -> std::optional<double> {
+    const StepTerms terms = StepTerms::free_for(tried, last_step_operators(tried));
+    const StepPlan plan = plan_step(tried, rates, budget, terms, policy.kind, PlanEffort::kQuick, policy.schedules);
+    return plan.fits ? std::optional(plan.step_ms) : std::nullopt;
+  };
+  SplitTrace split = split_for_budget(*trace, budget, rates, step_ms);
+  out->split_told = split_text(*trace, split.operators);
+  out->split = split_json(*trace, split.operators);
+  *trace = std::move(split.trace);
+}
+
 int plan(const Flags& flags) {
   const simulator::Profile* const profile = find_device_flag(flags.device, "--device");
   if (profile == nullptr) return kWrongUsage;
@@ -159,8 +195,12 @@ int plan(const Flags& flags) {
     say("--plans: '" + flags.plans + "' is none of " + plan_policy_names());
     return kWrongUsage;
   }
+  if (!is_split_mode(flags.split)) return kWrongUsage;
   Trace trace;
   if (!read_trace_file(flags.trace, &trace)) return kBadInput;
+  const Bytes bytes = budget->resolve(profile->memory_bytes.value, trace.peak_live_bytes);
+  Answer split;
+  split_trace(flags, rates_of(*profile), bytes, *policy, &trace, &split);
   const std::size_t operators = last_step_operators(trace);
   if (operators == 0) {
     say(flags.trace + ": its last step has no operators");
@@ -173,8 +213,9 @@ int plan(const Flags& flags) {
     return kBadInput;
   }
   if (!can_plan(*policy, flags.trace, trace, rates_of(*profile), terms)) return kBadInput;
-  const Bytes bytes = budget->resolve(profile->memory_bytes.value, trace.peak_live_bytes);
-  const Answer a = answer(flags, trace, rates_of(*profile), bytes, terms, *policy);
+  Answer a = answer(flags, trace, rates_of(*profile), bytes, terms, *policy);
+  a.split_told = std::move(split.split_told);
+  a.split = std::move(split.split);
   flags.json ? print_json(flags, trace, a) : print_text(flags, a);
   return a.plan.fits ? kDone : kFailed;
 }
@@ -192,9 +233,12 @@ void add_plan(CLI::App& app, CommandLine* line) {
       ->required();
   command->add_option("--device", flags->device,
                       "device profile: the link, and times that were not measured (default: reference)");
-  command->add_option("--terms", flags->terms, "a JSON file with what the executor is able to do (docs/recompute.md)");
+  CLI::Option* const terms = command->add_option(
+      "--terms", flags->terms, "a JSON file with what the executor is able to do (docs/recompute.md)");
   command->add_option("--plans", flags->plans,
                       plan_policy_names() + " (default: joint); 'thermocline replay --help' says what each is");
+  // Terms name the places of the step as it was recorded.
+  add_split_flag(command, &flags->split)->excludes(terms);
   command->add_flag("--bound", flags->bound, "also the time below which no step can be, which takes up to minutes");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return plan(*flags); }; });

@@ -19,7 +19,10 @@
 #include "tool/number_option.h"
 #include "tool/places.h"
 #include "tool/plan_policies.h"
+#include "tool/policy_flag.h"
+#include "tool/refused_event.h"
 #include "tool/replay_options.h"
+#include "tool/splits.h"
 #include "tool/timeline_file.h"
 #include "tool/values.h"
 #include "trace/bounds.h"
@@ -37,7 +40,7 @@ using nlohmann::ordered_json;
 constexpr std::size_t kUsualSteps = 12;
 
 struct Flags {
-  std::string trace, device = "reference", alternatives = kRecordedAlternatives;
+  std::string trace, device = "reference", alternatives = kRecordedAlternatives, split = kNoSplits;
   std::optional<std::string> budget, policy, safety, host_fallback, recompute, config, timeline;
   std::optional<std::size_t> steps;
   std::optional<std::uint32_t> streams;
@@ -58,6 +61,12 @@ struct Job {
   Trace trace;
   bool steps_repeat = true;
   StepProgram program;
+  // With --split: what needed more than the budget, and the trace and program as they were before.
+  std::vector<SplitOperator> too_large;
+  Trace whole;
+  StepProgram whole_program;
+  bool is_split() const { return !whole.operators.empty(); }
+  const Trace& unsplit() const { return is_split() ? whole : trace; }
   Bytes budget_bytes = 0;
 
   Bytes peak_bytes() const { return alternatives.recorded().peak_live_bytes; }
@@ -71,22 +80,6 @@ struct Outcome {
   std::optional<double> bound_ms, joint_bound_ms;
   std::optional<Bytes> suffices;  // where memory ran out: a budget in which it does not
 };
-
-// A replay has more policies than the settings: all of the table, and those that are named after their plans.
-bool parse_policy_flag(const std::string& text, Settings* settings) {
-  if (const PolicyEntry* const policy = find_policy(text); policy != nullptr) {
-    settings->policy = policy;
-    return true;
-  }
-  std::vector<std::string_view> known;
-  known.reserve(kPolicies.size() + plan_policies().size());
-  for (const PolicyEntry& policy : kPolicies) known.emplace_back(policy.name);
-  for (const PlanPolicy& policy : plan_policies()) known.push_back(policy.name);
-  std::string list;
-  for (const std::string_view name : known) list.append(list.empty() ? "" : ", ").append(name);
-  say("--policy: '" + text + "' is no policy; known are " + list + did_you_mean(nearest_name(text, known)));
-  return false;
-}
 
 // The name says whether to recompute; that requires that all accesses are known.
 bool take_plan_policy(const Flags& flags, const PlanPolicy& policy, Settings* settings) {
@@ -109,7 +102,7 @@ int check_flags(const Flags& flags, Job* job) {
     if (loaded.settings.budget.is_set()) job->budget = Budget{.size = loaded.settings.budget};
   }
   job->profile = find_device_flag(flags.device, "--device");
-  if (job->profile == nullptr) return kWrongUsage;
+  if (job->profile == nullptr || !is_split_mode(flags.split)) return kWrongUsage;
   if (flags.budget && !(job->budget = parse_budget_flag(*flags.budget, "--budget", Whole::kPeak))) return kWrongUsage;
   const PlanPolicy* planned = nullptr;
   if (plan_policy_of(flags) != nullptr) {
@@ -151,22 +144,39 @@ bool prepare_steps(const Flags& flags, Job* job, std::string* reason) {
   return choose_steps(job->trace, flags.steps, kUsualSteps, job->steps_repeat, &job->program, reason);
 }
 
-// A percentage of the peak is of what was recorded, whatever is taken.
-bool take_alternatives(const Flags& flags, Job* job) {
-  ReplayOptions options = options_of(flags, *job);
+// Milliseconds of a step of this trace; none: memory runs out, or it can not be replayed.
+std::optional<double> step_ms_of(const Flags& flags, const Job& job, const Trace& trace) {
+  ReplayOptions options = options_of(flags, job);
   options.device.timeline = "";
   options.device.check = false;
-  const auto step_ms = [&](const Trace& trace) -> std::optional<double> {
-    Job tried = *job;
-    tried.trace = trace;
-    ReplayResult result;
-    std::string reason;
-    if (!prepare_steps(flags, &tried, &reason) || !replay(tried.trace, tried.program, options, &result, &reason) ||
-        result.outcome != ReplayOutcome::kOk) {
-      return std::nullopt;
-    }
-    return SteadySteps{learned_after_steps(result.steps), tried.steps_repeat}.ms(result.steps);
-  };
+  Job tried = job;
+  tried.trace = trace;
+  ReplayResult result;
+  std::string reason;
+  if (!prepare_steps(flags, &tried, &reason) || !replay(tried.trace, tried.program, options, &result, &reason) ||
+      result.outcome != ReplayOutcome::kOk) {
+    return std::nullopt;
+  }
+  return SteadySteps{learned_after_steps(result.steps), tried.steps_repeat}.ms(result.steps);
+}
+
+// Operators that do not fit are split, or it is said that they could be.
+bool take_splits(const Flags& flags, Job* job, std::string* reason) {
+  SplitTrace split = take_splits(flags.split, job->trace, job->budget_bytes, rates_of(*job->profile),
+                                 [&](const Trace& trace) { return step_ms_of(flags, *job, trace); });
+  if (!prepare_steps(flags, job, reason)) return false;
+  const bool any_split = split.any_split();
+  job->too_large = std::move(split.operators);
+  if (!any_split) return true;
+  job->whole = std::exchange(job->trace, std::move(split.trace));
+  job->whole_program = job->program;
+  return prepare_steps(flags, job, reason);
+}
+
+// A percentage of the peak is of what was recorded, whatever is taken.
+bool take_alternatives(const Flags& flags, Job* job) {
+  const ReplayOptions options = options_of(flags, *job);
+  const auto step_ms = [&](const Trace& trace) { return step_ms_of(flags, *job, trace); };
   return job->alternatives.take({rates_of(*job->profile), job->budget_bytes, possible_plans(options), step_ms},
                                 &job->trace);
 }
@@ -187,7 +197,7 @@ int prepare(const Flags& flags, Job* job) {
     say("note: the budget is more than " + flags.device + " has; it gets " + human_bytes(device_bytes));
   if (!take_alternatives(flags, job)) return kBadInput;
   std::string reason;
-  if (!prepare_steps(flags, job, &reason)) {
+  if (!take_splits(flags, job, &reason)) {
     say(flags.trace + ": " + reason);
     return kBadInput;
   }
@@ -229,9 +239,10 @@ int run_both(const Flags& flags, const Job& job, Outcome* out) {
     return kFailed;
   }
   if (out->with_budget.outcome == ReplayOutcome::kOutOfMemory) out->suffices = budget_that_suffices(job, options);
-  ReplayOptions unlimited = unlimited_options(options, job.trace);
+  ReplayOptions unlimited = unlimited_options(options, job.unsplit());
   unlimited.progress = [&](std::size_t step) { progress.show(job.program.steps + step, 2 * job.program.steps); };
-  if (!replay(job.trace, job.program, unlimited, &out->unlimited, &reason)) {
+  // Splitting must not change the results, so they are compared with those of whole operators.
+  if (!replay(job.unsplit(), job.is_split() ? job.whole_program : job.program, unlimited, &out->unlimited, &reason)) {
     say(flags.trace + ": with unlimited memory: " + reason);
     return kFailed;
   }
@@ -252,12 +263,12 @@ SteadySteps steady_steps(const Job& job, const Outcome& outcome) {
 
 bool is_complete(const Outcome& outcome) { return outcome.with_budget.outcome == ReplayOutcome::kOk; }
 
-std::string budget_told(const Job& job) {
-  return job.budget.value_or(whole_device()).told(job.budget_bytes, job.profile->memory_bytes.value, job.peak_bytes());
+std::string budget_text(const Job& job) {
+  return job.budget.value_or(whole_device()).text(job.budget_bytes, job.profile->memory_bytes.value, job.peak_bytes());
 }
 
 // Whether the figures are of steps under a plan, and if not, why.
-std::string plan_told(const Job& job, const Outcome& outcome) {
+std::string plan_text(const Job& job, const Outcome& outcome) {
   if (job.settings.policy != kLearnedPolicy) return "";
   if (const std::optional<std::size_t> learned = learned_after_steps(outcome.with_budget.steps)) {
     const std::size_t steps = outcome.with_budget.steps.size() - *learned;
@@ -318,8 +329,9 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"outcome", complete ? "ok" : "out_of_memory"},
       {"budget", job.budget.value_or(whole_device()).text()},
       {"budget_bytes", job.budget_bytes},
-      {"peak_live_bytes", job.trace.peak_live_bytes},
+      {"peak_live_bytes", job.unsplit().peak_live_bytes},
       {"alternatives", alternatives_json(job.trace.choices, flags.alternatives)},
+      {"split", split_json(job.unsplit(), job.too_large)},
       {"peak_device_bytes", result.peak_device_bytes},
       {"peak_host_bytes", result.statistics.peak_host_bytes},
       {"steps", steps_json(outcome)},
@@ -345,6 +357,7 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"evictions_by_reason", by_reason(result.statistics.movements.evictions, kEvictReasonNames)},
       {"restores_by_reason", by_reason(result.statistics.movements.fetches, kFetchReasonNames)},
       {"host_waits", result.statistics.host_waits},
+      {"refused", refused_json(job.trace, result)},
       {"sufficient_budget_bytes", outcome.suffices ? ordered_json(*outcome.suffices) : ordered_json(nullptr)},
       {"report", complete ? ordered_json(nullptr) : ordered_json(result.report)},
   };
@@ -371,14 +384,17 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
   const ReplayResult& result = outcome.with_budget;
   const std::size_t streams = job.trace.streams.size();
   std::fprintf(stdout, "%s on %s%s, budget %s: %s\n", flags.trace.c_str(), flags.device.c_str(),
-               streams == 1 ? "" : (" in " + std::to_string(streams) + " streams").c_str(), budget_told(job).c_str(),
+               streams == 1 ? "" : (" in " + std::to_string(streams) + " streams").c_str(), budget_text(job).c_str(),
                is_complete(outcome) ? "ok" : "out of memory");
   if (!is_complete(outcome)) {
-    std::fputs(report_with(outcome.suffices, job.program.steps, result.report).c_str(), stdout);
+    const std::string report = report_with_names(job.trace, job.program, result);
+    std::fputs(report_with(outcome.suffices, job.program.steps, report).c_str(), stdout);
     return;
   }
   if (const std::string taken = alternatives_text(job.trace.choices); !taken.empty())
     std::fprintf(stdout, "  of alternatives (%s) it takes %s\n", flags.alternatives.c_str(), taken.c_str());
+  if (const std::string split = split_text(job.unsplit(), job.too_large); !split.empty())
+    std::fprintf(stdout, "  split: %s\n", split.c_str());
   const SteadySteps of = steady_steps(job, outcome);
   const double steady = of.ms(result.steps), compute = of.ms(outcome.unlimited.steps);
   std::fprintf(stdout, "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms)\n", steady, steady / compute,
@@ -387,11 +403,13 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
     std::fprintf(stdout, "  its steps differ: these are the median of all but the first two of %zu\n",
                  result.steps.size());
   if (outcome.bound_ms)
-    std::fprintf(stdout, "  no swapping is faster than %.2f ms: this is %.3f x that\n", *outcome.bound_ms,
-                 steady / *outcome.bound_ms);
+    std::fprintf(stdout, "  %s than %.2f ms: this is %.3f x that\n",
+                 job.settings.recompute == Recompute::kOff ? "no swapping is faster"
+                                                           : "swapping without recomputing is not faster",
+                 *outcome.bound_ms, steady / *outcome.bound_ms);
   if (outcome.joint_bound_ms)
     std::fprintf(stdout, "  nor, with recomputation, than %.2f ms\n", *outcome.joint_bound_ms);
-  if (const std::string plan = plan_told(job, outcome); !plan.empty()) std::fprintf(stdout, "  %s\n", plan.c_str());
+  if (const std::string plan = plan_text(job, outcome); !plan.empty()) std::fprintf(stdout, "  %s\n", plan.c_str());
   std::fprintf(stdout, "  on the device %s at most, on the host %s; moved out %s, in %s\n",
                human_bytes(result.peak_device_bytes).c_str(), human_bytes(result.statistics.peak_host_bytes).c_str(),
                human_bytes(result.statistics.evicted_bytes).c_str(),
@@ -436,59 +454,64 @@ int replay_trace(const Flags& flags) {
 
 // --- Side by side ---
 
-struct Contender {
+struct ComparedReplay {
   std::string name;
   Job job;
   Outcome outcome;
 };
 
-void print_comparison(const Flags& flags, const std::vector<Contender>& contenders) {
-  const Contender& first = contenders.front();
+void print_comparison(const Flags& flags, const std::vector<ComparedReplay>& compared) {
+  const ComparedReplay& first = compared.front();
   std::fprintf(stdout, "%s on %s, peak %s\n  %-22s", flags.trace.c_str(), flags.device.c_str(),
                human_bytes(first.job.trace.peak_live_bytes).c_str(), "");
-  for (const Contender& c : contenders) std::fprintf(stdout, " %18s", c.name.c_str());
+  for (const ComparedReplay& c : compared) std::fprintf(stdout, " %18s", c.name.c_str());
   const auto row = [&](const char* name, const auto& value) {
     std::fprintf(stdout, "\n  %-22s", name);
-    for (const Contender& c : contenders) std::fprintf(stdout, " %18s", value(c).c_str());
+    for (const ComparedReplay& c : compared) std::fprintf(stdout, " %18s", value(c).c_str());
   };
-  const auto steady = [](const Contender& c) { return steady_steps(c.job, c.outcome).ms(c.outcome.with_budget.steps); };
+  const auto steady = [](const ComparedReplay& c) {
+    return steady_steps(c.job, c.outcome).ms(c.outcome.with_budget.steps);
+  };
   const auto text = [](double value, const char* unit) {
     char line[32];
     std::snprintf(line, sizeof line, "%.3f%s", value, unit);
     return std::string(line);
   };
-  const auto if_runs = [](const Contender& c, const std::string& value) {
+  const auto if_runs = [](const ComparedReplay& c, const std::string& value) {
     return is_complete(c.outcome) ? value : "out of memory";
   };
-  row("budget", [](const Contender& c) { return human_bytes(c.job.budget_bytes); });
-  row("of the peak", [](const Contender& c) {
+  row("budget", [](const ComparedReplay& c) { return human_bytes(c.job.budget_bytes); });
+  row("of the peak", [](const ComparedReplay& c) {
     return std::to_string((c.job.budget_bytes * 100 + c.job.trace.peak_live_bytes / 2) / c.job.trace.peak_live_bytes) +
            "%";
   });
-  row("a step", [&](const Contender& c) { return if_runs(c, text(steady(c), " ms")); });
-  row("against the first", [&](const Contender& c) {
+  row("a step", [&](const ComparedReplay& c) { return if_runs(c, text(steady(c), " ms")); });
+  row("against the first", [&](const ComparedReplay& c) {
     return is_complete(first.outcome) && is_complete(c.outcome) ? text(steady(c) / steady(first), " x") : "-";
   });
-  row("at best", [&](const Contender& c) { return c.outcome.bound_ms ? text(*c.outcome.bound_ms, " ms") : "-"; });
-  row("against at best", [&](const Contender& c) {
+  row("at best", [&](const ComparedReplay& c) { return c.outcome.bound_ms ? text(*c.outcome.bound_ms, " ms") : "-"; });
+  row("against at best", [&](const ComparedReplay& c) {
     return is_complete(c.outcome) && c.outcome.bound_ms ? text(steady(c) / *c.outcome.bound_ms, " x") : "-";
   });
   row("at best, recomputing",
-      [&](const Contender& c) { return c.outcome.joint_bound_ms ? text(*c.outcome.joint_bound_ms, " ms") : "-"; });
-  row("recomputed, a step", [&](const Contender& c) {
+      [&](const ComparedReplay& c) { return c.outcome.joint_bound_ms ? text(*c.outcome.joint_bound_ms, " ms") : "-"; });
+  row("recomputed, a step", [&](const ComparedReplay& c) {
     return if_runs(c, text(steady_steps(c.job, c.outcome).recomputed_ms(c.outcome.with_budget.steps), " ms"));
   });
-  row("steps under a plan", [](const Contender& c) {
+  row("steps under a plan", [](const ComparedReplay& c) {
     const std::vector<ReplayStep>& steps = c.outcome.with_budget.steps;
     const std::optional<std::size_t> learned = learned_after_steps(steps);
     return learned ? std::to_string(steps.size() - *learned) + " of " + std::to_string(steps.size()) : "none";
   });
-  row("out, all steps", [](const Contender& c) { return human_bytes(c.outcome.with_budget.statistics.evicted_bytes); });
-  row("in, all steps", [](const Contender& c) { return human_bytes(c.outcome.with_budget.statistics.restored_bytes); });
-  row("host memory", [](const Contender& c) { return human_bytes(c.outcome.with_budget.statistics.peak_host_bytes); });
+  row("out, all steps",
+      [](const ComparedReplay& c) { return human_bytes(c.outcome.with_budget.statistics.evicted_bytes); });
+  row("in, all steps",
+      [](const ComparedReplay& c) { return human_bytes(c.outcome.with_budget.statistics.restored_bytes); });
+  row("host memory",
+      [](const ComparedReplay& c) { return human_bytes(c.outcome.with_budget.statistics.peak_host_bytes); });
   row("waits of the host",
-      [](const Contender& c) { return std::to_string(c.outcome.with_budget.statistics.host_waits); });
-  row("same results", [&](const Contender& c) {
+      [](const ComparedReplay& c) { return std::to_string(c.outcome.with_budget.statistics.host_waits); });
+  row("same results", [&](const ComparedReplay& c) {
     return if_runs(c, c.outcome.with_budget.checksum == c.outcome.unlimited.checksum ? "yes" : "NO");
   });
   std::fputc('\n', stdout);
@@ -496,51 +519,32 @@ void print_comparison(const Flags& flags, const std::vector<Contender>& contende
 
 // Each name is a policy or a settings file; the other flags apply to all of them.
 int compare(const Flags& flags) {
-  std::vector<Contender> contenders;
+  std::vector<ComparedReplay> compared;
   bool good = true;
   for (const std::string& name : flags.compare) {
     Flags each = flags;
     const bool is_file = name.find('/') != std::string::npos || name.ends_with(".toml");
     (is_file ? each.config : each.policy) = name;
-    Contender& contender = contenders.emplace_back();
-    contender.name = name.substr(name.rfind('/') + 1);
-    if (const int status = replay_once(each, &contender.job, &contender.outcome); status != kDone) return status;
-    good = holds(each, contender.outcome) && good;
+    ComparedReplay& one = compared.emplace_back();
+    one.name = name.substr(name.rfind('/') + 1);
+    if (const int status = replay_once(each, &one.job, &one.outcome); status != kDone) return status;
+    good = holds(each, one.outcome) && good;
   }
   if (flags.json) {
     ordered_json runs = ordered_json::array();
-    for (std::size_t i = 0; i < contenders.size(); ++i) {
+    for (std::size_t i = 0; i < compared.size(); ++i) {
       Flags each = flags;
       each.policy = flags.compare[i];
       if (plan_policy_of(each) == nullptr) each.policy = flags.policy;
-      ordered_json run = json_of(each, contenders[i].job, contenders[i].outcome);
+      ordered_json run = json_of(each, compared[i].job, compared[i].outcome);
       run["name"] = flags.compare[i];
       runs.push_back(std::move(run));
     }
     std::puts(json_text({{"schema", "thermocline-replay-compare/1"}, {"runs", runs}}).c_str());
   } else {
-    print_comparison(flags, contenders);
+    print_comparison(flags, compared);
   }
   return good ? kDone : kFailed;
-}
-
-// Of the table, then those named after their plans.
-std::string policy_help() {
-  std::string settings, others;
-  for (const PolicyEntry& policy : kPolicies) {
-    const std::string name = policy.name;
-    if (policy.for_comparison) {
-      others += name + ": " + policy.description + "; ";
-    } else {
-      settings += (settings.empty() ? "" : ", ") + name;
-    }
-  }
-  for (const PlanPolicy& policy : plan_policies()) {
-    others.append(policy.name).append(": ").append(policy.description);
-    others += policy.recompute == Recompute::kOff ? "; " : " (--exact); ";
-  }
-  others.resize(others.size() - 2);
-  return settings + " (default: " + EngineOptions().policy->name + "). For comparison also " + others;
 }
 
 }  // namespace
@@ -561,6 +565,7 @@ void add_replay(CLI::App& app, CommandLine* line) {
                       "off or auto: whether contents may be dropped and recomputed; with --exact (default: the "
                       "setting's)");
   add_alternatives_flag(command, &flags->alternatives, true);
+  add_split_flag(command, &flags->split);
   command->add_option("--config", flags->config, "a settings file; no other is read");
   add_number(
       command, "--steps", flags->steps, kStepCounts,

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "config/settings.h"
+#include "driver/printable.h"
+#include "offload/engine/operation_name.h"
 #include "offload/page_bytes.h"
 #include "tool/replay_options.h"
 #include "tool/values.h"
@@ -12,21 +14,35 @@
 namespace thermocline {
 namespace {
 
-// The reason in the report: the line that begins with "why".
-std::string reason_in(const std::string& report) {
-  const std::string mark = "\n  why ";
-  const std::size_t at = report.find(mark);
+// What ran out of memory: "aten::mm", "an allocation".
+std::string subject_of(const Trace& trace, const RefusedEvent& refused) {
+  if (refused.kind != EventKind::kOperator) return "an allocation";
+  const TraceOperator& op = trace.operators[refused.index];
+  return printable(readable_kernel_name(trace.names[op.name])) + op.part_text();
+}
+
+// The reason in the report: the line that begins with "why", of which "it" is what the report's first line names.
+std::string reason_in(const Trace& trace, const ReplayResult& result) {
+  const std::string mark = "\n  why ", it = "it ";
+  const std::size_t at = result.report.find(mark);
   if (at == std::string::npos) return "memory ran out";
-  const std::size_t begin = report.find_first_not_of(' ', at + mark.size());
-  return report.substr(begin, report.find('\n', begin) - begin);
+  const std::size_t begin = result.report.find_first_not_of(' ', at + mark.size());
+  std::string reason = result.report.substr(begin, result.report.find('\n', begin) - begin);
+  if (!reason.starts_with(it) || !result.refused) return reason;
+  return subject_of(trace, *result.refused) + " " + reason.substr(it.size());
 }
 
 }  // namespace
 
-ReplayMeter::ReplayMeter(const Trace& trace, const simulator::Profile& profile, const std::string& simulator,
-                         std::optional<std::size_t> steps)
-    : trace_(trace), profile_(profile), simulator_(simulator), repeats_(steady_step(trace, rates_of(profile)).repeats) {
-  choose_steps(trace, steps, kUsualSteps, repeats_, &program_, &failure_);
+ReplayMeter::ReplayMeter(const Trace& trace, const Trace& whole, const simulator::Profile& profile,
+                         const std::string& simulator, std::optional<std::size_t> steps)
+    : trace_(trace),
+      whole_(whole),
+      profile_(profile),
+      simulator_(simulator),
+      repeats_(steady_step(whole, rates_of(profile)).repeats) {
+  if (choose_steps(whole, steps, kUsualSteps, repeats_, &whole_program_, &failure_))
+    choose_steps(trace, steps, kUsualSteps, repeats_, &program_, &failure_);
 }
 
 ReplayOptions ReplayMeter::options_of(const Knobs& knobs, Bytes budget) const {
@@ -41,15 +57,15 @@ ReplayOptions ReplayMeter::options_of(const Knobs& knobs, Bytes budget) const {
   return options;
 }
 
-bool ReplayMeter::run(const ReplayOptions& options, Measured* out) {
+bool ReplayMeter::run(const Trace& trace, const StepProgram& program, const ReplayOptions& options, Measured* out) {
   ++replays_;
   ReplayResult result;
-  if (!replay(trace_, program_, options, &result, &failure_)) return false;
+  if (!replay(trace, program, options, &result, &failure_)) return false;
   *out = Measured();
   out->runs = result.outcome == ReplayOutcome::kOk;
   out->races = result.races;
   if (!out->runs) {
-    out->why_not = reason_in(result.report);
+    out->why_not = reason_in(trace, result);
     return true;
   }
   out->step_ms = SteadySteps{learned_after_steps(result.steps), repeats_}.ms(result.steps);
@@ -83,7 +99,8 @@ const Measured* ReplayMeter::measure_checked(const Knobs& knobs, Bytes budget, s
 const Measured* ReplayMeter::unlimited() {
   if (unlimited_) return &*unlimited_;
   Measured measured;
-  if (!run(unlimited_options(options_of(Knobs(), 0), trace_), &measured)) return nullptr;
+  const ReplayOptions options = unlimited_options(options_of(Knobs(), 0), whole_);
+  if (!run(whole_, whole_program_, options, &measured)) return nullptr;
   return &unlimited_.emplace(measured);
 }
 

@@ -28,16 +28,17 @@ class ReplayMeter {
  public:
   static constexpr std::size_t kUsualSteps = 8;
 
-  // Unset, it chooses how many `steps` to replay (choose_steps). The other arguments must outlive the meter, which can be
-  // used if failure() is empty: the steps asked for may be impossible.
-  ReplayMeter(const Trace& trace, const simulator::Profile& profile, const std::string& simulator,
+  // `whole`: the same program before its operators were split (trace/split.h). Unset, it chooses how many `steps` to
+  // replay (choose_steps). The other arguments must outlive the meter, which can be used if failure() is empty: the
+  // steps asked for may be impossible.
+  ReplayMeter(const Trace& trace, const Trace& whole, const simulator::Profile& profile, const std::string& simulator,
               std::optional<std::size_t> steps);
 
   // Null, with the reason in failure(), if the device fails for another reason than memory.
   const Measured* measure(const Knobs& knobs, Bytes budget);
   // The same, with race detection, in adversarial order `seed`; the result is not remembered.
   const Measured* measure_checked(const Knobs& knobs, Bytes budget, std::uint64_t seed);
-  // With more memory than the program can use.
+  // With more memory than the program can use, and no operator split.
   const Measured* unlimited();
 
   const std::string& failure() const { return failure_; }
@@ -49,12 +50,14 @@ class ReplayMeter {
   using Key = std::tuple<const PolicyEntry*, Safety, Bytes, Bytes, unsigned, unsigned, Bytes>;
 
   ReplayOptions options_of(const Knobs& knobs, Bytes budget) const;
-  bool run(const ReplayOptions& options, Measured* out);
+  bool run(const ReplayOptions& options, Measured* out) { return run(trace_, program_, options, out); }
+  bool run(const Trace& trace, const StepProgram& program, const ReplayOptions& options, Measured* out);
 
   const Trace& trace_;
+  const Trace& whole_;
   const simulator::Profile& profile_;
   const std::string& simulator_;
-  StepProgram program_;
+  StepProgram program_, whole_program_;
   bool repeats_;
   std::map<Key, Measured> known_;
   Measured checked_;

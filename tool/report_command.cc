@@ -30,31 +30,31 @@ extern const char* const page_js;
 namespace {
 
 struct Flags {
-  ToldFlags told;
+  TimelineFlags timeline;
   std::optional<std::string> against;
   std::string output = "thermocline-report.html";
   std::size_t show = 2;
 };
 
 int look_at(const Flags& flags, const std::string& path, ReportedRun* run) {
-  if (const int status = tell(flags.told, path, &run->told); status != kDone) return status;
+  if (const int status = replay_timeline_of(flags.timeline, path, &run->replayed); status != kDone) return status;
   run->shown_steps = flags.show;
-  const Told& told = run->told;
-  const SteadySteps steady{learned_after_steps(told.story.result.steps), told.steps_repeat};
-  run->step_ms = steady.ms(told.story.result.steps);
+  const TimelineReplay& replayed = run->replayed;
+  const SteadySteps steady{learned_after_steps(replayed.timeline.result.steps), replayed.steps_repeat};
+  run->step_ms = steady.ms(replayed.timeline.result.steps);
   ReplayResult unlimited;
   std::string reason;
   Progress progress("replaying with unlimited memory");
-  ReplayOptions options = unlimited_options(told.options, told.trace);
-  options.progress = [&](std::size_t step) { progress.show(step, told.program.steps); };
-  if (!replay(told.trace, told.program, options, &unlimited, &reason)) {
+  ReplayOptions options = unlimited_options(replayed.options, replayed.unsplit());
+  options.progress = [&](std::size_t step) { progress.show(step, replayed.program.steps); };
+  if (!replay(replayed.unsplit(), replayed.unsplit_program(), options, &unlimited, &reason)) {
     say(path + ": " + reason);
     return kFailed;
   }
   run->compute_ms = steady.ms(unlimited.steps);
-  const SwapBounds bounds(told.trace, rates_of(*told.profile));
+  const SwapBounds bounds(replayed.trace, rates_of(*replayed.profile));
   if (bounds.repeats()) {
-    if (const Bounds b = bounds.under(told.budget); b.is_feasible) run->bound_ms = b.bound_ms;
+    if (const Bounds b = bounds.under(replayed.budget); b.is_feasible) run->bound_ms = b.bound_ms;
   }
   return kDone;
 }
@@ -97,8 +97,8 @@ int report(const Flags& flags) {
   const std::unique_ptr<OutputFile> out = OutputFile::open(flags.output);
   if (!out) return kFailed;
   ReportedRun run;
-  if (const int status = look_at(flags, flags.told.trace, &run); status != kDone) return status;
-  const std::string title = "thermocline: " + run.told.trace.path;
+  if (const int status = look_at(flags, flags.timeline.trace, &run); status != kDone) return status;
+  const std::string title = "thermocline: " + run.replayed.trace.path;
   std::string data = R"({"schema":"thermocline-report/1","version":")" THERMOCLINE_VERSION R"(","runs":[)";
   data += report_json(run);
   if (flags.against) {
@@ -110,7 +110,7 @@ int report(const Flags& flags) {
   write_page(title, data, *out);
   if (!out->finish()) return kFailed;
   if (flags.output != "-")
-    say("wrote " + flags.output + ", budget " + run.told.budget_told + "; open it with a browser");
+    say("wrote " + flags.output + ", budget " + run.replayed.budget_text + "; open it with a browser");
   return kDone;
 }
 
@@ -120,7 +120,7 @@ void add_report(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       app.add_subcommand("report", "Replay a recorded program and write a page that shows what happens");
-  add_told_flags(command, &flags->told);
+  add_timeline_flags(command, &flags->timeline);
   command->add_option("--against", flags->against, "another recorded program, to show what differs");
   add_number(command, "--show", flags->show, kKeptStepCounts, "how many of the last steps are drawn (default: 2)");
   command->add_option("-o,--output", flags->output,

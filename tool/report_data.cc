@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tool/report_classes.h"
+#include "tool/splits.h"
 
 namespace thermocline {
 namespace {
@@ -20,32 +21,32 @@ using nlohmann::ordered_json;
 class RunWriter {
  public:
   explicit RunWriter(const ReportedRun& run)
-      : run_(run), story_(run.told.story), window_(last_steps(run.told.story, run.shown_steps)) {
-    for (const std::string& name : run.told.trace.names) {
+      : run_(run), timeline_(run.replayed.timeline), window_(last_steps(run.replayed.timeline, run.shown_steps)) {
+    for (const std::string& name : run.replayed.trace.names) {
       classes_.push_back(report_class(name));
     }
   }
 
   std::string text() {
-    ordered_json out = {{"title", std::filesystem::path(run_.told.trace.path).filename().string()},
-                        {"device", run_.told.profile->title},
-                        {"policy", run_.told.policy},
-                        {"budget", run_.told.budget},
+    ordered_json out = {{"title", std::filesystem::path(run_.replayed.trace.path).filename().string()},
+                        {"device", run_.replayed.profile->title},
+                        {"policy", run_.replayed.policy},
+                        {"budget", run_.replayed.budget},
                         {"length", tenths(window_.end_us)},
                         {"stepEnds", step_ends()},
                         {"firstOperator", window_.begin},
-                        {"names", run_.told.trace.names},
-                        {"tags", run_.told.trace.tags},
+                        {"names", run_.replayed.trace.names},
+                        {"tags", run_.replayed.trace.tags},
                         {"opClass", classes_},
                         {"classes", report_class_names()},
                         {"summary", summary()},
-                        {"learned", story_.result.statistics.plans > 0},
+                        {"learned", timeline_.result.statistics.plans > 0},
                         {"steps", steps()}};
-    const EngineStatistics& end = story_.result.statistics;
+    const EngineStatistics& end = timeline_.result.statistics;
     out["pinned"] = {{"buffers", end.pinned_buffers}, {"bytes", end.pinned_bytes}};
     out["fragmentation"] = {{"blocks", end.block_bytes}, {"live", end.live_bytes}, {"free", end.free_mapped_bytes}};
     out["reasons"] = {{"out", kEvictReasonNames}, {"in", kFetchReasonNames}};
-    out["minOffload"] = run_.told.min_offload_bytes;
+    out["minOffload"] = run_.replayed.min_offload_bytes;
     out["ops"] = operators();
     out["buffers"] = buffers();
     write_copies(&out);
@@ -58,28 +59,29 @@ class RunWriter {
 
   ordered_json step_ends() const {
     ordered_json ends = ordered_json::array();
-    for (std::size_t i = window_.first_step; i < story_.step_end_us.size(); ++i) {
-      ends.push_back(tenths(story_.step_end_us[i]));
+    for (std::size_t i = window_.first_step; i < timeline_.step_end_us.size(); ++i) {
+      ends.push_back(tenths(timeline_.step_end_us[i]));
     }
     return ends;
   }
 
   ordered_json summary() const {
-    const ReplayStep& last = story_.result.steps.back();
+    const ReplayStep& last = timeline_.result.steps.back();
     return {{"step_ms", run_.step_ms},
             {"compute_ms", run_.compute_ms},
             {"slowdown", run_.step_ms / run_.compute_ms},
             {"bound_ms", run_.bound_ms ? ordered_json(*run_.bound_ms) : ordered_json(nullptr)},
-            {"peak_live", run_.told.trace.peak_live_bytes},
+            {"peak_live", run_.replayed.unsplit().peak_live_bytes},
+            {"split", split_text(run_.replayed.unsplit(), run_.replayed.too_large)},
             {"evicted", last.evicted_bytes},
             {"restored", last.restored_bytes},
-            {"peak_host", story_.result.statistics.peak_host_bytes}};
+            {"peak_host", timeline_.result.statistics.peak_host_bytes}};
   }
 
   ordered_json steps() const {
     ordered_json out = ordered_json::array();
-    for (std::size_t i = 0; i < story_.result.steps.size(); ++i) {
-      const ReplayStep& step = story_.result.steps[i];
+    for (std::size_t i = 0; i < timeline_.result.steps.size(); ++i) {
+      const ReplayStep& step = timeline_.result.steps[i];
       out.push_back({{"index", i},
                      {"ms", step.ms},
                      {"out", step.evicted_bytes},
@@ -91,31 +93,38 @@ class RunWriter {
   }
 
   ordered_json operators() const {
-    std::vector<std::int64_t> times, durations, names, held, evicted;
+    std::vector<std::int64_t> times, durations, names, held, evicted, part, parts;
     // Streams overlap, but a lane is drawn from left to right.
     std::vector<std::uint32_t> order(window_.end - window_.begin);
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = window_.begin + i;
-    std::ranges::stable_sort(order, {}, [this](std::uint32_t i) { return story_.operators[i].begin_us; });
+    std::ranges::stable_sort(order, {}, [this](std::uint32_t i) { return timeline_.operators[i].begin_us; });
     std::int64_t before = 0;
     for (const std::uint32_t i : order) {
-      const StoryOperator& op = story_.operators[i];
+      const TimelineOperator& op = timeline_.operators[i];
       const std::int64_t begin = tenths(op.begin_us);
       times.push_back(begin - before);
       before = begin;
       durations.push_back(tenths(op.end_us) - begin);
-      names.push_back(op.name);
+      const TraceOperator& shown = run_.replayed.trace.operators[op.op];
+      names.push_back(shown.name);
+      part.push_back(shown.part);
+      parts.push_back(shown.parts);
       held.push_back(static_cast<std::int64_t>(op.device_bytes / kMiB));
       evicted.push_back(static_cast<std::int64_t>(op.nonresident_bytes / kMiB));
     }
-    return {{"t", times}, {"d", durations}, {"n", names}, {"held", held}, {"evicted", evicted}};
+    ordered_json out = {{"t", times}, {"d", durations}, {"n", names}, {"held", held}, {"evicted", evicted}};
+    if (run_.replayed.whole) out.update({{"part", part}, {"parts", parts}});
+    return out;
   }
+
+  std::uint32_t name_of(const TimelineOperator& op) const { return run_.replayed.trace.operators[op.op].name; }
 
   ordered_json buffers() {
     std::vector<std::uint64_t> ids, bytes, uses;
     std::vector<std::int64_t> times, lives, classes, producers;
     std::vector<std::uint32_t> tags;
-    for (std::uint32_t i = 0; i < story_.buffers.size(); ++i) {
-      const StoryBuffer& b = story_.buffers[i];
+    for (std::uint32_t i = 0; i < timeline_.buffers.size(); ++i) {
+      const TimelineBuffer& b = timeline_.buffers[i];
       if (b.end_us < window_.begin_us || b.begin_us > window_.end_us) continue;
       shown_[i] = static_cast<std::int64_t>(ids.size());
       ids.push_back(b.id);
@@ -124,8 +133,8 @@ class RunWriter {
       tags.push_back(b.tag);
       times.push_back(clamped(b.begin_us));
       lives.push_back(clamped(b.end_us) - times.back());
-      const bool has_producer = b.producer != kNobody;
-      const std::uint32_t name = has_producer ? story_.operators[b.producer].name : 0;
+      const bool has_producer = b.producer != kNoIndex;
+      const std::uint32_t name = has_producer ? name_of(timeline_.operators[b.producer]) : 0;
       classes.push_back(has_producer ? classes_[name] : 0);
       producers.push_back(has_producer ? static_cast<std::int64_t>(name) : -1);
     }
@@ -134,7 +143,7 @@ class RunWriter {
   }
 
   // Index in the page's list of names; -1: unknown.
-  static std::int64_t reason_of(const StoryCopy& copy) {
+  static std::int64_t reason_of(const TimelineCopy& copy) {
     const std::span<const char* const> names =
         copy.to_host ? std::span<const char* const>(kEvictReasonNames) : kFetchReasonNames;
     const auto found = std::ranges::find(names, std::string_view(copy.reason));
@@ -149,8 +158,8 @@ class RunWriter {
     };
     Lane lanes[2];
     std::unordered_map<std::uint32_t, std::int64_t> places;  // of copies out: index in their lane
-    for (std::uint32_t i = 0; i < story_.copies.size(); ++i) {
-      const StoryCopy& copy = story_.copies[i];
+    for (std::uint32_t i = 0; i < timeline_.copies.size(); ++i) {
+      const TimelineCopy& copy = timeline_.copies[i];
       if (copy.end_us < window_.begin_us || copy.begin_us > window_.end_us) continue;
       Lane& lane = lanes[copy.to_host ? 0 : 1];
       const std::int64_t begin = clamped(copy.begin_us);
@@ -173,10 +182,10 @@ class RunWriter {
   }
 
   const ReportedRun& run_;
-  const Story& story_;
-  const StoryWindow window_;
+  const ReplayTimeline& timeline_;
+  const TimelineWindow window_;
   std::vector<int> classes_;                               // by name
-  std::unordered_map<std::uint32_t, std::int64_t> shown_;  // by buffer of the story: row in the page's table
+  std::unordered_map<std::uint32_t, std::int64_t> shown_;  // by buffer of the timeline: row in the page's table
 };
 
 }  // namespace

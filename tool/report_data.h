@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
-#include "tool/told.h"
+#include "tool/timeline_replay.h"
 
 namespace thermocline {
 
 struct ReportedRun {
-  Told told;
+  TimelineReplay replayed;
   std::size_t shown_steps = 2;  // number of last steps that are shown
   double step_ms = 0, compute_ms = 0;
   std::optional<double> bound_ms;

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 
+#include "offload/sharing/lease_ledger.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
@@ -100,12 +101,17 @@ class Processes {
 };
 
 std::string text_of(const Flags& flags, const std::vector<ProcessView>& views) {
-  if (flags.json) return as_json(views);
   if (flags.prometheus) return as_prometheus(views);
-  if (views.size() > 1 && flags.pids.empty()) return overview(views);
+  const std::vector<SharedDevice> devices = shared_devices(kLeaseLedgerFolder);
+  const auto now_ns = static_cast<std::uint64_t>(now().count());
+  if (flags.json) return as_json(views, devices, now_ns);
   std::string text;
-  for (const ProcessView& view : views) text += (text.empty() ? "" : "\n") + detailed(view);
-  return text;
+  if (views.size() > 1 && flags.pids.empty()) {
+    text = overview(views);
+  } else {
+    for (const ProcessView& view : views) text += (text.empty() ? "" : "\n") + detailed(view);
+  }
+  return text + shares(devices, now_ns);
 }
 
 // Overwrites the screen in place, so that it is never empty in between.

@@ -259,7 +259,23 @@ std::string overview(const std::vector<ProcessView>& processes) {
   return text;
 }
 
-std::string as_json(const std::vector<ProcessView>& processes) {
+std::string shares(const std::vector<SharedDevice>& devices, std::uint64_t now_ns) {
+  std::string text;
+  for (const SharedDevice& device : devices) {
+    append(&text, "\ndevice %s, %s, shared by %zu\n", printable(device.device).c_str(),
+           short_bytes(device.processes.front().device_bytes).c_str(), device.processes.size());
+    append(&text, "%7s %-16s %9s %9s %9s %9s %6s\n", "PID", "COMMAND", "MINIMUM", "LEASE", "IN USE", "WANTS", "WEIGHT");
+    for (const LeaseRecord& one : device.processes) {
+      append(&text, "%7d %-16.16s %9s %9s %9s %9s %6u %s\n", one.pid, printable(one.command).c_str(),
+             short_bytes(one.minimum).c_str(), short_bytes(one.lease).c_str(), short_bytes(one.in_use).c_str(),
+             short_bytes(one.demand).c_str(), one.weight, one.active_until_ns >= now_ns ? "active" : "idle");
+    }
+  }
+  return text;
+}
+
+std::string as_json(const std::vector<ProcessView>& processes, const std::vector<SharedDevice>& devices,
+                    std::uint64_t now_ns) {
   ordered_json out = {{"schema", "thermocline-stats/1"}, {"processes", ordered_json::array()}};
   for (const ProcessView& process : processes) {
     ordered_json entry = {{"pid", process.now.pid},
@@ -287,6 +303,23 @@ std::string as_json(const std::vector<ProcessView>& processes) {
     out["processes"].push_back(std::move(entry));
   }
   out["all"] = totals(processes);
+  out["shared_devices"] = ordered_json::array();
+  for (const SharedDevice& device : devices) {
+    ordered_json entry = {{"uuid", device.device}, {"processes", ordered_json::array()}};
+    for (const LeaseRecord& one : device.processes) {
+      entry["processes"].push_back({{"pid", one.pid},
+                                    {"command", one.command},
+                                    {"device_bytes", one.device_bytes},
+                                    {"reserved_bytes", one.reserve},
+                                    {"minimum_bytes", one.minimum},
+                                    {"lease_bytes", one.lease},
+                                    {"in_use_bytes", one.in_use},
+                                    {"wanted_bytes", one.demand},
+                                    {"weight", one.weight},
+                                    {"active", one.active_until_ns >= now_ns}});
+    }
+    out["shared_devices"].push_back(std::move(entry));
+  }
   return dump(out) + "\n";
 }
 

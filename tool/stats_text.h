@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "offload/sharing/lease_ledger.h"
 #include "telemetry/live_page.h"
 
 namespace thermocline {
@@ -20,8 +21,11 @@ struct ProcessView {
 std::string detailed(const ProcessView& process);
 // One line for each process.
 std::string overview(const std::vector<ProcessView>& processes);
+// Who holds what of each device that processes share; `now_ns`: of CLOCK_MONOTONIC.
+std::string shares(const std::vector<SharedDevice>& devices, std::uint64_t now_ns);
 // One object on one line.
-std::string as_json(const std::vector<ProcessView>& processes);
+std::string as_json(const std::vector<ProcessView>& processes, const std::vector<SharedDevice>& devices = {},
+                    std::uint64_t now_ns = 0);
 // The text exposition format (https://prometheus.io/docs/instrumenting/exposition_formats/).
 std::string as_prometheus(const std::vector<ProcessView>& processes);
 

@@ -20,6 +20,8 @@
 #include "tool/number_option.h"
 #include "tool/output_file.h"
 #include "tool/places.h"
+#include "tool/replay_options.h"
+#include "tool/splits.h"
 #include "tool/tuned.h"
 #include "tool/values.h"
 #include "trace/bounds.h"
@@ -33,7 +35,7 @@ constexpr double kMostBatch = 1 << 20;
 constexpr DecimalRange kBatches{"1", "1048576"};
 
 struct Flags {
-  std::string trace, device = "reference", slowdown = "10%";
+  std::string trace, device = "reference", slowdown = "10%", split = kNoSplits;
   std::optional<std::string> budget, output, pair;
   std::vector<double> batches;
   std::optional<std::size_t> steps;
@@ -42,23 +44,23 @@ struct Flags {
 
 class Tuner {
  public:
-  Tuner(const Flags& flags, const Trace& trace, const simulator::Profile& profile, const std::string& simulator)
-      : flags_(flags), trace_(trace), profile_(profile), meter_(trace, profile, simulator, flags.steps) {
+  // `whole`: the trace as it was recorded; `split` is what is replayed under a budget.
+  Tuner(const Flags& flags, const Trace& whole, const SplitTrace& split, const simulator::Profile& profile,
+        const std::string& simulator)
+      : flags_(flags), trace_(split.trace), profile_(profile), meter_(trace_, whole, profile, simulator, flags.steps) {
     found_.trace = flags.trace;
     found_.profile = &profile;
     found_.steps = meter_.steps();
-    found_.peak_live_bytes = trace.peak_live_bytes;
+    found_.peak_live_bytes = whole.peak_live_bytes;
     found_.steps_repeat = meter_.steps_repeat();
+    found_.is_split = split.any_split();
+    found_.split_told = split_text(whole, split.operators);
+    found_.split = split_json(whole, split.operators);
   }
 
-  void set_budget(const Budget& budget) {
-    const Bytes device_bytes = profile_.memory_bytes.value;
-    const Bytes wanted = budget.resolve(device_bytes, trace_.peak_live_bytes);
-    found_.budget = std::min(wanted, device_bytes);
-    if (wanted > device_bytes) {
-      say("note: the budget is more than " + std::string(profile_.name) + " has; it gets " + human_bytes(device_bytes));
-    }
-    found_.budget_told = budget.told(found_.budget, device_bytes, trace_.peak_live_bytes);
+  void set_budget(Bytes bytes, const Budget& budget) {
+    found_.budget = bytes;
+    found_.budget_text = budget.text(bytes, profile_.memory_bytes.value, found_.peak_live_bytes);
   }
 
   // False if the device failed.
@@ -246,7 +248,7 @@ class BatchSearch {
     progress_.show(asked_.size(), 2 * static_cast<std::size_t>(std::log2(kMostBatch)));
     Trace trace;
     if (!scale_trace(a_, b_, batch, &trace, reason)) return nullptr;
-    ReplayMeter meter(trace, *found_.profile, simulator_, flags_.steps);
+    ReplayMeter meter(trace, trace, *found_.profile, simulator_, flags_.steps);
     const Measured* const limited = meter.failure().empty() ? meter.measure(found_.best, found_.budget) : nullptr;
     const Measured* const unlimited = limited == nullptr ? nullptr : meter.unlimited();
     if (unlimited == nullptr) {
@@ -321,7 +323,7 @@ int check_flags(const Flags& flags, Job* job) {
     return kWrongUsage;
   }
   job->profile = find_device_flag(flags.device, "--device");
-  if (job->profile == nullptr) return kWrongUsage;
+  if (job->profile == nullptr || !is_split_mode(flags.split)) return kWrongUsage;
   if (flags.budget && !(job->budget = parse_budget_flag(*flags.budget, "--budget", Whole::kPeak))) return kWrongUsage;
   const auto slowdown = parse_slowdown(flags.slowdown);
   if (!slowdown) return kWrongUsage;
@@ -360,6 +362,26 @@ int prepare(const Flags& flags, Job* job) {
   return kBadInput;
 }
 
+Bytes budget_bytes(const Job& job, const Budget& budget) {
+  const Bytes device_bytes = job.profile->memory_bytes.value;
+  const Bytes wanted = budget.resolve(device_bytes, job.trace.peak_live_bytes);
+  if (wanted > device_bytes) {
+    say("note: the budget is more than " + std::string(job.profile->name) + " has; it gets " +
+        human_bytes(device_bytes));
+  }
+  return std::min(wanted, device_bytes);
+}
+
+// Timed with the default settings.
+SplitTrace split_job(const Flags& flags, const Job& job, Bytes budget) {
+  const DeviceRates rates = rates_of(*job.profile);
+  const WantedSteps steps{flags.steps, ReplayMeter::kUsualSteps, steady_step(job.trace, rates).repeats};
+  ReplayOptions options = replay_options(default_settings(), *job.profile, job.simulator, budget);
+  options.device.check = false;
+  return take_splits(flags.split, job.trace, budget, rates,
+                     [&](const Trace& trace) { return replayed_step_ms(trace, steps, options); });
+}
+
 int tune(const Flags& flags) {
   Job job;
   if (const int status = prepare(flags, &job); status != kDone) return status;
@@ -368,8 +390,11 @@ int tune(const Flags& flags) {
   if (flags.output && !(file = OutputFile::open(*flags.output))) return kFailed;
   TuneFindings found;
   {
-    Tuner tuner(flags, job.trace, *job.profile, job.simulator);
-    tuner.set_budget(job.budget.value_or(whole_device()));
+    const Budget budget = job.budget.value_or(whole_device());
+    const Bytes bytes = budget_bytes(job, budget);
+    const SplitTrace split = split_job(flags, job, bytes);
+    Tuner tuner(flags, job.trace, split, *job.profile, job.simulator);
+    tuner.set_budget(bytes, budget);
     if (!tuner.tune()) {
       say(flags.trace + ": " + tuner.failure());
       return kFailed;
@@ -410,6 +435,7 @@ void add_tune(CLI::App& app, CommandLine* line) {
   command->add_option(
       "--budget", flags->budget,
       "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
+  add_split_flag(command, &flags->split);
   command->add_option("-o,--output", flags->output, "write the settings into this file, with comments ('-': stdout)");
   command->add_option("--pair", flags->pair,
                       "the same program recorded at another batch size: says the largest batch that is worth it");

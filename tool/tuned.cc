@@ -45,6 +45,7 @@ std::vector<std::string> summary(const TuneFindings& f) {
   std::string line =
       text("a step         %.2f ms, %.3f x unlimited memory (%.2f ms)", step, step / f.compute_ms, f.compute_ms);
   lines.push_back(line);
+  if (f.is_split) lines.push_back("in parts       " + f.split_told);
   if (!f.with_defaults) {
     lines.push_back("defaults       run out of memory");
   } else if (f.changed.empty()) {
@@ -125,7 +126,7 @@ ordered_json knobs_json(const Knobs& knobs) {
   return out;
 }
 
-std::string told(const Knobs& knobs, const std::string& key) {
+std::string text_of(const Knobs& knobs, const std::string& key) {
   const std::string value = knob_text(knobs, key);
   return value.empty() ? "by the budget" : value;
 }
@@ -182,8 +183,11 @@ std::string settings_file(const TuneFindings& f) {
   for (const std::string& line : summary(f)) out += "#   " + line + "\n";
   out += "#\n# Found in " + std::to_string(f.replays) + " replays. To see it again:\n#   thermocline replay " +
          shell_word(f.trace) + " --device " + f.profile->name + " --steps " + std::to_string(f.steps) +
-         " --config THIS_FILE\n\n";
-  out += "budget = \"" + SizeSetting::of_bytes(f.budget).text() + "\"  # " + f.budget_told + "\n";
+         (f.is_split ? " --split auto" : "") + " --config THIS_FILE\n";
+  if (f.is_split)
+    out += "# Only replays compute operators in parts: a running program needs the budget that it needs whole.\n";
+  out += "\n";
+  out += "budget = \"" + SizeSetting::of_bytes(f.budget).text() + "\"  # " + f.budget_text + "\n";
   for (const std::string& key : knob_keys()) {
     // Unset, it is chosen by the budget.
     if (knob_text(f.best, key).empty()) continue;
@@ -194,28 +198,29 @@ std::string settings_file(const TuneFindings& f) {
       out += line + "# the default\n";
       continue;
     }
-    out += line + "# the default, " + told(f.defaults, key) + ", ";
+    out += line + "# the default, " + text_of(f.defaults, key) + ", ";
     out += changed->without ? "takes " + compared(*changed->without, f.with_best) + "\n" : "runs out of memory\n";
   }
   return out;
 }
 
 void print_findings(const TuneFindings& f, std::FILE* out) {
-  std::fprintf(out, "%s on %s, budget %s\n", f.trace.c_str(), f.profile->name, f.budget_told.c_str());
+  std::fprintf(out, "%s on %s, budget %s\n", f.trace.c_str(), f.profile->name, f.budget_text.c_str());
   if (!f.runs) {
     std::fprintf(out, "  no settings make it run: %s\n", f.why_not.c_str());
     if (f.least_budget) {
       std::fprintf(out, "  least budget   %s; with 1 MiB less, %s\n", human_bytes(*f.least_budget).c_str(),
                    f.least_because.c_str());
     }
+    if (f.is_split) std::fprintf(out, "  in parts       %s\n", f.split_told.c_str());
   } else {
     for (const std::string& line : summary(f)) std::fprintf(out, "  %s\n", line.c_str());
     for (const std::string& key : knob_keys()) {
-      const std::string value = told(f.best, key);
-      const bool is_default = value == told(f.defaults, key);
+      const std::string value = text_of(f.best, key);
+      const bool is_default = value == text_of(f.defaults, key);
       std::fprintf(out, "  %-20s %s\n", key.c_str(),
                    is_default ? value.c_str()
-                              : text("%-10s instead of %s", value.c_str(), told(f.defaults, key).c_str()).c_str());
+                              : text("%-10s instead of %s", value.c_str(), text_of(f.defaults, key).c_str()).c_str());
     }
   }
   print_curve(f, out);
@@ -243,6 +248,7 @@ void print_findings_json(const TuneFindings& f) {
                       {"outcome", f.runs ? "ok" : "out_of_memory"},
                       {"budget_bytes", f.budget},
                       {"peak_live_bytes", f.peak_live_bytes},
+                      {"split", f.split},
                       {"settings", f.runs ? knobs_json(f.best) : ordered_json(nullptr)},
                       {"changed", changed},
                       {"steady_step_ms", if_runs(f.with_best.step_ms)},

@@ -3,6 +3,8 @@
 // budget, and one JSON object.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -46,9 +48,12 @@ struct TuneFindings {
   std::string trace;
   const simulator::Profile* profile = nullptr;
   Bytes budget = 0, peak_live_bytes = 0;
-  std::string budget_told;  // "25.0 MiB = 40% of the peak 63.8 MiB"
-  bool runs = false;        // if false, only least_budget is valid
-  std::string why_not;      // if it does not run
+  std::string budget_text;  // "25.0 MiB = 40% of the peak 63.8 MiB"
+  bool is_split = false;    // operators were split for the budget, and all figures but compute_ms are of these parts
+  std::string split_told;   // "" for none
+  nlohmann::ordered_json split = nullptr;
+  bool runs = false;    // if false, only least_budget is valid
+  std::string why_not;  // if it does not run
   bool steps_repeat = true;
   Knobs defaults, best;
   std::optional<Measured> with_defaults;  // none: out of memory with the default settings

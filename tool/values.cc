@@ -88,7 +88,7 @@ std::string Budget::text() const {
   return size.text() + std::string(of == Whole::kPeak ? kOfPeak : kOfDevice);
 }
 
-std::string Budget::told(Bytes taken, Bytes device_bytes, Bytes peak_bytes) const {
+std::string Budget::text(Bytes taken, Bytes device_bytes, Bytes peak_bytes) const {
   const std::string peak = "the peak " + human_bytes(peak_bytes);
   if (!size.is_percent()) return human_bytes(taken) + " for " + peak;
   if (of == Whole::kPeak) return human_bytes(taken) + " = " + size.text() + " of " + peak;

@@ -31,7 +31,7 @@ struct Budget {
   // As it would be written on the command line.
   std::string text() const;
   // "8.30 GiB = 60% of the peak 13.80 GiB": the resolved bytes, and what they are a percentage of.
-  std::string told(Bytes taken, Bytes device_bytes, Bytes peak_bytes) const;
+  std::string text(Bytes taken, Bytes device_bytes, Bytes peak_bytes) const;
 };
 // The device's memory, if no budget is given.
 Budget whole_device();

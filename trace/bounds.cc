@@ -10,15 +10,15 @@ namespace {
 constexpr Bytes kLarge = kMiB;
 // A search ends after this many rounds without a gain. Rounds of the first search are cheap, and the second search
 // begins with the result of the first.
-constexpr int kPatience = 5;
-constexpr int kSecondPatience = 3;
+constexpr int kIdleRounds = 5;
+constexpr int kSecondIdleRounds = 3;
 
 // Operators [first, end) of the window do not need these bytes on the device.
 struct IdleStretch {
   std::uint32_t first;
   std::uint32_t end;
   Bytes bytes;
-  bool returns;
+  bool is_fetched;
 };
 
 std::vector<IdleStretch> idle_stretches(const SteadyStep& step, Bytes smallest) {
@@ -60,9 +60,9 @@ double pinch_seconds(const SteadyStep& step, Bytes budget, const DeviceRates& ra
   for (const StepBuffer& buffer : step.buffers)
     density = buffer.bytes > 0 ? std::min(density, buffer.density()) : density;
   for (std::size_t k = 0; k < made.size(); ++k) {
-    const auto away = density * static_cast<double>(made[k] > budget ? made[k] - budget : 0);
-    bound = std::max(bound, std::max(before, away / rates.link_to_host_bytes_per_second) +
-                                std::max(total - before, away / rates.link_to_device_bytes_per_second));
+    const auto evicted = density * static_cast<double>(made[k] > budget ? made[k] - budget : 0);
+    bound = std::max(bound, std::max(before, evicted / rates.link_to_host_bytes_per_second) +
+                                std::max(total - before, evicted / rates.link_to_device_bytes_per_second));
     before += step.seconds[k];
   }
   return bound;
@@ -82,25 +82,25 @@ std::optional<Bytes> least_volume(const SteadyStep& step, Bytes budget, Bytes sm
   const std::vector<Bytes> needed = living_bytes(step);
   std::vector<Bytes> back(needed.size() + 1);  // per operator: chosen bytes whose stretch ends there
   Bytes volume = 0;
-  Bytes away = 0;
+  Bytes evicted = 0;
   std::size_t next = 0;
   for (std::size_t k = 0; k < needed.size(); ++k) {
-    away -= back[k];
+    evicted -= back[k];
     for (; next < stretches.size() && stretches[next].first <= k; ++next) {
       const IdleStretch& stretch = stretches[next];
-      if (stretch.returns) {
+      if (stretch.is_fetched) {
         open.push(stretch);
       } else {
-        away += stretch.bytes;
+        evicted += stretch.bytes;
         back[stretch.end] += stretch.bytes;
       }
     }
-    while (needed[k] > away + budget) {
+    while (needed[k] > evicted + budget) {
       if (open.empty() || open.top().end <= k) return std::nullopt;
       IdleStretch stretch = open.top();
       open.pop();
-      const Bytes taken = std::min(stretch.bytes, needed[k] - away - budget);
-      away += taken;
+      const Bytes taken = std::min(stretch.bytes, needed[k] - evicted - budget);
+      evicted += taken;
       volume += taken;
       back[stretch.end] += taken;
       stretch.bytes -= taken;
@@ -136,11 +136,11 @@ Bounds SwapBounds::under(Bytes budget) const {
   // The linear programme with large buffers only is smaller, and finds the same edges.
   SlotSearch slotted;
   if (budget >= most(large_.bound)) {
-    slotted = search_slots(large_, budget, slots_, kPatience);
+    slotted = search_slots(large_, budget, slots_, kIdleRounds);
     bounds.slotted_ms = slotted.seconds * 1e3;
   }
   for (std::uint32_t& edge : slotted.decisive) edge *= 2;
-  slotted = search_slots(all_, budget, slots_, kSecondPatience, std::move(slotted.decisive));
+  slotted = search_slots(all_, budget, slots_, kSecondIdleRounds, std::move(slotted.decisive));
   bounds.bound_ms = std::max({bounds.compute_ms, *bounds.pinch_ms, slotted.seconds * 1e3});
   return bounds;
 }

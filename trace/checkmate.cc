@@ -23,12 +23,12 @@ CheckmateProgramme::CheckmateProgramme(const CheckmateGraph& graph)
       if (matters(v, t)) add_presence(v, t);
     }
   }
-  Terms kept_at_turn;
+  Terms kept_at_forward_end;
   for (std::uint32_t v = 0; v < graph.values.size(); ++v) {
     if (graph.stages() > 0 && matters(v, 0))
-      kept_at_turn.push_back({of(v, 0).kept, graph.values[v].bytes_before_turn / kMib});
+      kept_at_forward_end.push_back({of(v, 0).kept, graph.values[v].bytes_before_forward_end / kMib});
   }
-  add_memory_row(kept_at_turn, graph.live_at_turn);
+  add_memory_row(kept_at_forward_end, graph.live_at_forward_end);
   for (std::uint32_t t = 0; t < graph.stages(); ++t) add_memory(t);
 }
 
@@ -145,7 +145,7 @@ class Scheduler {
  public:
   Scheduler(const CheckmateGraph& graph, const Lineage& lineage, Schedule* out)
       : graph_(graph), lineage_(lineage), out_(*out), uses_(lineage.buffers.size()) {
-    for (std::uint32_t q = graph.pass.turn + 1; q < lineage.places(); ++q) {
+    for (std::uint32_t q = graph.pass.forward_end + 1; q < lineage.places(); ++q) {
       for (const std::uint32_t b : lineage.operand_buffers(q)) uses_[b].push_back(q);
     }
   }
@@ -156,17 +156,17 @@ class Scheduler {
     for (std::uint32_t t = 0; t <= value.last_stage(); ++t) {
       const bool is_read = std::ranges::binary_search(value.stages, t);
       const bool stays = t < value.last_stage() && kept[t + 1];
-      if (!kept[t] && (is_read || stays)) remake(value, t);
+      if (!kept[t] && (is_read || stays)) recompute(value, t);
       if (t < value.last_stage() && !stays && (kept[t] || is_read)) leave(value, t);
     }
   }
 
  private:
-  void remake(const CheckmateGraph::Value& value, std::uint32_t stage) {
+  void recompute(const CheckmateGraph::Value& value, std::uint32_t stage) {
     for (const Drop& drop : value.drops) {
       const auto place = graph_.begins[stage];
-      if (lineage_.stands(drop.version, place) && place <= last_use(drop.buffer))
-        out_.remakes.push_back({.place = place, .buffer = drop.buffer, .version = drop.version});
+      if (lineage_.is_current_at(drop.version, place) && place <= last_use(drop.buffer))
+        out_.recomputations.push_back({.place = place, .buffer = drop.buffer, .version = drop.version});
     }
   }
   // After their last uses in the stage, or its first operator.
@@ -174,10 +174,10 @@ class Scheduler {
     for (const Drop& drop : value.drops) {
       const auto after = std::ranges::lower_bound(uses_[drop.buffer], graph_.begins[stage + 1]);
       Drop again = drop;
-      again.leave = graph_.begins[stage];
-      if (after != uses_[drop.buffer].begin()) again.leave = std::max(again.leave, *std::prev(after));
-      if (after == uses_[drop.buffer].end() || !lineage_.stands(drop.version, again.leave + 1)) continue;
-      again.arrive = *after;
+      again.last_use = graph_.begins[stage];
+      if (after != uses_[drop.buffer].begin()) again.last_use = std::max(again.last_use, *std::prev(after));
+      if (after == uses_[drop.buffer].end() || !lineage_.is_current_at(drop.version, again.last_use + 1)) continue;
+      again.next_use = *after;
       out_.drops.push_back(again);
     }
   }
@@ -196,7 +196,7 @@ Schedule checkmate_schedule(const CheckmateGraph& graph, const Lineage& lineage,
   Schedule schedule;
   Scheduler scheduler(graph, lineage, &schedule);
   for (std::size_t v = 0; v < graph.values.size(); ++v) scheduler.add(graph.values[v], kept[v]);
-  std::ranges::stable_sort(schedule.remakes, {}, &Remake::place);
+  std::ranges::stable_sort(schedule.recomputations, {}, &Recomputation::place);
   return schedule;
 }
 

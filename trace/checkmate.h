@@ -26,7 +26,7 @@ struct CheckmateGraph {
     std::uint32_t group = 0;  // of the forward pass: who makes it
     bool crosses = false;     // the forward pass reads it again
     double bytes = 0;
-    double bytes_before_turn = 0;         // of them, what may leave before the forward pass ends
+    double bytes_before_forward_end = 0;  // of them, what may leave before the forward pass ends
     std::vector<Drop> drops{};            // its contents
     std::vector<std::uint32_t> groups{};  // of the forward pass: those that read it
     std::vector<std::uint32_t> stages{};  // those that read it, ascending
@@ -40,7 +40,8 @@ struct CheckmateGraph {
   std::vector<double> transient;      // by group: bytes that it needs for itself
   std::vector<double> live_at_begin;  // by stage: bytes that are none of the values'
   std::vector<double> live_at_most;   // the same, the largest in the stage
-  double live_at_turn = 0;  // the same at the end of the forward pass; what can not leave before it is counted here
+  double live_at_forward_end =
+      0;  // the same at the end of the forward pass; what can not leave before it is counted here
 
   std::uint32_t stages() const { return static_cast<std::uint32_t>(begins.size() - 1); }
   std::uint32_t groups() const { return static_cast<std::uint32_t>(ends.size()); }
@@ -98,7 +99,7 @@ class CheckmateProgramme {
   std::vector<MemoryRow> memory_;
 };
 
-// What is kept (by value and stage) as drops and remakes.
+// What is kept (by value and stage) as drops and recomputations.
 Schedule checkmate_schedule(const CheckmateGraph& graph, const Lineage& lineage,
                             const std::vector<std::vector<bool>>& kept);
 

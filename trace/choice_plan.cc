@@ -35,7 +35,7 @@ class Chooser {
     switches_ = costs.switches(fastest_, budget_);
     sweep();
     change_single_ones();
-    return settled();
+    return confirmed();
   }
 
  private:
@@ -108,7 +108,7 @@ class Chooser {
   }
 
   // What looks best is compared with what was recorded once more, with plans of full effort.
-  ChoicePlan settled() {
+  ChoicePlan confirmed() {
     const auto fully = [this](const ChoiceSelection& selection) {
       return plan_selection(family_, selection, rates_, budget_, plans_, PlanEffort::kFull);
     };

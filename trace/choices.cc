@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "trace/slices.h"
+
 namespace thermocline {
 namespace {
 
@@ -83,7 +85,7 @@ std::string ChoiceChecker::event(const EventFields& fields, std::size_t line, st
     if (place) facts_[place->choice].written[buffer] |= Mask{1} << place->alternative;
   }
   if (place) facts_[place->choice].operates |= Mask{1} << place->alternative;
-  return "";
+  return check_slices(fields, [this](std::int64_t buffer) { return std::optional(lives_.at(buffer).bytes); });
 }
 
 std::string ChoiceChecker::allocate(const EventFields& fields, std::size_t line, std::optional<ChoicePlace> place) {
@@ -102,7 +104,7 @@ std::string ChoiceChecker::allocate(const EventFields& fields, std::size_t line,
   }
   life.allocated |= Mask{1} << place->alternative;
   life.alive |= Mask{1} << place->alternative;
-  settle(&life, line);
+  merge_if_shared(&life, line);
   return "";
 }
 
@@ -129,7 +131,7 @@ void ChoiceChecker::free(Life* life, std::size_t line, std::optional<ChoicePlace
     *life = {.choice = place->choice, .allocated = all, .alive = all, .bytes = life->bytes};
   }
   life->alive &= ~(Mask{1} << place->alternative);
-  settle(life, line);
+  merge_if_shared(life, line);
 }
 
 bool ChoiceChecker::is_shared(const Life& life) const {
@@ -137,7 +139,7 @@ bool ChoiceChecker::is_shared(const Life& life) const {
 }
 
 // What is the same in all alternatives belongs to none.
-void ChoiceChecker::settle(Life* life, std::size_t line) const {
+void ChoiceChecker::merge_if_shared(Life* life, std::size_t line) const {
   if (!is_shared(*life) || (life->alive != 0 && life->alive != facts_[life->choice].all)) return;
   *life = {.choice = kNone, .freed_on = life->alive != 0 ? 0 : line, .bytes = life->bytes};
 }

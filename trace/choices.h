@@ -76,7 +76,7 @@ class ChoiceChecker {
   std::string not_alive(std::int64_t buffer, const Life& life) const;
   std::string named(std::uint32_t choice) const;
   std::string named(ChoicePlace place) const;
-  void settle(Life* life, std::size_t line) const;
+  void merge_if_shared(Life* life, std::size_t line) const;
 
   std::vector<TraceChoice> choices_;
   std::vector<Facts> facts_;                             // by choice

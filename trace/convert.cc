@@ -9,7 +9,7 @@ namespace {
 // Writes only events that the trace reader accepts.
 class Checked : public EventSink {
  public:
-  Checked(EventSink* check, EventSink* file) : check_(check), file_(file) {}
+  Checked(EventSink* check, EventSink* file, const SliceRules* rules) : check_(check), file_(file), rules_(rules) {}
 
   std::string header(std::string_view json) override {
     ++events_;
@@ -18,21 +18,31 @@ class Checked : public EventSink {
   }
   std::string event(const EventFields& fields, std::size_t line) override {
     ++events_;
+    if (rules_ != nullptr && fields.kind == "op") {
+      EventFields marked = fields;
+      if (rules_->mark(&marked)) ++marked_;
+      return pass_on(marked, line);
+    }
+    return pass_on(fields, line);
+  }
+  Converted counts() const { return {events_, marked_}; }
+
+ private:
+  std::string pass_on(const EventFields& fields, std::size_t line) {
     std::string reason = check_->event(fields, line);
     return reason.empty() ? file_->event(fields, line) : reason;
   }
-  std::size_t events() const { return events_; }
 
- private:
   EventSink* check_;
   EventSink* file_;
-  std::size_t events_ = 0;
+  const SliceRules* rules_;
+  std::size_t events_ = 0, marked_ = 0;
 };
 
 }  // namespace
 
-bool convert_trace(const std::string& from, const std::string& to, std::size_t* events, TraceError* error,
-                   std::vector<std::string>* warnings) {
+bool convert_trace(const std::string& from, const std::string& to, const SliceRules* rules, Converted* out,
+                   TraceError* error, std::vector<std::string>* warnings) {
   *error = {to, 0, ""};
   std::string reason;
   const std::unique_ptr<EventFile> file = EventFile::open(to, &reason);
@@ -42,12 +52,12 @@ bool convert_trace(const std::string& from, const std::string& to, std::size_t* 
   }
   Trace trace;
   const std::unique_ptr<EventSink> builder = trace_builder(&trace);
-  Checked checked(builder.get(), file.get());
+  Checked checked(builder.get(), file.get(), rules);
   if (!read_events(from, &checked, error, warnings)) {
     if (file->failed()) *error = {to, 0, error->reason};
     return false;
   }
-  *events = checked.events();
+  *out = checked.counts();
   *error = {to, 0, file->finish()};
   return error->reason.empty();
 }

@@ -9,12 +9,18 @@
 
 #include "trace/event_file.h"
 #include "trace/recording.h"
+#include "trace/slice_rules.h"
 
 namespace thermocline {
 
-// Converts a trace or a recording; fails where read_trace fails. `events`: their number, including the header.
-bool convert_trace(const std::string& from, const std::string& to, std::size_t* events, TraceError* error,
-                   std::vector<std::string>* warnings);
+struct Converted {
+  std::size_t events = 0;  // including the header
+  std::size_t marked = 0;  // operators, by rules
+};
+
+// Converts a trace or a recording; fails where read_trace fails. `rules`: marks operators that may be split; null: none.
+bool convert_trace(const std::string& from, const std::string& to, const SliceRules* rules, Converted* out,
+                   TraceError* error, std::vector<std::string>* warnings);
 
 // Converts a recording and returns remarks about it. False: `reason` has the reason, with the file's name.
 bool convert_recording(const std::string& from, const std::string& to, const std::string& program,

@@ -33,8 +33,8 @@ constexpr std::array kIntegers = {&EventFields::buffer, &EventFields::bytes,  &E
 constexpr std::array kFigures = {&EventFields::flops, &EventFields::traffic, &EventFields::microseconds};
 constexpr std::array kTexts = {&EventFields::name, &EventFields::tag};
 constexpr std::array kLists = {&EventFields::reads, &EventFields::writes};
-// Behind these, so that their bits stay what they were: choice, alternative, alternatives.
-constexpr std::size_t kFields = kIntegers.size() + kFigures.size() + kTexts.size() + kLists.size() + 3;
+// Behind these, so that their bits stay what they were: choice, alternative, alternatives, slices, split.
+constexpr std::size_t kFields = kIntegers.size() + kFigures.size() + kTexts.size() + kLists.size() + 5;
 
 std::uint64_t mask_of(const EventFields& fields) {
   std::uint64_t mask = 0, bit = 1;
@@ -49,6 +49,8 @@ std::uint64_t mask_of(const EventFields& fields) {
   add(fields.choice.has_value());
   add(!fields.alternative.empty());
   add(!fields.alternatives.empty());
+  add(fields.slices.has_value());
+  add(!fields.split.empty());
   return mask;
 }
 
@@ -102,6 +104,8 @@ bool EventBlockWriter::event(const EventFields& fields) {
   if (fields.choice.has_value()) number(folded(*fields.choice));
   if (!fields.alternative.empty()) text(fields.alternative);
   if (!fields.alternatives.empty()) texts(fields.alternatives);
+  if (fields.slices.has_value()) number(folded(*fields.slices));
+  if (!fields.split.empty()) ids(fields.split);
   if (contents_.size() >= kBlockBytes) flush();
   return true;
 }
@@ -212,7 +216,12 @@ bool EventBlockReader::fields(std::uint64_t mask, EventFields* out) {
     out->choice = unfolded(value);
   }
   if (has() && !text(&out->alternative)) return false;
-  return !has() || texts(&out->alternatives);
+  if (has() && !texts(&out->alternatives)) return false;
+  if (has()) {
+    if (!number(&value)) return false;
+    out->slices = unfolded(value);
+  }
+  return !has() || ids(&out->split);
 }
 
 bool EventBlockReader::next(EventFields* out) {

@@ -18,9 +18,10 @@ struct EventFields {
   std::string tag;
   std::string alternative;                // "a": of the choice `choice`; the event happens only where it is taken
   std::vector<std::string> alternatives;  // "of": all of a choice
-  std::optional<std::int64_t> buffer, bytes, stream, device, thread, index, choice;
+  std::optional<std::int64_t> buffer, bytes, stream, device, thread, index, choice, slices;
   std::optional<double> flops, traffic, microseconds;
   std::vector<std::int64_t> reads, writes;
+  std::vector<std::int64_t> split;  // operands that consist of `slices` equal slices (trace/slices.h)
 
   void clear() {
     kind.clear();
@@ -28,10 +29,11 @@ struct EventFields {
     tag.clear();
     alternative.clear();
     alternatives.clear();
-    buffer = bytes = stream = device = thread = index = choice = std::nullopt;
+    buffer = bytes = stream = device = thread = index = choice = slices = std::nullopt;
     flops = traffic = microseconds = std::nullopt;
     reads.clear();
     writes.clear();
+    split.clear();
   }
   bool operator==(const EventFields&) const = default;
 };

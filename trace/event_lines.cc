@@ -25,6 +25,8 @@ bool parse_field(std::string_view key, JsonCursor* cursor, EventFields* out) {
   if (key == "s") return cursor->read_integer(&out->stream.emplace());
   if (key == "d") return cursor->read_integer(&out->device.emplace());
   if (key == "i") return cursor->read_integer(&out->index.emplace());
+  if (key == "slices") return cursor->read_integer(&out->slices.emplace());
+  if (key == "split") return cursor->read_integers(&out->split);
   if (key == "c") return cursor->read_integer(&out->choice.emplace());
   if (key == "thread") return cursor->read_integer(&out->thread.emplace());
   if (key == "flops") return cursor->read_number(&out->flops.emplace());
@@ -100,6 +102,8 @@ void append_event_line(const EventFields& fields, std::string* out) {
   if (fields.choice) append_figure(",\"c\":", *fields.choice, out);
   if (!fields.alternative.empty()) out->append(",\"a\":").append(quoted(fields.alternative));
   if (!fields.alternatives.empty()) append_texts(",\"of\":", fields.alternatives, out);
+  if (fields.slices) append_figure(",\"slices\":", *fields.slices, out);
+  if (!fields.split.empty()) append_ids(",\"split\":", fields.split, out);
   out->push_back('}');
 }
 

@@ -48,18 +48,18 @@ using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 // Collects which operator must run after which other one, according to the uses of one buffer.
 void add_dependences(const StepBuffer& buffer, std::uint32_t operators, Pairs* behind) {
-  constexpr std::uint32_t kNobody = ~std::uint32_t{0};
-  std::uint32_t writer = kNobody;
+  constexpr std::uint32_t kNoIndex = ~std::uint32_t{0};
+  std::uint32_t writer = kNoIndex;
   std::vector<std::uint32_t> readers;
   for (const StepUse& use : buffer.uses) {
     if (use.op >= operators) return;
     if (use.writes) {
       for (const std::uint32_t reader : readers) behind->emplace_back(reader, use.op);
-      if (readers.empty() && writer != kNobody) behind->emplace_back(writer, use.op);
+      if (readers.empty() && writer != kNoIndex) behind->emplace_back(writer, use.op);
       readers.clear();
       writer = use.op;
     } else {
-      if (writer != kNobody) behind->emplace_back(writer, use.op);
+      if (writer != kNoIndex) behind->emplace_back(writer, use.op);
       readers.push_back(use.op);
     }
   }

@@ -68,6 +68,7 @@ class Builder : public EventSink {
   std::string allocate(const EventFields& fields);
   std::string free(const EventFields& fields, std::size_t line_number);
   std::string operate(const EventFields& fields);
+  std::string mark_slices(const EventFields& fields, TraceOperator* op);
   std::string check_figures(const EventFields& fields);
   std::string append_operands(const std::vector<std::int64_t>& ids);
   std::string find_live(std::int64_t id, Life** out);
@@ -256,9 +257,24 @@ std::string Builder::operate(const EventFields& fields) {
   for (const auto* ids : {&fields.reads, &fields.writes}) {
     if (std::string reason = append_operands(*ids); !reason.empty()) return reason;
   }
+  if (fields.slices || !fields.split.empty()) {
+    if (std::string reason = mark_slices(fields, &op); !reason.empty()) return reason;
+  }
   push(EventKind::kOperator, trace_->operators.size());
   trace_->operators.push_back(op);
   ++operators_since_mark_;
+  return "";
+}
+
+std::string Builder::mark_slices(const EventFields& fields, TraceOperator* op) {
+  std::string reason = check_slices(fields, [this](std::int64_t id) {
+    const auto life = lives_.find(id);
+    if (life == lives_.end()) return std::optional<std::int64_t>();
+    return std::optional(static_cast<std::int64_t>(trace_->buffers[life->second.index].bytes));
+  });
+  if (!reason.empty()) return reason;
+  op->mark = static_cast<std::uint32_t>(trace_->marks.size());
+  trace_->marks.push_back(slice_mark(fields));
   return "";
 }
 

@@ -122,7 +122,7 @@ struct Survey {
   bool begins_late = false;  // the oldest part is missing
 
   // The number of operators to skip: the rest of the step in which the recording begins.
-  std::uint64_t first_told() const { return begins_late && step_ends.size() > 1 ? step_ends.front() : 0; }
+  std::uint64_t first_written() const { return begins_late && step_ends.size() > 1 ? step_ends.front() : 0; }
 };
 
 class Surveyor {
@@ -234,7 +234,7 @@ class Converter {
     Parts events(parts);
     reach();
     for (RecordedEvent event; !done() && reason_.empty() && events.next(&event);) convert(event);
-    summary_->operators = operators_ - survey_.first_told();
+    summary_->operators = operators_ - survey_.first_written();
     summary_->peak_live_bytes = live_.peak_bytes();
     return reason_;
   }
@@ -242,12 +242,12 @@ class Converter {
  private:
   // True if the recording has steps and the ends of all of them have been written.
   bool done() const { return !survey_.step_ends.empty() && ends_ == survey_.step_ends.size(); }
-  bool is_telling() const { return operators_ >= survey_.first_told(); }
+  bool is_writing() const { return operators_ >= survey_.first_written(); }
 
   // Writes the step ends that come after `operators_` operators.
   void reach() {
     for (; ends_ < survey_.step_ends.size() && survey_.step_ends[ends_] == operators_; ++ends_) {
-      if (ends_ == 0 && survey_.first_told() > 0) {
+      if (ends_ == 0 && survey_.first_written() > 0) {
         live_.forget_peak();
         for (const LiveBuffers::Buffer& buffer : live_.all()) tell_allocation(buffer);
         continue;
@@ -287,7 +287,7 @@ class Converter {
         release(event.address, event.stream);
         break;
       case RecordedKind::kOperate:
-        if (is_telling()) operate(event);
+        if (is_writing()) operate(event);
         ++operators_;
         reach();
         break;
@@ -311,7 +311,7 @@ class Converter {
     // The buffer's free is missing if recording was not switched on yet, or if a free failed.
     release(event.address, event.stream);
     const LiveBuffers::Buffer buffer = live_.add(event.address, event.bytes, event.stream, tag);
-    if (is_telling()) tell_allocation(buffer);
+    if (is_writing()) tell_allocation(buffer);
   }
 
   void tell_allocation(const LiveBuffers::Buffer& buffer) {
@@ -326,7 +326,7 @@ class Converter {
 
   void release(std::uint64_t address, std::uint64_t stream) {
     const std::optional<LiveBuffers::Buffer> gone = live_.remove(address);
-    if (!gone || !is_telling()) return;
+    if (!gone || !is_writing()) return;
     begin_event("free");
     fields_.buffer = static_cast<std::int64_t>(gone->id);
     put_stream(stream);
@@ -403,11 +403,11 @@ std::string read_recording(const std::string& path, const std::string& program, 
   summary->cut = found.cut;
   summary->begins_late = found.begins_late;
   if (!found.begins_late) summary->peak_with_rest_bytes = found.peak_bytes;
-  const std::size_t untold = found.first_told() > 0 ? 1 : 0;
+  const std::size_t unwritten = found.first_written() > 0 ? 1 : 0;
   const nlohmann::json header = {{"schema", "thermocline-trace/1"},
                                  {"source", "thermocline record"},
                                  {"program", program},
-                                 {"steps", found.step_ends.size() - untold}};
+                                 {"steps", found.step_ends.size() - unwritten}};
   const std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (std::string reason = out->header(text); !reason.empty()) return reason;
   return Converter(found, out, summary).run(parts);

@@ -61,6 +61,8 @@ class Replay : private Relauncher {
     bool reads;
     bool writes;
     bool is_fresh;
+    bool continues = false;  // a piece, like the buffer before it
+    bool is_sliced = false;
     // Contents that count as zero are overwritten with zeros by the device.
     bool changes() const { return writes || is_fresh; }
   };
@@ -96,7 +98,11 @@ class Replay : private Relauncher {
       const StepSpan span = program_.span(trace_, i);
       step_ = i;
       for (std::size_t e = span.begin; e < span.end; ++e) {
-        if (const Status status = submit(trace_.events[e]); !status.ok()) return status;
+        const TraceEvent& event = trace_.events[e];
+        if (const Status status = submit(event); !status.ok()) {
+          if (status.is_out_of_memory()) result_->refused = {i, event.kind, event.index};
+          return status;
+        }
         ++events_;
       }
       if (const Status status = clock_->mark(); !status.ok()) return status;
@@ -174,11 +180,11 @@ class Replay : private Relauncher {
   void name_operands(const TraceOperator& op) {
     named_.clear();
     place_.resize(buffers_.size(), 0);
-    const auto name = [this](std::uint32_t buffer, bool reads, bool writes) {
+    const auto name = [this, &op](std::uint32_t buffer, bool reads, bool writes) {
       if (buffers_[buffer].bytes == 0) return;
       std::uint32_t& place = place_[buffer];
       if (place == 0) {
-        named_.push_back({buffer, false, false, buffers_[buffer].is_fresh});
+        named_.push_back({buffer, false, false, buffers_[buffer].is_fresh, continues(buffer), is_sliced(op, buffer)});
         place = static_cast<std::uint32_t>(named_.size());
       }
       named_[place - 1].reads |= reads;
@@ -187,6 +193,16 @@ class Replay : private Relauncher {
     for (const std::uint32_t buffer : trace_.reads(op)) name(buffer, true, false);
     for (const std::uint32_t buffer : trace_.writes(op)) name(buffer, false, true);
     for (const Named& n : named_) place_[n.buffer] = 0;
+  }
+
+  // Whether the buffer and the last one that was named are pieces of one.
+  bool continues(std::uint32_t buffer) const {
+    const TraceBuffer& piece = trace_.buffers[buffer];
+    return piece.continues && !named_.empty() && trace_.buffers[named_.back().buffer].id == piece.id;
+  }
+
+  bool is_sliced(const TraceOperator& op, std::uint32_t buffer) const {
+    return op.mark != TraceOperator::kNoMark && trace_.marks[op.mark].splits(trace_.buffers[buffer].id);
   }
 
   Status operate(std::uint32_t stream, const TraceOperator& op, const char* name) {
@@ -205,11 +221,7 @@ class Replay : private Relauncher {
     Operation operation = engine_->begin(streams_[stream], accesses_, info);
     if (options_.stopwatch != nullptr) options_.stopwatch->engine_left();
     if (!operation.status().ok()) return operation.status();
-    const Status launched(
-        device_->control().launch_operator(reinterpret_cast<void*>(static_cast<std::uintptr_t>(streams_[stream])), name,
-                                           op.flops, op.bytes, op.microseconds, operands_.data(), operands_.size()));
-    if (!launched.ok()) return launched;
-    ++launched_;
+    if (const Status launched = launch(streams_[stream], op, name); !launched.ok()) return launched;
     if (options_.stopwatch != nullptr) options_.stopwatch->engine_entered();
     operation.commit();
     if (options_.stopwatch != nullptr) {
@@ -224,12 +236,38 @@ class Replay : private Relauncher {
     return Status();
   }
 
+  // Its number on the device, which the parts of an operator have in common.
+  std::uint64_t ordinal_of(const TraceOperator& op) const { return op.first_slice > 0 ? ordinals_ : ordinals_ + 1; }
+
+  Status launch(StreamHandle stream, const TraceOperator& op, const char* name) {
+    auto* const handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
+    const SimulatedDeviceControl& control = device_->control();
+    ++launched_;
+    if (op.first_slice == 0) ++ordinals_;
+    if (op.mark == TraceOperator::kNoMark) {
+      return Status(control.launch_operator(handle, name, op.flops, op.bytes, op.microseconds, operands_.data(),
+                                            operands_.size()));
+    }
+    const SimulatedSlices slices = slices_of(op, op.first_slice > 0 ? ordinals_ : 0, false);
+    return Status(control.launch_slices(handle, name, op.flops, op.bytes, op.microseconds, operands_.data(),
+                                        operands_.size(), &slices));
+  }
+
+  SimulatedSlices slices_of(const TraceOperator& op, std::uint64_t ordinal, bool is_relaunch) const {
+    const std::uint32_t all = trace_.marks[op.mark].slices;
+    return {.all = all,
+            .first = op.first_slice,
+            .count = op.slices == 0 ? all : op.slices,
+            .is_relaunch = is_relaunch ? 1U : 0U,
+            .ordinal = ordinal};
+  }
+
   bool recomputes() const { return options_.exact && options_.engine.recompute != Recompute::kOff; }
 
   // Describes the current operator, which will be launched next, as the trace does.
   const RelaunchInfo* remember(const TraceOperator& op, const char* name) {
     if (remembered_.size() == kRemembered) remembered_.pop_front();
-    Remembered& r = remembered_.emplace_back(Remembered{launched_ + 1, &op, name, {}});
+    Remembered& r = remembered_.emplace_back(Remembered{launched_ + 1, ordinal_of(op), &op, name, {}});
     uses_.clear();
     for (const Named& n : named_) {
       r.operands.push_back({buffers_[n.buffer].bytes, flags_of(n)});
@@ -250,9 +288,15 @@ class Replay : private Relauncher {
       operands.push_back({addresses[i].value, known->operands[i].bytes, known->operands[i].flags});
     }
     const TraceOperator& op = *known->op;
-    return Status(device_->control().relaunch_operator(reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream)),
-                                                       known->name, op.flops, op.bytes, op.microseconds,
-                                                       operands.data(), operands.size(), id));
+    auto* const handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
+    const SimulatedDeviceControl& control = device_->control();
+    if (op.mark == TraceOperator::kNoMark) {
+      return Status(control.relaunch_operator(handle, known->name, op.flops, op.bytes, op.microseconds, operands.data(),
+                                              operands.size(), known->ordinal));
+    }
+    const SimulatedSlices slices = slices_of(op, known->ordinal, true);
+    return Status(control.launch_slices(handle, known->name, op.flops, op.bytes, op.microseconds, operands.data(),
+                                        operands.size(), &slices));
   }
 
   MemoryAccess access_of(const Named& named, const Buffer& buffer) const {
@@ -265,7 +309,8 @@ class Replay : private Relauncher {
   static std::uint32_t flags_of(const Named& named) {
     const auto flag = [](bool is_set, std::uint32_t value) { return is_set ? value : 0U; };
     return flag(named.reads, SIMULATED_OPERAND_READ) | flag(named.writes, SIMULATED_OPERAND_WRITE) |
-           flag(named.is_fresh, SIMULATED_OPERAND_FRESH);
+           flag(named.is_fresh, SIMULATED_OPERAND_FRESH) | flag(named.continues, SIMULATED_OPERAND_CONTINUES) |
+           flag(named.is_sliced, SIMULATED_OPERAND_SLICED);
   }
 
   // Equal work must have equal names and tokens; hooks use the function and its grid for that.
@@ -275,8 +320,10 @@ class Replay : private Relauncher {
     const double seconds = op.is_measured()             ? op.microseconds * 1e-6
                            : options_.rates.has_value() ? seconds_of(op, *options_.rates)
                                                         : 0;
-    return {
-        .kind = kind, .nanoseconds = static_cast<std::uint64_t>(seconds * 1e9), .operator_class = classes_[op.name]};
+    return {.kind = kind,
+            .nanoseconds = static_cast<std::uint64_t>(seconds * 1e9),
+            .operator_class = classes_[op.name],
+            .name = trace_.names[op.name].c_str()};
   }
 
   // The checksum covers results; reading every byte that is still allocated makes all of them results.
@@ -328,9 +375,11 @@ class Replay : private Relauncher {
   std::chrono::steady_clock::time_point began_;
   std::vector<OperatorClass> classes_;  // by name
   std::uint64_t launched_ = 0;          // number of operators
+  std::uint64_t ordinals_ = 0;          // the parts of an operator counted as one
   // The most recent operators, if they may run again.
   struct Remembered {
     std::uint64_t id;
+    std::uint64_t ordinal;
     const TraceOperator* op;
     const char* name;
     struct Operand {

@@ -74,10 +74,18 @@ struct ReplayStep {
   std::uint64_t recomputed_operations = 0, recomputed_ns = 0;
 };
 
+// At which memory ran out. `index`: as TraceEvent::index.
+struct RefusedEvent {
+  std::size_t step;
+  EventKind kind;
+  std::uint32_t index;
+};
+
 struct ReplayResult {
   ReplayOutcome outcome = ReplayOutcome::kOk;
-  std::string report;             // which buffers held memory when it ran out
-  std::vector<ReplayStep> steps;  // that were submitted completely
+  std::string report;                   // which buffers held memory when it ran out
+  std::optional<RefusedEvent> refused;  // none: it did not, or not at an event of the program
+  std::vector<ReplayStep> steps;        // that were submitted completely
   EngineStatistics statistics;
   Bytes page_bytes = 0;          // of the engine's physical memory
   Bytes peak_device_bytes = 0;   // the larger of what engine and device counted

@@ -69,8 +69,11 @@ bool scale_trace(const BatchedTrace& a, const BatchedTrace& b, double batch, Tra
     TraceOperator& scaled = out->operators[i];
     scaled.flops = between(from.flops, to.flops);
     scaled.bytes = between(from.bytes, to.bytes);
+    // Another batch has other slices.
+    scaled.mark = TraceOperator::kNoMark;
     if (from.is_measured()) scaled.microseconds = between(from.microseconds, to.microseconds);
   }
+  out->marks.clear();
   out->peak_live_bytes = most_alive(*out);
   return true;
 }

@@ -88,7 +88,7 @@ Edges next_edges(const SlotInput& input, const SlottedBound& last, std::size_t s
 
 }  // namespace
 
-SlotSearch search_slots(const SlotInput& input, Bytes budget, std::size_t slots, int patience,
+SlotSearch search_slots(const SlotInput& input, Bytes budget, std::size_t slots, int idle_rounds,
                         std::vector<std::uint32_t> first) {
   SlotSearch search{0, std::move(first)};
   if (input.step.operators() == 0) return search;
@@ -97,7 +97,7 @@ SlotSearch search_slots(const SlotInput& input, Bytes budget, std::size_t slots,
   edges.push_back(largest(input.wanted, 0, input.step.operators()));
   edges.insert(edges.end(), search.decisive.begin(), search.decisive.end());
   sort_out(&edges);
-  for (int round = 1, idle = 0; round <= kMostRounds && idle < patience; ++round, ++idle) {
+  for (int round = 1, idle = 0; round <= kMostRounds && idle < idle_rounds; ++round, ++idle) {
     SlottedBound slotted(input, edges);
     const double seconds = slotted.seconds(budget);
     if (seconds > search.seconds * (1 + kGain)) {

@@ -134,14 +134,14 @@ void SlottedBound::add_clean(const Pattern& pattern, double gib) {
   const Gap gap = pattern.gaps.front();
   int before = -1;
   for (int e = gap.first; e < gap.end; ++e) {
-    const int away = programme_.add_variable(0, gib);
-    programme_.add_term(memory_[slot_at(e)], away, 1);
-    programme_.add_term(inward_[slot_at(e)], away, pattern.density);
+    const int evicted = programme_.add_variable(0, gib);
+    programme_.add_term(memory_[slot_at(e)], evicted, 1);
+    programme_.add_term(inward_[slot_at(e)], evicted, pattern.density);
     if (e > gap.first) {
-      programme_.add_term(inward_[slot_at(e - 1)], away, -pattern.density);
-      at_least(before, away);
+      programme_.add_term(inward_[slot_at(e - 1)], evicted, -pattern.density);
+      at_least(before, evicted);
     }
-    before = away;
+    before = evicted;
   }
 }
 
@@ -149,13 +149,13 @@ void SlottedBound::add_clean(const Pattern& pattern, double gib) {
 // two edges equal the increase of what is off the device plus what was fetched.
 void SlottedBound::add_single(const Pattern& pattern, double gib) {
   const Gap gap = pattern.gaps.front();
-  int away = programme_.add_variable(0, gib);
-  programme_.add_term(memory_[slot_at(gap.first)], away, 1);
+  int evicted = programme_.add_variable(0, gib);
+  programme_.add_term(memory_[slot_at(gap.first)], evicted, 1);
   if (gap.first == pattern.made_in + 1) {
-    programme_.add_term(outward_[slot_at(pattern.made_in)], away, pattern.density);
+    programme_.add_term(outward_[slot_at(pattern.made_in)], evicted, pattern.density);
   } else {
     int next_edge = pattern.made_in + 1;
-    at_least(copied_until(pattern, gap.first, &next_edge, -1, gib), away);
+    at_least(copied_until(pattern, gap.first, &next_edge, -1, gib), evicted);
   }
   for (int e = gap.first; e + 1 < gap.end; ++e) {
     const int next = programme_.add_variable(0, gib);
@@ -164,14 +164,14 @@ void SlottedBound::add_single(const Pattern& pattern, double gib) {
     programme_.add_term(inward_[slot_at(e)], back, pattern.density);
     const auto copy_out = [&](int row, double density) {
       programme_.add_term(row, next, density);
-      programme_.add_term(row, away, -density);
+      programme_.add_term(row, evicted, -density);
       programme_.add_term(row, back, density);
     };
     copy_out(programme_.add_row(0, kUnlimited), 1);
     copy_out(outward_[slot_at(e)], pattern.density);
-    away = next;
+    evicted = next;
   }
-  programme_.add_term(inward_[slot_at(gap.end - 1)], away, pattern.density);
+  programme_.add_term(inward_[slot_at(gap.end - 1)], evicted, pattern.density);
 }
 
 void SlottedBound::add_several(const Pattern& pattern, double gib) {
@@ -181,14 +181,14 @@ void SlottedBound::add_several(const Pattern& pattern, double gib) {
     int before = -1;  // variable: how the bytes that were fetched since the last edge came back
     for (int e = gap.first; e < gap.end; ++e) {
       copied = copied_until(pattern, e, &next_edge, copied, gib);
-      const int away = programme_.add_variable(0, gib);
+      const int evicted = programme_.add_variable(0, gib);
       const int back = programme_.add_variable(0, gib);
       const int came_back = programme_.add_row(0, kUnlimited);
-      at_least(copied, away);
-      if (e > gap.first) programme_.add_term(before, away, 1);
-      programme_.add_term(came_back, away, -1);
+      at_least(copied, evicted);
+      if (e > gap.first) programme_.add_term(before, evicted, 1);
+      programme_.add_term(came_back, evicted, -1);
       programme_.add_term(came_back, back, 1);
-      programme_.add_term(memory_[slot_at(e)], away, 1);
+      programme_.add_term(memory_[slot_at(e)], evicted, 1);
       programme_.add_term(inward_[slot_at(e)], back, pattern.density);
       before = came_back;
     }

@@ -90,8 +90,8 @@ struct SlotSearch {
 
 // The best bound of several rounds. Each round keeps the edges that were decisive in the last one, refines the slots
 // beside them, and adds an even grid of about `slots` edges, with a different offset each time so that nothing is
-// missed. Ends after `patience` rounds without a gain. `first`: edges to begin with.
-SlotSearch search_slots(const SlotInput& input, Bytes budget, std::size_t slots, int patience,
+// missed. Ends after `idle_rounds` rounds without a gain. `first`: edges to begin with.
+SlotSearch search_slots(const SlotInput& input, Bytes budget, std::size_t slots, int idle_rounds,
                         std::vector<std::uint32_t> first = {});
 
 }  // namespace thermocline

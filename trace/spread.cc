@@ -10,9 +10,9 @@ namespace thermocline {
 namespace {
 
 // Assigns operators to streams, one step after the other; work of earlier steps has ended when a step begins.
-class Dealer {
+class StreamAssigner {
  public:
-  Dealer(const Trace& trace, std::uint32_t streams, const DeviceRates& rates, std::optional<std::uint64_t> seed)
+  StreamAssigner(const Trace& trace, std::uint32_t streams, const DeviceRates& rates, std::optional<std::uint64_t> seed)
       : trace_(trace), rates_(rates), seed_(seed), free_at_(streams), uses_(trace.buffers.size()) {}
 
   void begin_step() {
@@ -21,7 +21,7 @@ class Dealer {
     random_.seed(seed_.value_or(0));
   }
 
-  std::uint32_t deal(const TraceOperator& op) {
+  std::uint32_t assign(const TraceOperator& op) {
     const Moment ready = ready_at(op);
     const std::uint32_t stream = seed_ ? by_chance() : earliest(ready);
     const double end = std::max(free_at_[stream], ready.time) + seconds_of(op, rates_);
@@ -108,13 +108,13 @@ void spread_over_streams(std::uint32_t streams, const DeviceRates& rates, std::o
   THERMOCLINE_CHECK(streams > 0 && streams <= kMostStreams, "a trace is spread over one stream or some");
   trace->streams.resize(streams);
   std::iota(trace->streams.begin(), trace->streams.end(), 0);
-  Dealer dealer(*trace, streams, rates, seed);
+  StreamAssigner assigner(*trace, streams, rates, seed);
   auto step = trace->steps.begin();
-  dealer.begin_step();
+  assigner.begin_step();
   for (std::size_t e = 0; e < trace->events.size(); ++e) {
-    for (; step != trace->steps.end() && step->begin <= e; ++step) dealer.begin_step();
+    for (; step != trace->steps.end() && step->begin <= e; ++step) assigner.begin_step();
     TraceEvent& event = trace->events[e];
-    if (event.kind == EventKind::kOperator) event.stream = dealer.deal(trace->operators[event.index]);
+    if (event.kind == EventKind::kOperator) event.stream = assigner.assign(trace->operators[event.index]);
   }
   move_allocations(trace);
   trace->validate();

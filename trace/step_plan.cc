@@ -39,8 +39,8 @@ class Translation {
   void run() {
     if (plan_.rewriting) add_drops(*plan_.rewriting);
     for (const PlannedGap& gap : plan_.gaps) add_offload(gap);
-    std::ranges::stable_sort(out_.offloads, {}, &PlannedOffload::leave);
-    std::ranges::stable_sort(out_.moves, {}, &PlannedMove::leave);
+    std::ranges::stable_sort(out_.offloads, {}, &PlannedOffload::last_use);
+    std::ranges::stable_sort(out_.moves, {}, &PlannedMove::last_use);
     out_.peak_bytes = peak();
   }
 
@@ -48,15 +48,15 @@ class Translation {
   const Profile& profile() const { return plan_.rewriting ? plan_.rewriting->profile : step_.profile; }
 
   void add_drops(const Rewriting& rewriting) {
-    std::vector<std::uint32_t> open(step_.buffers.size(), PlannedDrop::kNotRemade);  // by name: its index in drops
+    std::vector<std::uint32_t> open(step_.buffers.size(), PlannedDrop::kNotRecomputed);  // by name: its index in drops
     for (std::uint32_t q = 0; q < rewriting.drops.size(); ++q) {
-      for (const std::uint32_t name : rewriting.remakes[q]) {
-        if (open[name] != PlannedDrop::kNotRemade) out_.drops[open[name]].arrive = q;
-        open[name] = PlannedDrop::kNotRemade;
+      for (const std::uint32_t name : rewriting.recomputations[q]) {
+        if (open[name] != PlannedDrop::kNotRecomputed) out_.drops[open[name]].next_use = q;
+        open[name] = PlannedDrop::kNotRecomputed;
       }
       for (const std::uint32_t name : rewriting.drops[q]) {
         open[name] = static_cast<std::uint32_t>(out_.drops.size());
-        out_.drops.push_back({.buffer = step_.buffers[name], .leave = q});
+        out_.drops.push_back({.buffer = step_.buffers[name], .last_use = q});
       }
     }
     out_.reruns = rewriting.reruns;
@@ -73,17 +73,17 @@ class Translation {
     out_.offloaded_bytes += bytes;
     if (terms_.moves[step_.buffers[name]]) {
       out_.moves.push_back({.buffer = step_.buffers[name],
-                            .leave = gap.leave,
-                            .arrive = gap.arrive,
-                            .return_at = gap.return_at,
-                            .returns = gap.returns});
+                            .last_use = gap.last_use,
+                            .next_use = gap.next_use,
+                            .fetch_after = gap.fetch_after,
+                            .is_fetched = gap.is_fetched});
       return;
     }
     out_.offloads.push_back({.buffer = step_.buffers[name],
-                             .leave = original(gap.leave),
-                             .arrive = original(gap.arrive),
-                             .return_at = original(gap.return_at),
-                             .returns = gap.returns});
+                             .last_use = original(gap.last_use),
+                             .next_use = original(gap.next_use),
+                             .fetch_after = original(gap.fetch_after),
+                             .is_fetched = gap.is_fetched});
   }
 
   // The first operator of the recorded step that is not before the place.
@@ -96,7 +96,7 @@ class Translation {
 
   // A gap's places are within one iteration: that behind the last one is 0.
   std::size_t behind_death(const PlannedGap& gap) const {
-    return gap.arrive > gap.leave ? gap.arrive : profile().places();
+    return gap.next_use > gap.last_use ? gap.next_use : profile().places();
   }
 
   // An executor offloads whole buffers.
@@ -111,11 +111,12 @@ class Translation {
     }
     for (const PlannedGap& gap : plan_.gaps) {
       const auto bytes = static_cast<std::int64_t>(profile().buffers[gap.buffer].bytes);
-      if (gap.returns && gap.return_at < gap.leave) {  // in the next step
-        add(gap.leave + std::size_t{1}, profile().places(), -bytes);
-        add(0, gap.return_at + std::size_t{1}, -bytes);
+      if (gap.is_fetched && gap.fetch_after < gap.last_use) {  // in the next step
+        add(gap.last_use + std::size_t{1}, profile().places(), -bytes);
+        add(0, gap.fetch_after + std::size_t{1}, -bytes);
       } else {
-        add(gap.leave + std::size_t{1}, gap.returns ? gap.return_at + std::size_t{1} : behind_death(gap), -bytes);
+        add(gap.last_use + std::size_t{1}, gap.is_fetched ? gap.fetch_after + std::size_t{1} : behind_death(gap),
+            -bytes);
       }
     }
     std::int64_t now = 0, most = 0;

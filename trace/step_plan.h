@@ -44,25 +44,25 @@ std::size_t last_step_operators(const Trace& trace);
 enum class StepPlanKind { kJoint, kRecompute, kOffload };
 
 struct PlannedDrop {
-  static constexpr std::uint32_t kNotRemade = ~std::uint32_t{0};
+  static constexpr std::uint32_t kNotRecomputed = ~std::uint32_t{0};
   std::uint32_t buffer = 0;  // of the trace
-  // Dropped after `leave`, and its contents are there again before `arrive`; kNotRemade: nobody reads them.
-  std::uint32_t leave = 0, arrive = kNotRemade;
+  // Dropped after `last_use`, and its contents are there again before `next_use`; kNotRecomputed: nobody reads them.
+  std::uint32_t last_use = 0, next_use = kNotRecomputed;
 };
 
 struct PlannedOffload {
   std::uint32_t buffer = 0;  // of the trace
-  // Copied out after `leave`, on the device again before `arrive`; the copy in may begin after `return_at`.
-  std::uint32_t leave = 0, arrive = 0, return_at = 0;
-  bool returns = true;
+  // Copied out after `last_use`, on the device again before `next_use`; the copy in may begin after `fetch_after`.
+  std::uint32_t last_use = 0, next_use = 0, fetch_after = 0;
+  bool is_fetched = true;
 };
 
-// Of a buffer that moves. Places count what runs again, too: StepPlan::rerun_before. The contents leave after `leave`;
-// the copy back may begin after `return_at`, in the next step if that is before `leave`, and ends before `arrive`.
+// Of a buffer that moves. Places count what runs again, too: StepPlan::rerun_before. The contents leave after `last_use`;
+// the copy back may begin after `fetch_after`, in the next step if that is before `last_use`, and ends before `next_use`.
 struct PlannedMove {
   std::uint32_t buffer = 0;  // of the trace
-  std::uint32_t leave = 0, arrive = 0, return_at = 0;
-  bool returns = true;  // false: it is not used again
+  std::uint32_t last_use = 0, next_use = 0, fetch_after = 0;
+  bool is_fetched = true;  // false: it is not used again
 };
 
 // What an operator alone needs: everything that stays, and all its operands.
@@ -73,11 +73,11 @@ struct LeastMemory {
 
 struct StepPlan {
   bool fits = false;
-  std::vector<PlannedDrop> drops;           // by `leave`
-  std::vector<PlannedOffload> offloads;     // by `leave`
+  std::vector<PlannedDrop> drops;           // by `last_use`
+  std::vector<PlannedOffload> offloads;     // by `last_use`
   std::vector<std::uint32_t> reruns;        // places of the operators that run again, in order, with repetitions
   std::vector<std::uint32_t> rerun_before;  // by index in reruns: the place of the operator that it runs before
-  std::vector<PlannedMove> moves;           // by `leave`
+  std::vector<PlannedMove> moves;           // by `last_use`
   double compute_ms = 0;                    // of the step's operators
   double step_ms = 0;                       // expected
   double recomputed_ms = 0;

@@ -14,8 +14,8 @@ class Builder {
 
   void run() {
     const StepSpan step = trace_.steps.back();
-    for (std::size_t i = 0; i < step.begin; ++i) settle(trace_.events[i], true);
-    for (std::size_t i = step.begin; i < step.end; ++i) settle(trace_.events[i], false);
+    for (std::size_t i = 0; i < step.begin; ++i) note_lifetime(trace_.events[i], true);
+    for (std::size_t i = step.begin; i < step.end; ++i) note_lifetime(trace_.events[i], false);
     name_buffers();
     for (const std::uint32_t index : out_.operators) add_operator(trace_.operators[index]);
     out_.profile.first_operand.push_back(static_cast<std::uint32_t>(out_.profile.operand_buffers.size()));
@@ -32,7 +32,7 @@ class Builder {
     std::uint32_t in_lineage = kNone;  // its buffer there
   };
 
-  void settle(const TraceEvent& event, bool is_before) {
+  void note_lifetime(const TraceEvent& event, bool is_before) {
     const auto place = static_cast<std::uint32_t>(out_.operators.size());
     if (event.kind == EventKind::kOperator) {
       if (!is_before) out_.operators.push_back(event.index);

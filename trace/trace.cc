@@ -2,11 +2,29 @@
 #include "trace/trace.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <span>
 
 #include "driver/check.h"
 
 namespace thermocline {
+
+void Trace::validate_slices(const TraceOperator& op) const {
+  if (op.mark == TraceOperator::kNoMark) return;
+  THERMOCLINE_CHECK(op.mark < marks.size(), "an operator's mark is one of the trace's");
+  const SliceMark& mark = marks[op.mark];
+  THERMOCLINE_CHECK(op.first_slice + op.slices <= mark.slices, "a part computes slices of its operator");
+  std::map<std::uint64_t, Bytes> split;  // by buffer of the file: of its pieces
+  for (const std::uint32_t b : std::set<std::uint32_t>(operands.begin() + op.first_operand,
+                                                       operands.begin() + op.first_operand + op.reads + op.writes)) {
+    if (mark.splits(buffers[b].id)) split[buffers[b].id] += buffers[b].bytes;
+  }
+  const std::uint32_t taken = op.slices == 0 ? mark.slices : op.slices;
+  for (const auto& [id, bytes] : split) {
+    THERMOCLINE_CHECK(bytes > 0 && bytes % taken == 0, "what is split with an operator has equal slices");
+  }
+}
 
 void Trace::validate() const {
   enum class Life : std::uint8_t { kUnborn, kAlive, kDead };
@@ -32,6 +50,7 @@ void Trace::validate() const {
       case EventKind::kOperator: {
         THERMOCLINE_CHECK(event.index == next_operator++, "operators stand in program order");
         const TraceOperator& op = operators[event.index];
+        validate_slices(op);
         THERMOCLINE_CHECK(op.name < names.size(), "an operator's name is one of the trace's");
         for (const std::uint32_t b : reads(op)) THERMOCLINE_CHECK(lives[b] == Life::kAlive, "what is read is alive");
         for (const std::uint32_t b : writes(op))

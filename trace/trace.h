@@ -17,6 +17,7 @@
 
 #include "driver/units.h"
 #include "trace/choices.h"
+#include "trace/slices.h"
 
 namespace thermocline {
 
@@ -33,6 +34,8 @@ struct TraceBuffer {
   std::uint64_t id;  // as in the file
   Bytes bytes;
   std::uint32_t tag = 0;  // index into `tags`
+  // A piece of a buffer of the file, if operators were split (trace/split.h); pieces have the id of their buffer.
+  bool continues = false;  // it lies behind the buffer before it, and both are pieces of one
 };
 
 struct TraceOperator {
@@ -44,7 +47,16 @@ struct TraceOperator {
   double bytes;          // read from and written to device memory
   // measured; if set, it is used in place of flops and bytes
   double microseconds = std::numeric_limits<double>::quiet_NaN();
+  static constexpr std::uint32_t kNoMark = ~std::uint32_t{0};
+  std::uint32_t mark = kNoMark;  // index into `marks`: how it may be split
+  // A part of an operator that was split: it computes these slices. slices == 0: all of them.
+  std::uint32_t first_slice = 0, slices = 0;
+  std::uint32_t part = 0, parts = 0;  // which of how many, from 0
   bool is_measured() const { return !std::isnan(microseconds); }
+  // " part 2 of 4"; "" for a whole operator.
+  std::string part_text() const {
+    return parts == 0 ? "" : " part " + std::to_string(part + 1) + " of " + std::to_string(parts);
+  }
 };
 
 // Events [begin, end).
@@ -64,6 +76,7 @@ struct Trace {
   std::vector<std::string> tags = {""};  // the program's names for buffers; most buffers have none
   std::vector<std::uint64_t> streams;    // the file's numbers; 0 is first
   std::vector<StepSpan> steps;           // a file without marks is one step; events after the last mark belong to none
+  std::vector<SliceMark> marks;          // of operators that may be split
   std::vector<TraceChoice> choices;      // the events above are those of the chosen alternatives
   Bytes peak_live_bytes = 0;
   bool has_marks = false;
@@ -76,7 +89,13 @@ struct Trace {
     return {operands.data() + o.first_operand + o.reads, o.writes};
   }
 
+  // How the operator is shown: "mm", "mm part 2 of 4".
+  std::string title_of(const TraceOperator& o) const { return names[o.name] + o.part_text(); }
+
   void validate() const;
+
+ private:
+  void validate_slices(const TraceOperator& op) const;
 };
 
 // Rates from which an operator's duration on a device is computed.

@@ -25,6 +25,7 @@ void Audit::end(StreamHandle stream, std::span<BlockState* const> operands, cons
   ++statistics_.operations;
   if (info.follows) {
     ++statistics_.launches;
+    if (!info.is_kernel()) ++statistics_.graphs;
     if (info.name != nullptr) names_.insert(info.name);
     statistics_.kernels = names_.size();
   }
@@ -43,8 +44,13 @@ void Audit::end(StreamHandle stream, std::span<BlockState* const> operands, cons
 }
 
 std::string audit_text(const AuditStatistics& audit) {
-  const std::string looked = std::to_string(audit.launches) + " launches of " + std::to_string(audit.kernels) +
-                             " kernels, " + std::to_string(audit.operations) + " operations in all";
+  std::string looked;
+  if (audit.launches > audit.graphs || audit.graphs == 0) {
+    looked =
+        std::to_string(audit.launches - audit.graphs) + " launches of " + std::to_string(audit.kernels) + " kernels, ";
+  }
+  if (audit.graphs != 0) looked += std::to_string(audit.graphs) + " launches of graphs, ";
+  looked += std::to_string(audit.operations) + " operations in all";
   if (audit.fault != 0) {
     const std::string what = audit.faulty == nullptr ? "an operation" : std::string("'") + audit.faulty + "'";
     return "audit: not safe: " + what + " (operation " + std::to_string(audit.fault) +

@@ -9,7 +9,8 @@
 #include "driver/check.h"
 #include "driver/undisturbed.h"
 #include "offload/engine/engine_state.h"
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
+#include "offload/sharing/budget_source.h"
 
 namespace thermocline {
 
@@ -42,6 +43,7 @@ Status Engine::create(const Driver& driver, const EngineOptions& options, std::u
   std::unique_ptr<Engine> engine(new Engine(options.device));
   Status status = State::create(driver, options, std::move(spill_file), &engine->state_);
   if (!status.ok()) return status;
+  engine->caches_key_ = engine->state_->caches.key();
   engine->range_begin_ = engine->state_->heap.range_begin().value;
   engine->range_bytes_ = engine->state_->heap.range_bytes();
   *out = std::move(engine);
@@ -95,24 +97,53 @@ Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
   return ask();
 }
 
-Status Engine::allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
+Status Engine::allocate_by_key(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
+  static_assert(kNoStream == ThreadCache::kNoStream);
+  ThreadCache* cache = nullptr;
+  if (!ThreadCaches::find_by_thread(caches_key_, &cache)) [[unlikely]]
+    return allocate_without_entry(bytes, stream, out);
+  switch (cache->take_first(bytes, stream, out)) {
+    case ThreadCache::Taken::kYes:
+      return {};
+    case ThreadCache::Taken::kNo:
+      return allocate_past_cache(bytes, stream, out, cache);
+    case ThreadCache::Taken::kPerhaps:
+      break;
+  }
+  // There: a call of take here would need a frame.
+  return allocate_without_entry(bytes, stream, out);
+}
+
+Status Engine::allocate_without_entry(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
   ThreadCache* const cache = state_->caches.mine();
-  if (ThreadCaches::take(cache, bytes, stream, out)) return {};
-  // Ends after the lock has been given back. While small buffers come and go nothing is called at which the thread could
-  // be cancelled.
-  std::optional<Undisturbed> undisturbed;
-  std::unique_lock lock(mutex_);
-  if (cache != nullptr && state_->allocate_small(bytes, stream, *cache, out)) return {};
-  undisturbed.emplace();
+  if (cache != nullptr && cache->take(bytes, stream, out)) return {};
+  return allocate_past_cache(bytes, stream, out, cache);
+}
+
+Status Engine::free_by_key(DeviceAddress address, std::uint64_t stream) {
+  ThreadCache* cache = nullptr;
+  if (!ThreadCaches::find_by_thread(caches_key_, &cache)) [[unlikely]]
+    return free_without_entry(address, stream);
+  if (cache->put(address, stream)) return {};
+  return free_past_cache(address, stream);
+}
+
+Status Engine::free_without_entry(DeviceAddress address, std::uint64_t stream) {
+  ThreadCache* const cache = state_->caches.mine();
+  if (cache != nullptr && cache->put(address, stream)) return {};
+  return free_past_cache(address, stream);
+}
+
+Status Engine::allocate_slowly(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
+  // Ends after the lock has been given back.
+  const Undisturbed undisturbed;
+  std::unique_lock lock(mutex_, std::adopt_lock);
   return ask_without_waiting(lock, [&] { return state_->allocate(bytes, stream, out); });
 }
 
-Status Engine::free(DeviceAddress address, std::optional<StreamHandle> stream) {
-  if (state_->caches.put(address, stream)) return {};
-  std::optional<Undisturbed> undisturbed;
-  const std::lock_guard lock(mutex_);
-  if (state_->free_small(address, stream)) return {};
-  undisturbed.emplace();
+Status Engine::free_slowly(DeviceAddress address, std::optional<StreamHandle> stream) {
+  const Undisturbed undisturbed;
+  const std::lock_guard lock(mutex_, std::adopt_lock);
   return state_->free(address, stream);
 }
 
@@ -140,9 +171,10 @@ std::vector<BufferFacts> Engine::meant_by(const MemoryAccess& access) const {
   return all;
 }
 
-void Engine::kernels_may_be_others() {
+Status Engine::kernels_may_be_others() {
   const std::lock_guard lock(mutex_);
   state_->looks.kernels_may_be_others();
+  return state_->run_nothing_again();
 }
 
 Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info) {
@@ -168,7 +200,7 @@ Status Engine::fits_beside(std::span<const MemoryAccess> accesses, Bytes bytes) 
 bool Engine::fits_anywhere(std::uint64_t ranges) const noexcept {
   // A block's units are nearly equal, and longer than half of the longest: where a range lies in three, each is shorter
   // than the range.
-  return ranges * 3 * kPartBytes <= state_->room.load(std::memory_order_relaxed);
+  return ranges * 3 * kUnitBytes <= state_->room.load(std::memory_order_relaxed);
 }
 
 Bytes Engine::unit_bytes_from(DeviceAddress at) const {
@@ -400,7 +432,11 @@ Status Engine::State::add_external(Bytes bytes) {
   reclaim();
   // Later there may be no room to run again what has to.
   if (Status status = recompute_all(); !status.ok()) return status;
-  if (external_bytes + bytes > budget_bytes) return refuse("memory that the program maps itself", bytes);
+  const Bytes external = external_bytes + bytes;
+  if (options.budget_source != nullptr) raise_budget(std::min(held_block_bytes, budget_bytes) + external);
+  if (external > budget_bytes) {
+    return may_fit_later(external) ? Status::not_ready() : refuse("memory that the program maps itself", bytes);
+  }
   Bytes limit = budget_bytes - external_bytes - bytes;
   // What is left free for the driver stays free.
   if (leaving_free != 0) limit = std::min(limit, heap.limit());
@@ -443,6 +479,12 @@ Status Engine::leave_free(Bytes bytes) {
   return ask_without_waiting(lock, [&] { return state_->leave_free(bytes); });
 }
 
+Status Engine::lower_budget(Bytes budget) {
+  const Undisturbed undisturbed;
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->lower_budget(budget); });
+}
+
 void Engine::take_again() {
   const std::lock_guard lock(mutex_);
   THERMOCLINE_CHECK(state_->leaving_free > 0, "only what was left free is taken again");
@@ -476,8 +518,9 @@ void Engine::memory_info(Bytes* free, Bytes* total) const {
   const std::lock_guard lock(mutex_);
   state_->note_cache_changes();
   const Bytes taken = state_->live_block_bytes() + state_->external_bytes;
-  *total = state_->budget_bytes;
-  const Bytes left = taken < state_->budget_bytes ? state_->budget_bytes - taken : 0;
+  BudgetSource* const source = state_->options.budget_source;
+  *total = source == nullptr ? state_->budget_bytes : std::max(state_->budget_bytes, source->share());
+  const Bytes left = taken < *total ? *total - taken : 0;
   *free = left - left % state_->heap.page_bytes();
 }
 

@@ -49,6 +49,7 @@ namespace thermocline {
 
 class Engine;
 class SpillFile;
+class ThreadCache;
 struct SpillTransfer;
 
 // The scope of one operation; see the head of this file. Moving it moves the lock. Not thread-safe: it belongs to its
@@ -104,10 +105,14 @@ class Engine {
   //
   // `stream`: the memory is first used on this stream (cuMemAllocAsync); none: anywhere (cuMemAlloc). out_of_memory
   // leaves everything as it was and writes a report through the report handler.
-  Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out);
+  Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
+    return allocate_by_key(bytes, key_of(stream), out);
+  }
   // `address` as allocate gave it, else invalid_value. Never blocks; memory is reused behind all streams that accessed
   // it.
-  Status free(DeviceAddress address, std::optional<StreamHandle> stream);
+  Status free(DeviceAddress address, std::optional<StreamHandle> stream) {
+    return free_by_key(address, key_of(stream));
+  }
 
   // True for every address of the reservation, live or not. Lock-free.
   bool owns(DeviceAddress address) const noexcept { return address.value - range_begin_ < range_bytes_; }
@@ -143,8 +148,9 @@ class Engine {
   void hold(std::span<const HeldWord> words);
   // Something has been put there that could not be looked at.
   void hold_unknown(AddressRange range);
-  // The names of kernels may stand for other ones from now on: a module was unloaded.
-  void kernels_may_be_others();
+  // The names of kernels may stand for other ones from now on, and none that was launched so far runs again: a module is
+  // about to be unloaded. Fails where contents that they have to make again find no room; a context as for begin().
+  Status kernels_may_be_others();
   void overwritten(AddressRange range);
   // `exact`: byte by byte; else somewhere in `to`, and what stood there may still stand there.
   void copied(AddressRange to, AddressRange from, bool exact);
@@ -245,6 +251,22 @@ class Engine {
   // asleep (SleepReport::asleep_bytes).
   Status wake(const SleepRequest& request, SleepReport* report);
 
+  // With EngineOptions::budget_source. How much of the device the program would use, and uses.
+  struct BudgetUse {
+    Bytes budget = 0;
+    Bytes demand = 0;            // what is live and not asleep
+    Bytes in_use = 0;            // pages, and the program's own mappings
+    std::uint64_t activity = 0;  // another number after each operation, allocation and free
+    bool works = false;          // something that was submitted may still be running
+  };
+  // Nothing: somebody has the lock.
+  std::optional<BudgetUse> try_budget_use();
+  // Takes what the source has for it.
+  void raise_budget();
+  // Makes room for a smaller budget and tells the source; out_of_memory and not_ready: as far as anything can leave now,
+  // which may be in part. Waits as an operation does.
+  Status lower_budget(Bytes budget);
+
   // cuMemGetInfo's view: the budget, and what of it is not taken by live buffers (0 when more is live than fits), in whole
   // pages: one buffer can have all of it.
   void memory_info(Bytes* free, Bytes* total) const;
@@ -283,10 +305,26 @@ class Engine {
   Status wait_for_deferred(std::unique_lock<Mutex>& lock);
   void wait_for_file(std::unique_lock<Mutex>& lock, const std::shared_ptr<SpillTransfer>& transfer);
   bool wait_for_pages(std::unique_lock<Mutex>& lock);
+  // A stream as ThreadCaches has it.
+  static constexpr std::uint64_t kNoStream = ~std::uint64_t{0};
+  static std::uint64_t key_of(std::optional<StreamHandle> stream) {
+    return stream.has_value() ? static_cast<std::uint64_t>(*stream) : kNoStream;
+  }
+  // What allocate and free do: in the thread's cache; else under the lock (small_buffers.cc). The last two are called
+  // with the lock held, and give it back.
+  Status allocate_by_key(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
+  Status free_by_key(DeviceAddress address, std::uint64_t stream);
+  Status allocate_past_cache(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache);
+  Status allocate_without_entry(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
+  Status free_past_cache(DeviceAddress address, std::uint64_t stream);
+  Status free_without_entry(DeviceAddress address, std::uint64_t stream);
+  Status allocate_slowly(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out);
+  Status free_slowly(DeviceAddress address, std::optional<StreamHandle> stream);
   bool wait_for_uses(std::unique_lock<Mutex>& lock, const UseSet& uses);
 
   mutable Mutex mutex_;
   std::unique_ptr<State> state_;
+  std::uint64_t caches_key_ = 0;  // of the threads' caches
   std::uint64_t range_begin_ = 0;
   std::uint64_t range_bytes_ = 0;
 };

@@ -138,6 +138,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   }
   state->is_plain = state->options.redzone_bytes == 0 && state->annotations == nullptr && state->audit == nullptr &&
                     state->versions == nullptr && !state->net.full();
+  state->note_what_is_slow();
   state->show_room();
   // Under a full host fallback what is begun ends where it is (residency.cc).
   state->host.trim_later(options.waits_without_lock && !state->net.full());
@@ -189,11 +190,7 @@ Status Engine::State::admit(StreamHandle handle) {
   const bool absent = std::any_of(operands.begin(), operands.end(),
                                   [](const BlockState* state) { return !state->has_wanted() && state->defined(); });
   Status status = make_operands_resident();
-  if (status.is_out_of_memory()) {
-    Bytes wanted = 0;
-    for (const BlockState* state : operands) wanted += state->wanted_bytes();
-    return refuse("one operation's memory", wanted, true);
-  }
+  if (status.is_out_of_memory()) return refuse_operation();
   if (!status.ok()) return status;
   if (absent) policy->missed();
   stream = clock.index_of(handle);
@@ -219,7 +216,7 @@ void Engine::State::commit(bool completed) {
     if (accesses == 1) operands.clear();
   }
   for (BlockState* const state : left_out) {
-    for (EvictionUnit& part : state->parts()) net.used_where_it_is(part);
+    for (EvictionUnit& unit : state->units()) net.used_where_it_is(unit);
   }
   for (BlockState* state : operands) {
     residency.accessed(*state, operation);
@@ -229,8 +226,8 @@ void Engine::State::commit(bool completed) {
   if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
   if (completed) clock.synchronized(stream);
   if (looks.any_under_way()) {
-    if (audit != nullptr) settle_looks(Wait::kYes);
-    if (counters.operations % kOperationsPerVerdict == 0) settle_looks(Wait::kNo);
+    if (audit != nullptr) collect_probes(Wait::kYes);
+    if (counters.operations % kOperationsPerVerdict == 0) collect_probes(Wait::kNo);
   }
   if (net.has_unseen()) keep_unseen();
   if (net.has_late()) net.catch_up();
@@ -268,9 +265,6 @@ bool Engine::State::reclaim(Reclaim what) {
     release(buffer);
   });
 }
-
-// Whoever has its space next comes behind what the stream was given so far.
-void Engine::State::freed_on(Buffer& buffer, StreamIndex on) { buffer.block().uses.add(Use{on, clock.submitted(on)}); }
 
 // Addresses that are kept for somebody, or lead to what others have by now, are given up before any are refused.
 Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out) {
@@ -337,7 +331,10 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
 Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, DeviceAddress* address) {
   if (asked == 0 || asked > ~Bytes{0} - options.redzone_bytes) return Status::invalid_value();
   const Bytes bytes = asked + options.redzone_bytes;
-  if (bytes > budget_bytes - external_bytes) return refuse("an allocation", bytes);
+  if (options.budget_source != nullptr) raise_budget(held_block_bytes + external_bytes + bytes);
+  if (bytes > budget_bytes - external_bytes) {
+    return may_fit_later(bytes + external_bytes) ? Status::not_ready() : refuse("an allocation", bytes);
+  }
   if (caches.may_join()) reclaim();
   Buffer* buffer = nullptr;
   if (Status status = place(bytes, clock.index_of(handle.value_or(StreamHandle{})), &buffer); !status.ok()) {
@@ -379,8 +376,7 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
 
 Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> handle) {
   Buffer* buffer = heap.find(address);
-  if (buffer == nullptr || buffer->address() != address || detained.contains(buffer) ||
-      !ThreadCache::withdraw(*buffer)) {
+  if (buffer == nullptr || buffer->address() != address || detained.contains(buffer) || !caches.withdraw(*buffer)) {
     return Status::invalid_value();
   }
   if (annotations != nullptr) annotations->remove(address);
@@ -396,6 +392,7 @@ void Engine::State::detain(const Buffer& buffer) {
   detained.insert(&buffer);
   detained_bytes += buffer.requested();
   if (!buffer.block().is_slab()) detained_block_bytes += buffer.block().bytes();
+  note_what_is_slow();
 }
 
 void Engine::State::release_detained() {
@@ -411,6 +408,7 @@ void Engine::State::release_detained() {
     if (!one->block().is_slab()) detained_block_bytes -= one->block().bytes();
     release(*one);
   }
+  note_what_is_slow();
 }
 
 void Engine::State::release(Buffer& buffer) {
@@ -440,12 +438,14 @@ void Engine::State::give_back(Buffer* buffer) {
 void Engine::State::show_references() {
   has_references.store(!references.empty(), std::memory_order_relaxed);
   has_global_references.store(references.any_outside(), std::memory_order_relaxed);
+  note_what_is_slow();
 }
 
 void Engine::State::let_go_pin(const Buffer& buffer) {
   if (pinned.erase(&buffer) == 0) return;
   --counters.pinned_buffers;
   unpin_block(residency.state_of(buffer.block()));
+  note_what_is_slow();
 }
 
 void Engine::State::unpin(const Buffer& buffer) {
@@ -479,6 +479,7 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
   if (versions != nullptr) versions->changed_unseen(buffer->number());
   ++counters.pinned_buffers;
   pinned.emplace(buffer, Pin{.reason = reason, .times = for_good ? 0u : 1u, .for_good = for_good});
+  note_what_is_slow();
   return {};
 }
 
@@ -513,7 +514,7 @@ Status Engine::State::evict(DeviceAddress address) {
   BlockState* state = nullptr;
   if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
   if (state->block->bytes() >= options.min_offload_bytes)
-    residency.leave(*state, state->count, EvictReason::kRequested);
+    residency.begin_evictions(*state, state->count, EvictReason::kRequested);
   return {};
 }
 
@@ -530,7 +531,7 @@ void Engine::State::note_peaks() {
   // Their number is not worth it.
   counters.peak_live_buffers = std::max(counters.peak_live_buffers, heap.buffers() - detained.size());
   counters.peak_live_bytes = std::max(counters.peak_live_bytes, heap.live_bytes() - detained_bytes + external_bytes);
-  counters.peak_device_bytes = std::max(counters.peak_device_bytes, heap.created_bytes() + external_bytes);
+  note_device_peak();
 }
 
 void Engine::State::reset_peaks() {
@@ -540,7 +541,8 @@ void Engine::State::reset_peaks() {
   counters.peak_live_bytes = heap.live_bytes() - detained_bytes + external_bytes;
   counters.peak_live_buffers = heap.buffers() - detained.size();
   counters.largest_allocation_bytes = 0;
-  counters.peak_device_bytes = heap.created_bytes() + external_bytes;
+  counters.peak_device_bytes = 0;
+  note_device_peak();
 }
 
 void Engine::State::validate() const {
@@ -555,6 +557,9 @@ void Engine::State::validate() const {
   Bytes live = 0;
   heap.for_each_block([&live](const Block& block) { live += block.bytes(); });
   THERMOCLINE_CHECK(live == held_block_bytes, "held block bytes are the sum of the blocks with buffers");
+  THERMOCLINE_CHECK(slow_to_allocate == (!is_plain || !detained.empty()) &&
+                        (slow_to_free || (!slow_to_allocate && pinned.empty() && references.empty())),
+                    "small buffers come and go in the common way only where nothing else has to be done");
   Bytes kept_aside = 0, blocks_kept_aside = 0;
   for (const Buffer* one : detained) {
     THERMOCLINE_CHECK(heap.find(one->address()) == one && !ThreadCache::is_cached(*one),

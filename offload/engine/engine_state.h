@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of an engine, in the order in which they stand on each other. Guarded by Engine::mutex_.
+// The parts of an engine, in the order in which each needs those before it. Guarded by Engine::mutex_.
 #pragma once
 
 #include <atomic>
@@ -71,9 +71,13 @@ class Engine::State {
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
   // The same for small buffers, in the common case and at least cost (small_buffers.cc). False: nothing has changed, and
-  // the case is not that one.
-  bool allocate_small(Bytes bytes, std::optional<StreamHandle> stream, ThreadCache& cache, DeviceAddress* address);
-  bool free_small(DeviceAddress address, std::optional<StreamHandle> stream);
+  // the case is not that one. note_what_is_slow: after whatever changes what it asks.
+  void note_what_is_slow() {
+    slow_to_allocate = !is_plain || !detained.empty();
+    slow_to_free = slow_to_allocate || !pinned.empty() || !references.empty();
+  }
+  bool allocate_small(Bytes bytes, std::uint64_t stream, ThreadCache& cache, DeviceAddress* address);
+  bool free_small(DeviceAddress address, std::uint64_t stream);
   Status pin(DeviceAddress address, const char* reason, bool for_good);
   Status read_stored(AddressRange range, StreamHandle handle);
   void written_by_graph(std::span<const GraphKernel> kernels);
@@ -87,12 +91,28 @@ class Engine::State {
   Status leave_free(Bytes bytes);
   // The operands, beyond the budget where they exceed it alone and may (soft_limit.cc).
   Status make_operands_resident(FetchReason reason = FetchReason::kAccessed);
+  // With EngineOptions::budget_source (shared_budget.cc): asks for a budget of so much. False: there is no more now.
+  bool raise_budget(Bytes wanted);
+  bool take_budget(Bytes now);
+  // What was asked for does not fit now and may fit once others have given back. The caller comes again.
+  bool may_fit_later(Bytes wanted) const;
+  Status lower_budget(Bytes budget);
+  Status lower_budget_to(Bytes budget);
+  // Another number after each operation and allocation of the program; and whether something of its own may be running,
+  // as opposed to the copies by which lower_budget makes room.
+  std::uint64_t calls() const;
+  bool works();
   Status evict(DeviceAddress address);
   Status drop(DeviceAddress address);
   Status prefetch(DeviceAddress address);
   void add_small_buffers(RefusalFacts* facts) const;
+  const char* direction_of(const Block& block) const;
+  void list_operands(RefusalFacts* facts) const;
   void add_operands(RefusalFacts* facts) const;
+  Status refuse(const RefusalFacts& facts);
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);
+  // The operation whose operands are listed, and what it `allocates` itself.
+  Status refuse_operation(Bytes allocates = 0);
   RefusalFacts facts_of(const char* what, Bytes wanted, bool one_operation) const;
 
   // Learns what threads have freed and taken again without the lock. Before anything that depends on who owns what.
@@ -130,21 +150,29 @@ class Engine::State {
   void note_submission(Use use);
   // Contents that are asked for beside an operation: everything has some afterwards.
   Status recompute_all();
+  // The same, and what has been submitted so far never runs again.
+  Status run_nothing_again();
   // The buffer is about to go. False: something is made of it, which could not be recomputed now.
   bool lets_go(const Buffer& buffer);
+  bool keeps_inputs() const;
 
   // After whatever makes the program's buffers or mappings more. What was refused never counts.
   // To what the budget leaves beside the program's own mappings; needs nothing of the driver when that is more.
   void limit_pages() { static_cast<void>(heap.set_limit(limit_of_pages())); }
   Bytes limit_of_pages() const;
   void note_peaks();
+  void note_device_peak() {
+    noted_created_pages = heap.created_pages();
+    counters.peak_device_bytes = std::max(counters.peak_device_bytes, heap.created_bytes() + external_bytes);
+  }
   void reset_peaks();
   EngineStatistics collect() const;
   void validate() const;
 
   const EngineOptions options;
   const bool looks_at_tables;
-  const Bytes budget_bytes;
+  Bytes budget_bytes;                           // changes with EngineOptions::budget_source only
+  std::uint64_t rested_at = ~std::uint64_t{0};  // calls() when a program that rested last gave back
   const Bytes device_total;
   std::unique_ptr<Foundation> foundation;
   StreamClock& clock;
@@ -169,6 +197,7 @@ class Engine::State {
   std::vector<BlockState*> operands;  // its blocks
   std::vector<BlockState*> left_out;  // what it may use at its copy on the host; that happens when it is submitted
   std::size_t named_operands = 0;     // of these, those that it was given; they come first
+  std::size_t told_operands = 0;      // and then those that its caller has found (MemoryAccess::found)
   OperationInfo info;
   EvictionUnit* host_read = nullptr;        // whose host copy the operation reads; null: it uses the device's memory
   DeviceAddress host_read_at;               // from where on
@@ -177,6 +206,8 @@ class Engine::State {
   std::uint64_t resolution = 0;             // stamps the operands
   std::vector<DeviceAddress> reachable;     // by words in memory: of the operation
   bool is_plain = false;                    // nobody has to be told of each buffer (set once)
+  bool slow_to_allocate = true;             // not in the common way (note_what_is_slow)
+  bool slow_to_free = true;                 // the same; may stay true when what was slow has gone
   std::atomic<bool> has_references{false};  // as the table is, for those who ask without the lock
   std::atomic<bool> has_global_references{false};
   // What of the budget an operation can have, for those who ask without the lock; 0 where it needs whole buffers.
@@ -199,7 +230,7 @@ class Engine::State {
   UseSet not_vouched_for;        // the newest operations of which nobody says so, until they have passed
   bool recomputing = false;      // a recipe is being run
   Bytes held_block_bytes = 0;    // whole blocks with live or cached buffers: what device and host must hold together
-  Bytes pinned_block_bytes = 0;  // of pinned blocks, and of pinned parts of others
+  Bytes pinned_block_bytes = 0;  // of pinned blocks, and of pinned units of others
   Bytes largest_unit = 0;        // that was ever allocated
   Bytes host_claim = 0;          // of a limit that processes share: what this one may come to need, from host_holds on
   struct Pin {
@@ -207,14 +238,14 @@ class Engine::State {
     std::uint64_t times = 0;  // let go when it is unpinned as often
     bool for_good = false;    // or when it is freed, whichever is first
   };
-  // Parts of a block, by number, that a call holds on the device.
-  struct HeldParts {
+  // Units of a block, by number, that a call holds on the device.
+  struct HeldUnits {
     const Block* block;
-    std::vector<std::size_t> parts;
+    std::vector<std::size_t> units;
   };
   struct Held {
     std::thread::id thread;  // whose call it is
-    std::vector<HeldParts> blocks;
+    std::vector<HeldUnits> blocks;
   };
   std::unordered_map<std::uint64_t, Held> held_ranges;  // few: as many as there are such calls
   std::uint64_t newest_hold = 0;
@@ -228,6 +259,9 @@ class Engine::State {
   bool over_budget = false;        // the heap's limit is higher than the budget, for an operation (soft_limit.cc)
   bool raised = false;             // ... which has not been counted yet
   EngineStatistics counters;       // those that no part keeps
+  // When the peak of the device's bytes was noted last. The program's own mappings have not become more since, so as long
+  // as there are no more pages it is the peak.
+  std::uint64_t noted_created_pages = 0;
   ReportHandler report_handler = nullptr;
   // Null, or nobody's: none. Of an audited buffer, what the program asked for.
   std::optional<BufferFacts> facts_of(const Buffer* buffer) const;
@@ -253,14 +287,14 @@ class Engine::State {
   bool drop_block(BlockState& state);
   void begin_operands(std::span<const MemoryAccess> list);
   References::Followed collect_operands(std::span<const MemoryAccess> list, bool follows);
-  // The part of a block that is evicted, and whose host copy has all of the range; null: there is none.
+  // The unit of a block that is evicted, and whose host copy has all of the range; null: there is none.
   EvictionUnit* evicted_at(AddressRange range);
   // Of a copy within the device whose ends do not fit together: its source is read on the host, if it can be.
   Status leave_source_on_host(std::span<const MemoryAccess> list);
   Status read_host_copy(StreamHandle handle);
   void pin_block(BlockState& state);
   void unpin_block(BlockState& state);
-  static Bytes held_part_bytes(const BlockState& state);
+  static Bytes held_unit_bytes(const BlockState& state);
   void forget_held(const Block& block);
   Bytes held_by_other_threads(bool beside);
   Status read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything);
@@ -269,7 +303,7 @@ class Engine::State {
   bool is_given_a_table(const GraphKernel& kernel) const;
   bool is_known_to_store_none(const GraphKernel& kernel);
   bool keep_what_was_given(const GraphKernel& kernel);
-  bool settle_looks(Wait wait);
+  bool collect_probes(Wait wait);
   // Of the device's memory, with what is pinned there.
   Bytes operand_bytes() const;
   // Or is on the device. False: what was to cover it found no host memory, and it has to come back.
@@ -281,10 +315,13 @@ class Engine::State {
   // The same with the spill file, where the host alone does not.
   bool file_holds(Bytes live);
   void count_raise();
+  Status make_operands_resident_in_lease(FetchReason reason);
   Status return_to_budget();
   Status find_addresses(Bytes bytes, StreamIndex hint, Buffer** out);
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);
-  void freed_on(Buffer& buffer, StreamIndex on);
+  // Whoever has its space next comes behind what the stream was given so far.
+  void freed_on(Buffer& buffer, StreamIndex on) { buffer.block().uses.add(Use{on, clock.submitted(on)}); }
+  void remember_small(Buffer& buffer, std::uint64_t stream);
   void keep_unseen();
   void collect_host(EngineStatistics* all) const;
   void collect_movements(EngineStatistics* all) const;

@@ -42,7 +42,7 @@ bool Engine::State::keep_what_was_given(const GraphKernel& kernel) {
 }
 
 void Engine::State::written_by_graph(std::span<const GraphKernel> kernels) {
-  if (looks.any_under_way()) settle_looks(Wait::kNo);
+  if (looks.any_under_way()) collect_probes(Wait::kNo);
   for (const GraphKernel& kernel : kernels) {
     if (!is_given_a_table(kernel) || is_known_to_store_none(kernel)) continue;
     // Where not all of it can stay, the tables are read when it matters.

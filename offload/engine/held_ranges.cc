@@ -5,10 +5,10 @@
 
 namespace thermocline {
 
-// What the block's own pinned parts take, which counts where the block itself is not pinned.
-Bytes Engine::State::held_part_bytes(const BlockState& state) {
+// What the block's own pinned units take, which counts where the block itself is not pinned.
+Bytes Engine::State::held_unit_bytes(const BlockState& state) {
   Bytes bytes = 0;
-  for (const EvictionUnit& part : state.parts()) bytes += part.pins > 0 ? part.bytes() : 0;
+  for (const EvictionUnit& unit : state.units()) bytes += unit.pins > 0 ? unit.bytes() : 0;
   return bytes;
 }
 
@@ -19,14 +19,14 @@ void Engine::State::show_room() {
 
 void Engine::State::pin_block(BlockState& state) {
   if (state.pins++ > 0) return;
-  pinned_block_bytes += state.block->bytes() - held_part_bytes(state);
+  pinned_block_bytes += state.block->bytes() - held_unit_bytes(state);
   show_room();
   if (audit != nullptr) audit->pinned(*state.block);
 }
 
 void Engine::State::unpin_block(BlockState& state) {
   if (--state.pins > 0) return;
-  pinned_block_bytes -= state.block->bytes() - held_part_bytes(state);
+  pinned_block_bytes -= state.block->bytes() - held_unit_bytes(state);
   show_room();
 }
 
@@ -53,12 +53,12 @@ Status Engine::State::hold_on_device(std::span<const AddressRange> ranges, const
   if (!status.ok()) return status;
   Held held{std::this_thread::get_id(), {}};
   for (BlockState* const state : operands) {
-    HeldParts& of_block = held.blocks.emplace_back(HeldParts{state->block, {}});
-    const std::span<EvictionUnit> parts = state->parts();
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (!state->wants(parts[i])) continue;
-      of_block.parts.push_back(i);
-      if (parts[i].pins++ == 0 && state->pins == 0) pinned_block_bytes += parts[i].bytes();
+    HeldUnits& of_block = held.blocks.emplace_back(HeldUnits{state->block, {}});
+    const std::span<EvictionUnit> units = state->units();
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      if (!state->wants(units[i])) continue;
+      of_block.units.push_back(i);
+      if (units[i].pins++ == 0 && state->pins == 0) pinned_block_bytes += units[i].bytes();
     }
     if (audit != nullptr) audit->pinned(*state->block);
     if (versions == nullptr) continue;
@@ -73,11 +73,11 @@ Status Engine::State::hold_on_device(std::span<const AddressRange> ranges, const
 void Engine::State::let_go(std::uint64_t hold) {
   const auto found = held_ranges.find(hold);
   if (found == held_ranges.end()) return;
-  for (const HeldParts& held : found->second.blocks) {
+  for (const HeldUnits& held : found->second.blocks) {
     BlockState& state = residency.state_of(*held.block);
-    for (const std::size_t i : held.parts) {
-      EvictionUnit& part = state.parts()[i];
-      if (--part.pins == 0 && state.pins == 0) pinned_block_bytes -= part.bytes();
+    for (const std::size_t i : held.units) {
+      EvictionUnit& unit = state.units()[i];
+      if (--unit.pins == 0 && state.pins == 0) pinned_block_bytes -= unit.bytes();
     }
   }
   held_ranges.erase(found);
@@ -88,10 +88,10 @@ void Engine::State::let_go(std::uint64_t hold) {
 void Engine::State::forget_held(const Block& block) {
   if (held_ranges.empty()) return;
   const BlockState& state = residency.state_of(block);
-  if (state.pins == 0) pinned_block_bytes -= held_part_bytes(state);
+  if (state.pins == 0) pinned_block_bytes -= held_unit_bytes(state);
   show_room();
   for (auto& [hold, all] : held_ranges) {
-    std::erase_if(all.blocks, [&](const HeldParts& held) { return held.block == &block; });
+    std::erase_if(all.blocks, [&](const HeldUnits& held) { return held.block == &block; });
   }
 }
 
@@ -101,18 +101,18 @@ Bytes Engine::State::held_by_other_threads(bool beside) {
   std::unordered_set<const EvictionUnit*> by_others, by_this;
   for (const auto& [hold, held] : held_ranges) {
     auto& units = held.thread == std::this_thread::get_id() ? by_this : by_others;
-    for (const HeldParts& of_block : held.blocks) {
+    for (const HeldUnits& of_block : held.blocks) {
       const BlockState& state = residency.state_of(*of_block.block);
       if (state.pins > 0) continue;
       const bool is_operand = beside && state.listed == resolution;
-      for (const std::size_t i : of_block.parts) {
-        const EvictionUnit& part = state.parts()[i];
-        if (!is_operand || !state.wants(part)) units.insert(&part);
+      for (const std::size_t i : of_block.units) {
+        const EvictionUnit& unit = state.units()[i];
+        if (!is_operand || !state.wants(unit)) units.insert(&unit);
       }
     }
   }
   Bytes bytes = 0;
-  for (const EvictionUnit* const part : by_others) bytes += by_this.contains(part) ? 0 : part->bytes();
+  for (const EvictionUnit* const unit : by_others) bytes += by_this.contains(unit) ? 0 : unit->bytes();
   return bytes;
 }
 

@@ -9,19 +9,19 @@ namespace thermocline {
 namespace {
 
 // Its contents are its host copy, or will be when the copy out has passed.
-bool is_evicted(const EvictionUnit& part) {
-  return part.host != nullptr && (part.state == ResidencyState::kEvicted || part.hollow);
+bool is_evicted(const EvictionUnit& unit) {
+  return unit.host != nullptr && (unit.state == ResidencyState::kEvicted || unit.hollow);
 }
 
 // Of what begins there, as much as the host copy has.
-Bytes host_bytes_from(const EvictionUnit& part, DeviceAddress at) {
-  const DeviceAddress end = part.begin() + part.host_bytes;
-  return is_evicted(part) && at < end ? end - at : 0;
+Bytes host_bytes_from(const EvictionUnit& unit, DeviceAddress at) {
+  const DeviceAddress end = unit.begin() + unit.host_bytes;
+  return is_evicted(unit) && at < end ? end - at : 0;
 }
 
-EvictionUnit* part_at(Residency& residency, const Block& block, DeviceAddress at) {
-  for (EvictionUnit& part : residency.state_of(block).parts()) {
-    if (part.begin() <= at && at < part.begin() + part.bytes()) return &part;
+EvictionUnit* unit_at(Residency& residency, const Block& block, DeviceAddress at) {
+  for (EvictionUnit& unit : residency.state_of(block).units()) {
+    if (unit.begin() <= at && at < unit.begin() + unit.bytes()) return &unit;
   }
   return nullptr;
 }
@@ -31,8 +31,8 @@ EvictionUnit* part_at(Residency& residency, const Block& block, DeviceAddress at
 EvictionUnit* Engine::State::evicted_at(AddressRange range) {
   if (range.bytes == 0 || !residency.any_nonresident()) return nullptr;
   const Block* const block = heap.block_at(range.at);
-  EvictionUnit* const part = block == nullptr ? nullptr : part_at(residency, *block, range.at);
-  return part != nullptr && range.bytes <= host_bytes_from(*part, range.at) ? part : nullptr;
+  EvictionUnit* const unit = block == nullptr ? nullptr : unit_at(residency, *block, range.at);
+  return unit != nullptr && range.bytes <= host_bytes_from(*unit, range.at) ? unit : nullptr;
 }
 
 Bytes Engine::State::host_copy_run(AddressRange range) {
@@ -40,12 +40,12 @@ Bytes Engine::State::host_copy_run(AddressRange range) {
   note_cache_changes();
   for (DeviceAddress at = range.at; at < range.end();) {
     const Block* const block = heap.block_at(at);
-    const EvictionUnit* const part = block == nullptr ? nullptr : part_at(residency, *block, at);
-    if (part == nullptr) return range.bytes;
-    if (const Bytes bytes = host_bytes_from(*part, at); bytes > 0) {
+    const EvictionUnit* const unit = block == nullptr ? nullptr : unit_at(residency, *block, at);
+    if (unit == nullptr) return range.bytes;
+    if (const Bytes bytes = host_bytes_from(*unit, at); bytes > 0) {
       return at == range.at ? std::min(bytes, range.bytes) : at - range.at;
     }
-    at = part->begin() + part->bytes();
+    at = unit->begin() + unit->bytes();
   }
   return range.bytes;
 }
@@ -59,24 +59,24 @@ Status Engine::State::leave_source_on_host(std::span<const MemoryAccess> list) {
   const bool reads_last = list[1].access == Access::kRead;
   const MemoryAccess source = list[reads_last ? 1 : 0], target = list[reads_last ? 0 : 1];
   const Block* const block = heap.block_at(source.address);
-  EvictionUnit* const part = block == nullptr ? nullptr : part_at(residency, *block, source.address);
-  const bool can = part != nullptr && source.access == Access::kRead && target.access != Access::kRead &&
-                   source.bytes <= part->begin() + part->bytes() - source.address && part->whole->pins == 0 &&
-                   part->pins == 0;
+  EvictionUnit* const unit = block == nullptr ? nullptr : unit_at(residency, *block, source.address);
+  const bool can = unit != nullptr && source.access == Access::kRead && target.access != Access::kRead &&
+                   source.bytes <= unit->begin() + unit->bytes() - source.address && unit->whole->pins == 0 &&
+                   unit->pins == 0;
   if (!can) return {};
   // What is refused for lack of host memory is refused as if it had not been tried.
-  if (Status status = residency.make_host_copy(*part); !status.ok())
+  if (Status status = residency.make_host_copy(*unit); !status.ok())
     return status.is_out_of_memory() ? Status() : status;
   // In the spill file alone it is of no use here.
-  if (part->host == nullptr) return {};
+  if (unit->host == nullptr) return {};
   begin_operands({&target, 1});
-  const bool is_target_too = part->whole->listed == resolution && part->whole->wants(*part);
-  if (is_target_too || source.address + source.bytes > part->begin() + part->host_bytes) {
+  const bool is_target_too = unit->whole->listed == resolution && unit->whole->wants(*unit);
+  if (is_target_too || source.address + source.bytes > unit->begin() + unit->host_bytes) {
     begin_operands(list);
     return {};
   }
-  host_read = part;
-  migration.keep(part);
+  host_read = unit;
+  migration.keep(unit);
   host_read_at = source.address;
   return {};
 }
@@ -90,7 +90,7 @@ const void* Engine::State::host_copy() const {
 Status Engine::State::read_host_copy(StreamHandle handle) {
   stream = clock.index_of(handle);
   if (migration.has_left(*host_read)) return {};
-  return clock.wait(stream, host_read->leaving);
+  return clock.wait(stream, host_read->copy_out);
 }
 
 }  // namespace thermocline

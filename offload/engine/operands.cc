@@ -15,7 +15,7 @@ namespace {
 
 // Where not all fits that an operation may come to, so much of the budget is left for what is about to leave, and for
 // pages that are being copied.
-constexpr Bytes kPartLeftFree = 8;
+constexpr Bytes kShareLeftFree = 8;
 
 }  // namespace
 
@@ -41,15 +41,15 @@ void Engine::State::add_range(Block* block, const MemoryAccess& access) {
   BlockState& state = residency.state_of(*block);
   list_operand(state);
   const DeviceAddress end = access.address + access.bytes, contents_end = block->begin() + block->contents_end();
-  for (EvictionUnit& part : state.parts()) {
-    const DeviceAddress part_end = part.begin() + part.bytes();
-    if (part.begin() >= end || part_end <= access.address) continue;
-    const bool covers = access.access == Access::kWrite && info.overwrites && access.address <= part.begin() &&
-                        (end >= part_end || end >= contents_end);
-    const bool first = part.named != resolution;
-    part.overwritten = covers && (first || part.overwritten);
-    part.may_write = access.access != Access::kRead || (!first && part.may_write);
-    part.named = resolution;
+  for (EvictionUnit& unit : state.units()) {
+    const DeviceAddress unit_end = unit.begin() + unit.bytes();
+    if (unit.begin() >= end || unit_end <= access.address) continue;
+    const bool covers = access.access == Access::kWrite && info.overwrites && access.address <= unit.begin() &&
+                        (end >= unit_end || end >= contents_end);
+    const bool first = unit.named != resolution;
+    unit.overwritten = covers && (first || unit.overwritten);
+    unit.may_write = access.access != Access::kRead || (!first && unit.may_write);
+    unit.named = resolution;
   }
 }
 
@@ -88,7 +88,7 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
     bool again = reclaim(pressed ? Reclaim::kCached : Reclaim::kForget);
     pressed = true;
     // Nor is anything brought back for words that perhaps nobody has written.
-    again |= followed.by_tables && settle_looks(Wait::kYes);
+    again |= followed.by_tables && collect_probes(Wait::kYes);
     if (clock.has_deferred()) return Status::not_ready();
     if (again) followed = collect_operands(list, what.follows);
     const bool must_read = followed.by_tables && (followed.anywhere || operand_bytes() > budget_bytes);
@@ -112,11 +112,11 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
 }
 
 bool Engine::State::is_given_small_buffers() const {
-  return std::any_of(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(named_operands),
+  return std::any_of(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(told_operands),
                      [](const BlockState* state) { return state->block->is_slab(); });
 }
 
-bool Engine::State::settle_looks(Wait wait) {
+bool Engine::State::collect_probes(Wait wait) {
   if (!looks.evaluate_completed(wait)) return false;
   show_references();
   return true;
@@ -203,7 +203,7 @@ Status Engine::State::read_stored(AddressRange range, StreamHandle handle) {
   const Block* const block = heap.block_at(range.at);
   const bool is_table = block != nullptr && range.end() <= block->end() && range.bytes <= References::kMostTableBytes;
   if (!is_table || !options.host_is_readable || !residency.any_nonresident()) return {};
-  if (looks.any_under_way()) settle_looks(Wait::kYes);
+  if (looks.any_under_way()) collect_probes(Wait::kYes);
   if (clock.has_deferred()) return Status::not_ready();
   if (!references.may_be_stored_in(range)) return {};
   std::vector<DeviceAddress> words;
@@ -211,9 +211,9 @@ Status Engine::State::read_stored(AddressRange range, StreamHandle handle) {
 }
 
 bool Engine::State::leads_to_a_copy(const BlockState& state) {
-  const std::span<const EvictionUnit> parts = state.parts();
-  return std::all_of(parts.begin(), parts.end(),
-                     [](const EvictionUnit& part) { return part.mapped() || part.covered; });
+  const std::span<const EvictionUnit> units = state.units();
+  return std::all_of(units.begin(), units.end(),
+                     [](const EvictionUnit& unit) { return unit.mapped() || unit.covered; });
 }
 
 // Under a full host fallback, where nothing has left but what is mapped to its copy. What is nearest comes first; what
@@ -233,7 +233,7 @@ void Engine::State::leave_out_what_is_mapped() {
   for (BlockState* const state : followed) {
     if (!leads_to_a_copy(*state)) continue;
     const Bytes more = state->pins == 0 ? state->block->bytes() : 0;
-    if (bytes + more <= budget_bytes - budget_bytes / kPartLeftFree) {
+    if (bytes + more <= budget_bytes - budget_bytes / kShareLeftFree) {
       add(state);
     } else {
       state->listed = 0;
@@ -248,8 +248,16 @@ void Engine::State::begin_operands(std::span<const MemoryAccess> list) {
   operands.clear();
   left_out.clear();
   reachable.clear();
-  for (const MemoryAccess& one : list) access(one);
+  bool any_found = false;
+  for (const MemoryAccess& one : list) {
+    any_found |= one.found;
+    if (!one.found) access(one);
+  }
   named_operands = operands.size();
+  for (const MemoryAccess& one : any_found ? list : std::span<const MemoryAccess>()) {
+    if (one.found) access(one);
+  }
+  told_operands = operands.size();
 }
 
 References::Followed Engine::State::collect_operands(std::span<const MemoryAccess> list, bool follows) {
@@ -264,7 +272,7 @@ Bytes Engine::State::operand_bytes() const {
   Bytes bytes = pinned_block_bytes + external_bytes;
   for (const BlockState* state : operands) {
     if (state->pins > 0) continue;
-    for (const EvictionUnit& part : state->parts()) bytes += state->wants(part) && part.pins == 0 ? part.bytes() : 0;
+    for (const EvictionUnit& unit : state->units()) bytes += state->wants(unit) && unit.pins == 0 ? unit.bytes() : 0;
   }
   return bytes;
 }
@@ -276,7 +284,8 @@ bool Engine::State::any_nonresident() const {
 bool Engine::State::fits(std::span<const MemoryAccess> list) {
   note_cache_changes();
   begin_operands(list);
-  const bool fits = operand_bytes() <= budget_bytes;
+  const Bytes needed = operand_bytes();
+  const bool fits = needed <= budget_bytes || (raise_budget(needed) && needed <= budget_bytes);
   operands.clear();
   return fits;
 }
@@ -284,24 +293,28 @@ bool Engine::State::fits(std::span<const MemoryAccess> list) {
 Status Engine::State::fits_beside(std::span<const MemoryAccess> list, Bytes bytes) {
   if (options.soft_limit || net.full()) return {};
   note_cache_changes();
+  // A graph: only these are asked with what they allocate.
+  info = {.follows = true};
+  given = list;
+  given_everything = false;
   begin_operands(list);
   // Of what counts as external already, a part may be what the driver holds for an earlier such operation.
   const Bytes more = bytes - std::min(bytes, external_bytes);
   Status status;
-  if (operand_bytes() + more > budget_bytes) {
-    Bytes wanted = more;
-    for (const BlockState* state : operands) wanted += state->wanted_bytes();
-    status = refuse("one operation's memory", wanted, true);
+  const Bytes needed = operand_bytes() + more;
+  if (needed > budget_bytes && !(raise_budget(needed) && needed <= budget_bytes)) {
+    status = may_fit_later(needed) ? Status::not_ready() : refuse_operation(more);
   }
   operands.clear();
+  given = {};
   return status;
 }
 
 Bytes Engine::State::unit_bytes_from(DeviceAddress at) {
   Block* const block = heap.block_at(at);
   if (block == nullptr) return 0;
-  for (const EvictionUnit& part : residency.state_of(*block).parts()) {
-    if (const DeviceAddress end = part.begin() + part.bytes(); at < end) return end - at;
+  for (const EvictionUnit& unit : residency.state_of(*block).units()) {
+    if (const DeviceAddress end = unit.begin() + unit.bytes(); at < end) return end - at;
   }
   return 0;
 }

@@ -13,34 +13,34 @@ namespace thermocline {
 void Residency::discard(BlockState& state) {
   THERMOCLINE_CHECK(trusting_, "pages change hands at once only while all accesses are known");
   state.dropped = true;
-  for (EvictionUnit& part : state.parts()) {
-    set_prefetched(part, false);
-    set_asleep(part, false);
-    set_hollow(part, false);
-    drop_host_copy(part);
-    part.defined = false;
-    part.leaves_for.reset();
-    if (!part.mapped()) continue;
+  for (EvictionUnit& unit : state.units()) {
+    set_prefetched(unit, false);
+    set_asleep(unit, false);
+    set_hollow(unit, false);
+    drop_host_copy(unit);
+    unit.defined = false;
+    unit.evict_reason.reset();
+    if (!unit.mapped()) continue;
     UseSet pending = state.block->uses;
-    pending.join(part.uses);
-    heap_.give_up(*state.block, part.range, pending);
-    resident_bytes_ -= part.bytes();
-    set_state(part, ResidencyState::kEvicted);
+    pending.join(unit.uses);
+    heap_.give_up(*state.block, unit.range, pending);
+    resident_bytes_ -= unit.bytes();
+    set_state(unit, ResidencyState::kEvicted);
   }
 }
 
 Status Residency::distrust() {
   if (options_.trusting || !trusting_) return {};
-  for (EvictionUnit& part : evicted_) {
-    if (Status status = migration_.finish(part); !status.ok()) return status;
+  for (EvictionUnit& unit : evicted_) {
+    if (Status status = migration_.finish(unit); !status.ok()) return status;
   }
   if (Status status = heap_.sweep(Wait::kYes); !status.ok()) return status;
   gives_up_at_once_ = false;
   trusting_ = false;
-  for (EvictionUnit& part : evicted_) {
-    const auto pages = part.whole->block->page_handles().subspan(part.range.first, part.range.count);
+  for (EvictionUnit& unit : evicted_) {
+    const auto pages = unit.whole->block->page_handles().subspan(unit.range.first, unit.range.count);
     const bool bare = std::ranges::all_of(pages, [](PageHandle page) { return page == PageHandle{}; });
-    if (part.host != nullptr && bare && !net_.is_covered(part)) net_.cover(part);
+    if (unit.host != nullptr && bare && !net_.is_covered(unit)) net_.cover(unit);
   }
   return {};
 }
@@ -93,7 +93,7 @@ void Engine::State::note_arrival() {
     // What is pinned may be written by somebody who is not seen, at any time.
     const auto is_pinned = [](const BlockState* state) {
       return state->pins > 0 ||
-             std::ranges::any_of(state->parts(), [](const EvictionUnit& part) { return part.pins > 0; });
+             std::ranges::any_of(state->units(), [](const EvictionUnit& unit) { return unit.pins > 0; });
     };
     const bool may_run_again = info.relaunch->may_run_again && std::ranges::none_of(operands, is_pinned);
     versions->arrives(info.relaunch->id, may_run_again, info.nanoseconds, list);
@@ -101,8 +101,8 @@ void Engine::State::note_arrival() {
   }
   list.clear();
   for (const BlockState* const state : operands) {
-    const auto is_written = [state](const EvictionUnit& part) { return state->wants(part) && state->writes(part); };
-    const bool writes = std::ranges::any_of(state->parts(), is_written);
+    const auto is_written = [state](const EvictionUnit& unit) { return state->wants(unit) && state->writes(unit); };
+    const bool writes = std::ranges::any_of(state->units(), is_written);
     heap.for_each_buffer(*state->block, [&](const Buffer& buffer) {
       list.push_back({.buffer = buffer.number(),
                       .address = buffer.address(),
@@ -145,7 +145,7 @@ Status Engine::State::recompute_before(StreamHandle handle) {
     ++resolution;
     operands.clear();
     add_all();
-    named_operands = 0;
+    named_operands = told_operands = 0;
   } else {
     static_cast<void>(collect_operands(given, info.follows));
   }
@@ -166,7 +166,7 @@ Status Engine::State::recompute_planned(StreamHandle handle) {
   const std::uint32_t planned = recompute_policy->planned_runs();
   if (planned == 0) return {};
   std::vector<Versions::BufferNumber> wanted;
-  for (const BlockState* const state : recompute_policy->remade()) {
+  for (const BlockState* const state : recompute_policy->recomputed()) {
     heap.for_each_buffer(*state->block, [&](const Buffer& buffer) {
       if (versions->is_dropped(buffer.number())) wanted.push_back(buffer.number());
     });
@@ -186,6 +186,13 @@ Status Engine::State::recompute_all() {
   if (versions == nullptr || !versions->any_dropped()) return {};
   put_back_overwriting();
   return recompute_one_by_one(versions->dropped(), StreamHandle{});
+}
+
+Status Engine::State::run_nothing_again() {
+  if (versions == nullptr) return {};
+  if (Status status = recompute_all(); !status.ok()) return status;
+  versions->forget_contents();
+  return {};
 }
 
 Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle, bool as_planned) {
@@ -238,7 +245,7 @@ Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, Strea
   std::vector<DeviceAddress> addresses;
   for (std::size_t i = 0; i < known.size(); ++i) {
     DeviceAddress address = known[i].address;
-    if (const std::uint32_t v = recipe.operands[run.first_operand + i]; v != Recipe::kStands) {
+    if (const std::uint32_t v = recipe.operands[run.first_operand + i]; v != Recipe::kInPlace) {
       DeviceAddress& place = (*at)[v];
       if (place == DeviceAddress{} && recipe.values[v].own) {
         place = address;
@@ -304,9 +311,9 @@ void Engine::State::put_back_overwriting() {
 
 bool Engine::State::drop_block(BlockState& state) {
   const Block& block = *state.block;
-  const std::span<const EvictionUnit> parts = state.parts();
-  const bool pinned_parts = std::ranges::any_of(parts, [](const EvictionUnit& part) { return part.pins > 0; });
-  if (state.dropped || block.is_slab() || state.pins > 0 || pinned_parts || clock.is_blocked(block.uses)) return false;
+  const std::span<const EvictionUnit> units = state.units();
+  const bool pinned_units = std::ranges::any_of(units, [](const EvictionUnit& unit) { return unit.pins > 0; });
+  if (state.dropped || block.is_slab() || state.pins > 0 || pinned_units || clock.is_blocked(block.uses)) return false;
   if (!residency.is_trusting() || residency.has_stopped()) return false;
   Versions::BufferNumber number = 0;
   heap.for_each_buffer(block, [&number](const Buffer& buffer) { number = buffer.number(); });
@@ -324,11 +331,19 @@ Status Engine::State::drop(DeviceAddress address) {
   return state != nullptr && drop_block(*state) ? Status() : Status::not_supported();
 }
 
+// Published policies, which are compared with, know nothing of it.
+bool Engine::State::keeps_inputs() const { return options.schedules == nullptr; }
+
 bool Engine::State::lets_go(const Buffer& buffer) {
   const Versions::BufferNumber number = buffer.number();
   // Scratch goes; what the program has freed waits until the recipe has run.
   if (recomputing) return versions->current(number) == kNoVersion;
   put_back_overwriting();
+  if (keeps_inputs() && versions->is_kept(number, buffer.requested())) {
+    // To the policy it is gone.
+    if (buffer.block().live_buffers() == 1) policy->freed(buffer.block());
+    return false;
+  }
   const std::vector<Versions::BufferNumber> lost = versions->lost_without({&number, 1});
   // The stream of the last operation may be gone.
   if (!recompute_one_by_one(lost, StreamHandle{}).ok()) return false;

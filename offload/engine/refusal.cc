@@ -7,8 +7,9 @@
 
 #include "driver/page_size.h"
 #include "offload/engine/engine_state.h"
+#include "offload/engine/operation_name.h"
 #include "offload/engine/report.h"
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 
 namespace thermocline {
 namespace {
@@ -91,9 +92,36 @@ void Engine::State::add_small_buffers(RefusalFacts* facts) const {
   facts->shared_blocks = blocks.size();
 }
 
+// What is known of how the operation accesses the block.
+const char* Engine::State::direction_of(const Block& block) const {
+  bool reads = false, writes = false;
+  for (const MemoryAccess& access : given) {
+    const DeviceAddress end = access.address + access.bytes;
+    const bool is_in = access.bytes == 0 ? heap.block_meant_by(access.address) == &block
+                                         : access.address < block.end() && block.begin() < end;
+    if (!is_in) continue;
+    if (access.access == Access::kUnknown) return "";
+    (access.access == Access::kRead ? reads : writes) = true;
+  }
+  return reads == writes ? "" : reads ? "read" : "written";
+}
+
+// The buffers with pages of their own that the operation was given.
+void Engine::State::list_operands(RefusalFacts* facts) const {
+  for (std::size_t i = 0; i < named_operands; ++i) {
+    const Block& block = *operands[i]->block;
+    const Bytes in_pages = operands[i]->wanted_bytes();
+    if (block.is_slab()) continue;
+    facts->operands.push_back({std::min(block.live_bytes(), in_pages), in_pages, direction_of(block)});
+  }
+  std::ranges::stable_sort(facts->operands, std::greater<>(), &RefusalFacts::Operand::bytes);
+}
+
 // Of an operation that does not fit by itself.
 void Engine::State::add_operands(RefusalFacts* facts) const {
+  facts->operation = operation_name(info);
   if (!given_everything) add_small_buffers(facts);
+  if (!given_everything) list_operands(facts);
   facts->in_smallest_pages = 0;
   facts->wanted_blocks = operands.size();
   for (std::size_t i = named_operands; i < operands.size() && !given_everything; ++i) {
@@ -104,8 +132,8 @@ void Engine::State::add_operands(RefusalFacts* facts) const {
   // What it uses itself may stay.
   for (const BlockState* operand : operands) {
     const bool stays = operand->pins > 0 || operand->block->bytes() < options.min_offload_bytes;
-    for (const EvictionUnit& part : operand->parts()) {
-      if (operand->wants(part) && (stays || part.pins > 0)) facts->stays -= part.bytes();
+    for (const EvictionUnit& unit : operand->units()) {
+      if (operand->wants(unit) && (stays || unit.pins > 0)) facts->stays -= unit.bytes();
     }
   }
 }
@@ -163,8 +191,20 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
 }
 
 Status Engine::State::refuse(const char* what, Bytes bytes, bool one_operation) {
-  const Bytes held = held_by_other_threads(one_operation);
-  const RefusalFacts facts = facts_of(what, bytes, one_operation);
+  return refuse(facts_of(what, bytes, one_operation));
+}
+
+Status Engine::State::refuse_operation(Bytes allocates) {
+  Bytes wanted = allocates;
+  for (const BlockState* state : operands) wanted += state->wanted_bytes();
+  RefusalFacts facts = facts_of("one operation's memory", wanted, true);
+  facts.is_its_memory = true;
+  facts.allocates = allocates;
+  return refuse(facts);
+}
+
+Status Engine::State::refuse(const RefusalFacts& facts) {
+  const Bytes held = held_by_other_threads(facts.one_operation);
   const Bytes stays = facts.stays - std::min(held, facts.stays);
   // It fits when their calls have returned.
   if (held > 0 && stays + facts.wanted_pages + external_bytes <= budget_bytes) return Status::not_ready();

@@ -18,7 +18,9 @@
 namespace thermocline {
 namespace {
 
-constexpr std::size_t kHoldersShown = 6;
+constexpr std::size_t kHoldersShown = 6, kOperandsShown = 6;
+// What pages add to buffers is said from this share of them on: a tenth.
+constexpr Bytes kWorthSaying = 10;
 // So much more than now small buffers may take in larger pages, where they fill these.
 constexpr Bytes kPartOfSlabs = 8;
 
@@ -231,6 +233,43 @@ std::string of_these(const RefusalFacts& facts) {
          amount(facts.shared_bytes) + ")";
 }
 
+// "5.20 GiB read + 1.00 GiB written + 512.0 MiB"
+std::string sum_of(const std::vector<RefusalFacts::Operand>& operands) {
+  std::string text;
+  Bytes rest = 0;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (i >= kOperandsShown) {
+      rest += operands[i].bytes;
+      continue;
+    }
+    text += (i == 0 ? "" : " + ") + amount(operands[i].bytes);
+    if (*operands[i].direction != '\0') text += std::string(" ") + operands[i].direction;
+  }
+  if (rest > 0) text += " + " + amount(rest) + " in " + std::to_string(operands.size() - kOperandsShown) + " more";
+  return text;
+}
+
+// The operands, without what only stored addresses lead to (append_reason).
+void append_operands(std::string* text, const RefusalFacts& facts) {
+  std::string line;
+  Bytes bytes = 0, in_pages = 0;
+  for (const RefusalFacts::Operand& operand : facts.operands) {
+    bytes += operand.bytes;
+    in_pages += operand.in_pages;
+  }
+  if (facts.operands.size() == 1) line = "one buffer of " + sum_of(facts.operands);
+  if (facts.operands.size() > 1)
+    line = std::to_string(facts.operands.size()) + " buffers together: " + sum_of(facts.operands);
+  if (in_pages / kWorthSaying > bytes / (kWorthSaying - 1))
+    line += " (" + amount(in_pages) + " in whole pages of " + amount(facts.page_bytes) + ")";
+  const auto add = [&line](const std::string& more) { line += (line.empty() ? "" : ", and ") + more; };
+  if (facts.small_buffers == 1) add("a small buffer of " + amount(facts.small_bytes));
+  if (facts.small_buffers > 1)
+    add(std::to_string(facts.small_buffers) + " small buffers of " + amount(facts.small_bytes) + " in all");
+  if (facts.allocates > 0) add(amount(facts.allocates) + " that it allocates itself");
+  if (!line.empty()) *text += "  uses   " + line + "\n";
+}
+
 // Of causes that need no figures.
 const char* plain_reason(Cause cause) {
   switch (cause) {
@@ -258,8 +297,8 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
             amounts(facts.wanted_pages, facts.device_total).second + of_these(facts);
       break;
     case Cause::kLargerThanBudget:
-      why = (facts.one_operation ? "one operation uses " : "it needs ") + wanted + " at once, and the budget is " +
-            budget + of_these(facts);
+      why = (facts.one_operation && facts.operation.empty() ? "one operation uses " : "it needs ") + wanted +
+            " at once, and the budget is " + budget + of_these(facts);
       break;
     case Cause::kOwnMappings:
       why = "the program's own mappings, arrays and graphs hold " + amount(facts.now.external_bytes) +
@@ -387,6 +426,20 @@ void append_holders(std::string* text, const char* title, const std::vector<Refu
   if (holders.size() > kHoldersShown) append(text, "  %-10s ... and %zu more\n", "", holders.size() - kHoldersShown);
 }
 
+// What was refused, by name where the operation has one.
+void append_first_line(std::string* text, const RefusalFacts& facts) {
+  const auto [size, budget] = amounts(facts.wanted, facts.now.budget_bytes);
+  *text += "thermocline: out of memory: ";
+  if (facts.operation.empty()) {
+    *text += std::string(facts.what) + " of " + size;
+  } else if (facts.is_its_memory) {
+    *text += facts.operation + ": its memory of " + size;
+  } else {
+    *text += facts.operation + ": " + facts.what + " of " + size;
+  }
+  append(text, " was refused (%" PRIu64 " bytes; the budget is %s)\n", facts.wanted, budget.c_str());
+}
+
 void append_state(std::string* text, const RefusalFacts& facts) {
   const EngineStatistics& now = facts.now;
   append(text, "  budget     %12s; taken %s, of these free %s, held by the program itself %s\n",
@@ -455,10 +508,10 @@ Bytes would_have_fitted(const RefusalFacts& facts) {
 
 std::string out_of_memory_report(const RefusalFacts& facts) {
   std::string text;
-  append(&text, "thermocline: out of memory: %s of %s was refused (%" PRIu64 " bytes; the budget is %s)\n", facts.what,
-         amount(facts.wanted).c_str(), facts.wanted, amount(facts.now.budget_bytes).c_str());
+  append_first_line(&text, facts);
   const Cause cause = cause_of(facts);
   append_reason(&text, facts, cause);
+  append_operands(&text, facts);
   append_advice(&text, facts, cause);
   append(&text, "  fits   at most %s at once, as it stands\n",
          amount(std::max(would_have_fitted(facts), facts.largest_hole)).c_str());

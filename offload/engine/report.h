@@ -37,8 +37,10 @@ enum class Cause : std::uint8_t {
 struct RefusalFacts {
   const char* what = "";  // "an allocation", ...
   bool one_operation = false;
-  Bytes wanted = 0;        // as asked; of an operation, its blocks
-  Bytes wanted_pages = 0;  // in whole pages
+  std::string operation;       // what it is called (operation_name.h); "": not known
+  bool is_its_memory = false;  // what was refused is what it accesses, not something beside it
+  Bytes wanted = 0;            // as asked; of an operation, its blocks
+  Bytes wanted_pages = 0;      // in whole pages
   std::uint64_t wanted_blocks = 1;
   std::uint64_t followed_blocks = 0;  // of these: only addresses that are stored in memory lead there
   Bytes followed = 0;
@@ -46,6 +48,15 @@ struct RefusalFacts {
   Bytes shared_bytes = 0;
   std::uint64_t small_buffers = 0;  // that the operation uses in them
   Bytes small_bytes = 0;
+  Bytes allocates = 0;  // beside what it accesses: the memory of a graph's allocation nodes
+  // Its other buffers, largest first; none where it may access everything. `bytes`: as the program asked for them, or the
+  // eviction units that its ranges lie in. `direction`: "read", "written", or "" where that is not known. The followed ones
+  // are not among them.
+  struct Operand {
+    Bytes bytes = 0, in_pages = 0;
+    const char* direction = "";
+  };
+  std::vector<Operand> operands;
   Bytes page_bytes = 0;
   Bytes page_setting = 0;            // 0: chosen by the budget (page_bytes.h)
   Bytes in_smallest_pages = 0;       // what is wanted, if pages were as small as the device allows

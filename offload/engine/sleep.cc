@@ -17,9 +17,9 @@ UseSet of(Use use) {
   return uses;
 }
 
-UseSet uses_of(const EvictionUnit& part) {
-  UseSet uses = part.whole->block->uses;
-  uses.join(part.uses);
+UseSet uses_of(const EvictionUnit& unit) {
+  UseSet uses = unit.whole->block->uses;
+  uses.join(unit.uses);
   return uses;
 }
 

@@ -2,20 +2,30 @@
 // Allocating and freeing small buffers while nothing is out of the ordinary: in a slab that is mapped, and that has other
 // buffers afterwards. No page changes its place, no block begins or ends, no record is broken, and nobody has to be
 // told. Everything else is left to allocate and free, of which this does a part: what holds for them holds here.
-#include <algorithm>
-
+//
+// Between taking the lock and giving it back nothing is called at which the thread could be cancelled.
+#include "allocator/slabs_inline.h"
 #include "driver/undisturbed.h"
 #include "offload/engine/engine_state.h"
 
 namespace thermocline {
 
-bool Engine::State::allocate_small(Bytes bytes, std::optional<StreamHandle> handle, ThreadCache& cache,
-                                   DeviceAddress* address) {
+namespace {
+
+// cuMemAlloc names no stream; what the memory is used on first is likely the legacy one.
+StreamHandle handle_of(std::uint64_t stream) {
+  return stream != ThreadCache::kNoStream ? StreamHandle{stream} : StreamHandle{};
+}
+
+}  // namespace
+
+[[gnu::always_inline]] inline bool Engine::State::allocate_small(Bytes bytes, std::uint64_t key, ThreadCache& cache,
+                                                                 DeviceAddress* address) {
   StreamIndex hint;
-  if (!is_plain || !detained.empty() || policy->wants().addresses || bytes > budget_bytes - external_bytes ||
-      !clock.find(handle.value_or(StreamHandle{}), &hint))
+  if (slow_to_allocate || policy->wants().addresses || bytes > budget_bytes - external_bytes ||
+      !clock.find(handle_of(key), &hint))
     return false;
-  if (caches.has_changes()) {
+  if (caches.has_changes()) [[unlikely]] {
     const Undisturbed undisturbed;
     note_cache_changes();
   }
@@ -27,28 +37,47 @@ bool Engine::State::allocate_small(Bytes bytes, std::optional<StreamHandle> hand
   allocations.add(buffer->block().bytes());
   ++counters.allocations;
   counters.allocated_bytes += bytes;
-  counters.largest_allocation_bytes = std::max(counters.largest_allocation_bytes, bytes);
-  counters.peak_live_buffers = std::max(counters.peak_live_buffers, heap.buffers());
-  counters.peak_device_bytes = std::max(counters.peak_device_bytes, heap.created_bytes() + external_bytes);
+  if (bytes > counters.largest_allocation_bytes) counters.largest_allocation_bytes = bytes;
+  if (heap.buffers() > counters.peak_live_buffers) counters.peak_live_buffers = heap.buffers();
+  if (heap.created_pages() > noted_created_pages) [[unlikely]]
+    note_device_peak();
   *address = buffer->address();
-  if (!pressed && cache.has_asked_for(bytes)) {
-    const Undisturbed undisturbed;
-    if (Buffer* displaced = caches.remember(*buffer, handle); displaced != nullptr) release(*displaced);
-  }
+  if (!pressed && cache.has_asked_for(bytes)) [[unlikely]]
+    remember_small(*buffer, key);
   return true;
 }
 
-bool Engine::State::free_small(DeviceAddress address, std::optional<StreamHandle> handle) {
+[[gnu::noinline]] void Engine::State::remember_small(Buffer& buffer, std::uint64_t key) {
+  const Undisturbed undisturbed;
+  if (Buffer* const displaced = caches.remember(buffer, ThreadCaches::stream_of(key)); displaced != nullptr)
+    release(*displaced);
+}
+
+[[gnu::always_inline]] inline bool Engine::State::free_small(DeviceAddress address, std::uint64_t key) {
   StreamIndex on;
-  if (!is_plain || !detained.empty() || !pinned.empty() || !references.empty() || clock.may_be_blocked() ||
-      !clock.find(handle.value_or(StreamHandle{}), &on))
-    return false;
-  Buffer* const buffer = heap.in_slab_at(address);
-  if (buffer == nullptr || buffer->block().live_buffers() == 1 || !ThreadCache::withdraw(*buffer)) return false;
-  if (handle.has_value()) freed_on(*buffer, on);
-  heap.free(buffer);
+  if (slow_to_free || clock.may_be_blocked() || !clock.find(handle_of(key), &on)) return false;
+  const Heap::InSlab found = heap.beside_others_at(address);
+  if (found.buffer == nullptr || !caches.withdraw(*found.buffer)) return false;
+  if (key != ThreadCache::kNoStream) freed_on(*found.buffer, on);
+  heap.free_beside_others(found);
   ++counters.frees;
   return true;
+}
+
+Status Engine::allocate_past_cache(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache) {
+  std::unique_lock lock(mutex_);
+  if (cache != nullptr && state_->allocate_small(bytes, stream, *cache, out)) [[likely]]
+    return {};
+  lock.release();
+  return allocate_slowly(bytes, ThreadCaches::stream_of(stream), out);
+}
+
+Status Engine::free_past_cache(DeviceAddress address, std::uint64_t stream) {
+  std::unique_lock lock(mutex_);
+  if (state_->free_small(address, stream)) [[likely]]
+    return {};
+  lock.release();
+  return free_slowly(address, ThreadCaches::stream_of(stream));
 }
 
 }  // namespace thermocline

@@ -18,6 +18,7 @@ constexpr Bytes kLeastRaise = 32 * kMiB;
 Bytes Engine::State::limit_of_pages() const { return budget_bytes - external_bytes; }
 
 Status Engine::State::make_operands_resident(FetchReason reason) {
+  if (options.budget_source != nullptr) return make_operands_resident_in_lease(reason);
   if (!options.soft_limit) return residency.make_resident(operands, reason);
   if (over_budget && operand_bytes() <= budget_bytes) {
     if (Status status = return_to_budget(); !status.ok()) return status;

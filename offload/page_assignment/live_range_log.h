@@ -17,7 +17,7 @@
 
 namespace thermocline {
 
-// An owner of pages that come and go together: a part of a block, or of all blocks with one name.
+// An owner of pages that come and go together: a unit of a block, or that of all blocks with one name.
 struct PageOwner {
   bool named = false;
   std::uint64_t id = 0;     // the name (reserved_addresses.h), else the block's serial
@@ -57,7 +57,7 @@ class LiveRangeLog {
 
   // `reserved`: the names of the iteration that begins; must outlive it.
   void begin(const ReservedAddresses& reserved) { reservations_ = &reserved; }
-  // The part has pages at the beginning of the iteration.
+  // The unit has pages at the beginning of the iteration.
   void begins_with(const Block& block, PageRange range);
   // Total duration of the operations that have been submitted so far.
   void at(std::uint64_t nanoseconds) { now_ = nanoseconds; }

@@ -18,7 +18,7 @@ class Pages {
   // ordered after everything submitted, rather than filled by a copy in.
   virtual double take(std::uint32_t page_owner, std::size_t stay, bool writes) = 0;
   // `copied`: the pages are free once they have been copied out, at `time`; else after their last use.
-  virtual void leave(std::uint32_t page_owner, std::size_t stay, double time, bool copied) = 0;
+  virtual void evict(std::uint32_t page_owner, std::size_t stay, double time, bool copied) = 0;
   // All times are reduced by this.
   virtual void shift(double by) = 0;
 };
@@ -53,7 +53,7 @@ class AnyPages : public Pages {
     }
     return time;
   }
-  void leave(std::uint32_t page_owner, std::size_t, double time, bool copied) override {
+  void evict(std::uint32_t page_owner, std::size_t, double time, bool copied) override {
     (copied ? copied_ : used_).push_back({time, history_.page_owners[page_owner].range.count});
   }
   void shift(double by) override {
@@ -83,7 +83,7 @@ class KnownPages : public Pages {
     }
     return time;
   }
-  void leave(std::uint32_t page_owner, std::size_t stay, double time, bool) override {
+  void evict(std::uint32_t page_owner, std::size_t stay, double time, bool) override {
     for (const PageNumber page : pages_[page_owner][stay]) free_[page] = time;
   }
   void shift(double by) override {
@@ -152,19 +152,19 @@ class Clocks {
         compute_ = std::max(compute_, arrived_[i]);
         break;
       case Kind::kFrees:
-        leave(i, compute_, false);
+        evict(i, compute_, false);
         break;
       case Kind::kLeaves:
         out_ = std::max(out_, compute_) + count * costs_.out_ns;
-        leave(i, out_, true);
+        evict(i, out_, true);
         break;
     }
   }
 
-  void leave(std::uint32_t page_owner, double time, bool copied) {
+  void evict(std::uint32_t page_owner, double time, bool copied) {
     const std::size_t stay = begun_[page_owner] - 1;
     times.stays[page_owner][stay].free = time;
-    pages_.leave(page_owner, stay, time, copied);
+    pages_.evict(page_owner, stay, time, copied);
   }
 
   const LiveRangeHistory& history_;

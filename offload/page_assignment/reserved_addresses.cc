@@ -16,7 +16,7 @@ constexpr Bytes kMostOfRange = 4;
 const ReservedAddresses::Reservation* ReservedAddresses::here(std::size_t place, Bytes bytes) const {
   if (place >= places_.size() || number_ > places_[place].size()) return nullptr;
   const Name name = places_[place][number_ - 1];
-  return name != kNobody && reservations_[name].bytes == bytes ? &reservations_[name] : nullptr;
+  return name != kNoIndex && reservations_[name].bytes == bytes ? &reservations_[name] : nullptr;
 }
 
 Block* ReservedAddresses::find(std::size_t place, Bytes bytes) {
@@ -31,9 +31,9 @@ std::optional<ReservedAddresses::Name> ReservedAddresses::occupied(std::size_t p
   if (here(place, bytes) == nullptr) {
     if (place >= places_.size()) places_.resize(place + 1);
     std::vector<Name>& names = places_[place];
-    names.resize(std::max(names.size(), number_), kNobody);
+    names.resize(std::max(names.size(), number_), kNoIndex);
     // The size differs from the last iteration, so the former name can not be used again here.
-    if (names[number_ - 1] != kNobody) return std::nullopt;
+    if (names[number_ - 1] != kNoIndex) return std::nullopt;
     names[number_ - 1] = static_cast<Name>(reservations_.size());
     reservations_.push_back({bytes, nullptr, false});
   }

@@ -51,10 +51,10 @@ class ReservedAddresses {
   // The entry for the present allocation; null: none.
   const Reservation* here(std::size_t place, Bytes bytes) const;
 
-  std::vector<std::vector<Name>> places_;  // by operation index, by number; kNobody if no block was needed
+  std::vector<std::vector<Name>> places_;  // by operation index, by number; kNoIndex if no block was needed
   std::vector<Reservation> reservations_;  // by name
   std::unordered_map<const Block*, Name> names_;
-  static constexpr Name kNobody = ~Name{0};
+  static constexpr Name kNoIndex = ~Name{0};
   std::size_t number_ = 0;  // of allocations since the last operation, including the present one
   bool keeps_ = false;
   Bytes kept_bytes_ = 0;

@@ -27,12 +27,12 @@ void DurationMeter::begin(std::uint64_t token, StreamHandle stream) {
   abandon();
   if (pending_.size() >= kMostPending) collect();
   if (pending_.size() >= kMostPending) return;
-  if (known_.size() >= kMostKinds && !known_.contains(token)) return;
-  Known& known = known_[token];
-  if (known.samples >= kSamples) return;
+  if (measured_.size() >= kMostKinds && !measured_.contains(token)) return;
+  Measured& measured = measured_[token];
+  if (measured.samples >= kSamples) return;
   Sample sample{token, {}, {}};
   if (take_event(&sample.before) && take_event(&sample.after) && driver_.record(sample.before, stream).ok()) {
-    ++known.samples;
+    ++measured.samples;
     open_ = sample;
   } else {
     give_events(sample);
@@ -60,7 +60,7 @@ void DurationMeter::collect() {
     if (driver_.query(sample.after) == Status::not_ready()) return false;
     float ms = 0;
     if (driver_.elapsed_ms(sample.before, sample.after, &ms).ok() && ms > 0) {
-      float& shortest = known_[sample.token].shortest_ms;
+      float& shortest = measured_[sample.token].shortest_ms;
       shortest = shortest > 0 ? std::min(shortest, ms) : ms;
     }
     give_events(sample);
@@ -69,8 +69,8 @@ void DurationMeter::collect() {
 }
 
 std::uint64_t DurationMeter::nanoseconds(std::uint64_t token) const {
-  const auto known = known_.find(token);
-  return known == known_.end() ? 0 : nanoseconds_of(known->second);
+  const auto measured = measured_.find(token);
+  return measured == measured_.end() ? 0 : nanoseconds_of(measured->second);
 }
 
 }  // namespace thermocline

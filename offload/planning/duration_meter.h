@@ -39,8 +39,8 @@ class DurationMeter {
   // Calls visit(token, nanoseconds) for every kind that has been measured.
   template <class Visit>
   void for_each(Visit visit) const {
-    for (const auto& [token, known] : known_) {
-      if (const std::uint64_t shortest = nanoseconds_of(known); shortest != 0) visit(token, shortest);
+    for (const auto& [token, measured] : measured_) {
+      if (const std::uint64_t shortest = nanoseconds_of(measured); shortest != 0) visit(token, shortest);
     }
   }
 
@@ -49,7 +49,7 @@ class DurationMeter {
   static constexpr std::size_t kMostPending = 1024;                // samples whose events have not completed
   static constexpr std::size_t kMostKinds = std::size_t{1} << 16;  // others are not measured
 
-  struct Known {
+  struct Measured {
     unsigned samples = 0;
     float shortest_ms = 0;  // 0: none yet
   };
@@ -58,14 +58,14 @@ class DurationMeter {
     EventHandle before{}, after{};
   };
 
-  static std::uint64_t nanoseconds_of(const Known& known) {
-    return static_cast<std::uint64_t>(static_cast<double>(known.shortest_ms) * 1e6);
+  static std::uint64_t nanoseconds_of(const Measured& measured) {
+    return static_cast<std::uint64_t>(static_cast<double>(measured.shortest_ms) * 1e6);
   }
   bool take_event(EventHandle* out);
   void give_events(const Sample& sample);
 
   const Driver& driver_;
-  std::unordered_map<std::uint64_t, Known> known_;
+  std::unordered_map<std::uint64_t, Measured> measured_;
   std::vector<Sample> pending_;
   std::vector<EventHandle> spare_;
   Sample open_;  // begun and not ended; valid while it has events

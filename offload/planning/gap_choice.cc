@@ -8,7 +8,7 @@
 #include <queue>
 
 #include "offload/planning/room.h"
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 
 namespace thermocline {
 namespace {
@@ -47,8 +47,8 @@ GapChooser::GapChooser(const Profile& profile, double limit)
   lowest_ = static_cast<std::uint32_t>(std::min_element(live_.begin(), live_.end()) - live_.begin());
 }
 
-std::uint32_t GapChooser::parts_in(std::uint32_t gap) const {
-  return static_cast<std::uint32_t>(parts_of(profile_.buffers[gaps_[gap].buffer].bytes));
+std::uint32_t GapChooser::units_in(std::uint32_t gap) const {
+  return static_cast<std::uint32_t>(units_of(profile_.buffers[gaps_[gap].buffer].bytes));
 }
 
 void GapChooser::find_gaps() {
@@ -68,12 +68,12 @@ void GapChooser::find_gaps() {
   }
 }
 
-void GapChooser::add_gap(std::uint32_t buffer, std::uint32_t leave, std::uint32_t arrive, bool returns) {
-  leave = std::max(leave, profile_.buffers[buffer].held_until);
-  if (arrive <= leave || arrive - leave == 1) return;
-  const std::uint32_t before = leave < places_ ? 0 : places_;
-  const double idle_ns = time_at(arrive - before) - time_at(leave - before + 1);
-  gaps_.push_back({buffer, leave - before, arrive - before, idle_ns, returns});
+void GapChooser::add_gap(std::uint32_t buffer, std::uint32_t last_use, std::uint32_t next_use, bool is_fetched) {
+  last_use = std::max(last_use, profile_.buffers[buffer].held_until);
+  if (next_use <= last_use || next_use - last_use == 1) return;
+  const std::uint32_t before = last_use < places_ ? 0 : places_;
+  const double idle_ns = time_at(next_use - before) - time_at(last_use - before + 1);
+  gaps_.push_back({buffer, last_use - before, next_use - before, idle_ns, is_fetched});
 }
 
 void GapChooser::find_slowness() {
@@ -94,7 +94,7 @@ void GapChooser::find_slowness() {
 
 // An operator at one of its ends is slower than most.
 bool GapChooser::is_hidden(const Gap& gap) const {
-  return std::max(slowness_[gap.leave], slowness_[gap.arrive % places_]) > middling_slowness_;
+  return std::max(slowness_[gap.last_use], slowness_[gap.next_use % places_]) > middling_slowness_;
 }
 
 // Compute time from the beginning of this iteration to the beginning of a place, which may be in the next iteration.
@@ -125,7 +125,7 @@ void GapChooser::sum_live() {
 }
 
 double GapChooser::key_of(const Choice& choice, std::uint32_t gap, std::int64_t end) const {
-  if (choice.unreturned_first && !gaps_[gap].returns) return kBeforeAll;
+  if (choice.unreturned_first && !gaps_[gap].is_fetched) return kBeforeAll;
   switch (choice.preference) {
     case Preference::kHidden:
       return static_cast<double>(end) + (is_hidden(gaps_[gap]) ? 2.0 * places_ : 0.0);
@@ -148,7 +148,7 @@ void GapChooser::find_evenness() {
   std::vector<std::uint32_t> order(gaps_.size());
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
-    return gaps_[a].arrive % places_ < gaps_[b].arrive % places_;
+    return gaps_[a].next_use % places_ < gaps_[b].next_use % places_;
   });
   evenness_.assign(gaps_.size(), 0);
   std::size_t n = 0;
@@ -162,8 +162,8 @@ std::vector<GapChooser::Interval> GapChooser::intervals(const Choice& choice) co
   std::vector<Interval> result;
   const auto places = static_cast<std::int64_t>(places_);
   for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
-    const std::int64_t length = gaps_[g].arrive - gaps_[g].leave;
-    std::int64_t begin = (gaps_[g].leave + places_ - lowest_) % places_;
+    const std::int64_t length = gaps_[g].next_use - gaps_[g].last_use;
+    std::int64_t begin = (gaps_[g].last_use + places_ - lowest_) % places_;
     if (choice.backward) begin = places - 1 - (begin + length);
     for (std::int64_t shift = -places; shift <= places; shift += places) {
       const std::int64_t from = begin + shift, to = from + length;
@@ -186,20 +186,20 @@ class GapChooser::Sweep {
   }
   void enter(std::uint32_t step) {
     step_ = step;
-    away_ += change_[step];
+    evicted_ += change_[step];
   }
-  double away() const { return away_; }
+  double evicted() const { return evicted_; }
   // Counts from the current step on; the steps before it keep their values.
   void take(std::uint32_t gap, double bytes) {
     for (const std::uint32_t i : of_gap_[gap]) {
-      const Interval& part = intervals_[i];
-      const std::int64_t from = std::max<std::int64_t>(part.begin + 1, step_ + 1);
-      if (part.begin < step_ && part.end > step_)
-        away_ += bytes;
-      else if (from < part.end && from < places_)
+      const Interval& interval = intervals_[i];
+      const std::int64_t from = std::max<std::int64_t>(interval.begin + 1, step_ + 1);
+      if (interval.begin < step_ && interval.end > step_)
+        evicted_ += bytes;
+      else if (from < interval.end && from < places_)
         change_[static_cast<std::size_t>(from)] += bytes;
-      if (part.end > step_ && part.end <= places_ && from <= part.end)
-        change_[static_cast<std::size_t>(part.end)] -= bytes;
+      if (interval.end > step_ && interval.end <= places_ && from <= interval.end)
+        change_[static_cast<std::size_t>(interval.end)] -= bytes;
     }
   }
 
@@ -209,66 +209,66 @@ class GapChooser::Sweep {
   std::vector<double> change_;
   const std::int64_t places_;
   std::int64_t step_ = -1;
-  double away_ = 0;
+  double evicted_ = 0;
 };
 
-std::optional<ChosenParts> GapChooser::choose(const Choice& choice) const {
+std::optional<ChosenUnits> GapChooser::choose(const Choice& choice) const {
   const double limit = limit_ - choice.reserve;
   const bool in_turn = choice.preference == Preference::kEven;
-  const std::vector<Interval> parts = intervals(choice);
-  Sweep sweep(parts, gaps_.size(), places_);
-  ChosenParts chosen(gaps_.size(), 0);
+  const std::vector<Interval> all = intervals(choice);
+  Sweep sweep(all, gaps_.size(), places_);
+  ChosenUnits chosen(gaps_.size(), 0);
   for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
-    chosen[g] = std::min(ranges_[g].least, parts_in(g));
-    if (chosen[g] > 0) sweep.take(g, chosen[g] * part_of(g));
+    chosen[g] = std::min(ranges_[g].least, units_in(g));
+    if (chosen[g] > 0) sweep.take(g, chosen[g] * unit_bytes_of(g));
   }
   std::priority_queue<Candidate> open;
   std::size_t next = 0;
   for (std::uint32_t step = 0; step < places_; ++step) {
     sweep.enter(step);
     const std::uint32_t place = (lowest_ + (choice.backward ? places_ - 1 - step : step)) % places_;
-    for (; next < parts.size() && parts[next].begin < step; ++next) {
-      open.push({parts[next].key, parts[next].gap, static_cast<std::uint32_t>(next)});
+    for (; next < all.size() && all[next].begin < step; ++next) {
+      open.push({all[next].key, all[next].gap, static_cast<std::uint32_t>(next)});
     }
-    while (live_[place] - sweep.away() > limit) {
+    while (live_[place] - sweep.evicted() > limit) {
       if (open.empty()) return std::nullopt;
       const Candidate candidate = open.top();
-      const Interval part = parts[candidate.interval];
-      const std::uint32_t most = std::min(parts_in(part.gap), ranges_[part.gap].most);
-      if (part.end <= step || chosen[part.gap] >= most) {
+      const Interval interval = all[candidate.interval];
+      const std::uint32_t most = std::min(units_in(interval.gap), ranges_[interval.gap].most);
+      if (interval.end <= step || chosen[interval.gap] >= most) {
         open.pop();
         continue;
       }
-      const double one = part_of(part.gap);
-      const double needed = in_turn ? 1 : std::ceil((live_[place] - sweep.away() - limit) / one);
-      const auto more = std::min<std::uint32_t>(most - chosen[part.gap], static_cast<std::uint32_t>(needed));
-      chosen[part.gap] += more;
+      const double one = unit_bytes_of(interval.gap);
+      const double needed = in_turn ? 1 : std::ceil((live_[place] - sweep.evicted() - limit) / one);
+      const auto more = std::min<std::uint32_t>(most - chosen[interval.gap], static_cast<std::uint32_t>(needed));
+      chosen[interval.gap] += more;
       if (in_turn) {
         open.pop();
-        open.push({candidate.key - kNextRound, part.gap, candidate.interval});
+        open.push({candidate.key - kNextRound, interval.gap, candidate.interval});
       }
-      sweep.take(part.gap, more * one);
+      sweep.take(interval.gap, more * one);
     }
   }
   if (choice.trims) release_redundant(limit, &chosen);
   return chosen;
 }
 
-// Free memory at every place while the chosen parts are evicted.
-std::vector<double> GapChooser::slack_of(const ChosenParts& chosen, double limit) const {
-  std::vector<double> away(places_ + std::size_t{1}, 0);
+// Free memory at every place while the chosen units are evicted.
+std::vector<double> GapChooser::slack_of(const ChosenUnits& chosen, double limit) const {
+  std::vector<double> evicted(places_ + std::size_t{1}, 0);
   for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
     if (chosen[g] == 0) continue;
-    const double bytes = chosen[g] * part_of(g);
-    const std::uint32_t from = (gaps_[g].leave + 1) % places_, to = gaps_[g].arrive % places_;
-    away[from] += bytes;
-    away[to] -= bytes;
-    if (to < from) away[0] += bytes;
+    const double bytes = chosen[g] * unit_bytes_of(g);
+    const std::uint32_t from = (gaps_[g].last_use + 1) % places_, to = gaps_[g].next_use % places_;
+    evicted[from] += bytes;
+    evicted[to] -= bytes;
+    if (to < from) evicted[0] += bytes;
   }
   std::vector<double> slack(places_);
   double sum = 0;
   for (std::uint32_t q = 0; q < places_; ++q) {
-    sum += away[q];
+    sum += evicted[q];
     slack[q] = limit - (live_[q] - sum);
   }
   return slack;
@@ -276,7 +276,7 @@ std::vector<double> GapChooser::slack_of(const ChosenParts& chosen, double limit
 
 // Keeps first what moves the most bytes for the memory that it frees, and among equals what would be evicted only
 // briefly.
-void GapChooser::release_redundant(double limit, ChosenParts* chosen) const {
+void GapChooser::release_redundant(double limit, ChosenUnits* chosen) const {
   Room room(slack_of(*chosen, limit));
   std::vector<std::uint32_t> order;
   for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
@@ -287,8 +287,8 @@ void GapChooser::release_redundant(double limit, ChosenParts* chosen) const {
     return of_a != of_b ? of_a > of_b : gaps_[a].idle_ns < gaps_[b].idle_ns;
   });
   for (const std::uint32_t g : order) {
-    const double one = part_of(g);
-    const std::uint32_t from = (gaps_[g].leave + 1) % places_, to = gaps_[g].arrive % places_;
+    const double one = unit_bytes_of(g);
+    const std::uint32_t from = (gaps_[g].last_use + 1) % places_, to = gaps_[g].next_use % places_;
     const bool goes_round = to < from;
     const std::uint32_t end = goes_round ? places_ : to;
     while ((*chosen)[g] > ranges_[g].least && room.first_with(one, end) <= from &&

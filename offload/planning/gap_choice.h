@@ -15,14 +15,14 @@
 
 namespace thermocline {
 
-// A gap that could be used, in places: the buffer may be evicted strictly between leave and arrive. arrive > leave
-// always; arrive is beyond the end of the iteration if the next use is in the next one. After its last use a buffer may
-// be evicted for the rest of its life: then it is not fetched again, and arrive is the place after its death.
+// A gap that could be used, in places: the buffer may be evicted strictly between last_use and next_use. next_use > last_use
+// always; next_use is beyond the end of the iteration if the next use is in the next one. After its last use a buffer may
+// be evicted for the rest of its life: then it is not fetched again, and next_use is the place after its death.
 struct Gap {
   std::uint32_t buffer;
-  std::uint32_t leave, arrive;
+  std::uint32_t last_use, next_use;
   double idle_ns;
-  bool returns;
+  bool is_fetched;
 };
 
 // How candidates are ranked.
@@ -33,7 +33,7 @@ struct Gap {
 //     `Choice::sparsity`.
 //   - kIdleTime: the longest time.
 //   - kSize: the largest buffer.
-//   - kEven: evictions and fetches are spread over the whole iteration, and over parts of many buffers: if memory is
+//   - kEven: evictions and fetches are spread over the whole iteration, and over units of many buffers: if memory is
 //     full all the time, as in a loop over equal layers, copies must not all come at once.
 enum class Preference { kHidden, kReach, kSparse, kIdleTime, kSize, kEven };
 
@@ -51,8 +51,8 @@ struct Choice {
   bool trims = false;
 };
 
-// By gap: how many eviction units of its buffer are evicted in it (part_size.h).
-using ChosenParts = std::vector<std::uint32_t>;
+// By gap: how many eviction units of its buffer are evicted in it (unit_size.h).
+using ChosenUnits = std::vector<std::uint32_t>;
 
 class GapChooser {
  public:
@@ -61,7 +61,7 @@ class GapChooser {
 
   const std::vector<Gap>& gaps() const { return gaps_; }
   double bytes_of(std::uint32_t gap) const { return static_cast<double>(profile_.buffers[gaps_[gap].buffer].bytes); }
-  std::uint32_t parts_in(std::uint32_t gap) const;
+  std::uint32_t units_in(std::uint32_t gap) const;
   // Live bytes by place, with everything on the device.
   const std::vector<double>& live() const { return live_; }
   // The place with the fewest live bytes.
@@ -77,10 +77,10 @@ class GapChooser {
   void set_range(std::uint32_t gap, Range range) { ranges_[gap] = range; }
 
   // Nothing if it can not fit at some place. Without gaps there is one choice, which is empty.
-  std::optional<ChosenParts> choose(const Choice& choice) const;
+  std::optional<ChosenUnits> choose(const Choice& choice) const;
 
  private:
-  // A part of a gap in the coordinates of a sweep; covers the steps strictly between its ends.
+  // A stretch of a gap in the coordinates of a sweep; covers the steps strictly between its ends.
   struct Interval {
     std::int64_t begin, end;
     double key;
@@ -89,17 +89,17 @@ class GapChooser {
   class Sweep;
 
   void find_gaps();
-  void add_gap(std::uint32_t buffer, std::uint32_t leave, std::uint32_t arrive, bool returns);
+  void add_gap(std::uint32_t buffer, std::uint32_t last_use, std::uint32_t next_use, bool is_fetched);
   void sum_live();
   void find_slowness();
   void find_evenness();
   double time_at(std::uint32_t place) const;
   bool is_hidden(const Gap& gap) const;
   double key_of(const Choice& choice, std::uint32_t gap, std::int64_t end) const;
-  double part_of(std::uint32_t gap) const { return bytes_of(gap) / parts_in(gap); }
+  double unit_bytes_of(std::uint32_t gap) const { return bytes_of(gap) / units_in(gap); }
   std::vector<Interval> intervals(const Choice& choice) const;
-  std::vector<double> slack_of(const ChosenParts& chosen, double limit) const;
-  void release_redundant(double limit, ChosenParts* chosen) const;
+  std::vector<double> slack_of(const ChosenUnits& chosen, double limit) const;
+  void release_redundant(double limit, ChosenUnits* chosen) const;
 
   const Profile& profile_;
   const double limit_;

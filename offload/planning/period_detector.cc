@@ -17,7 +17,7 @@ constexpr std::uint32_t kAmbiguous = ~std::uint32_t{0};
 // Live bytes within an iteration reach the level of both, up to the difference that a few small buffers make.
 constexpr Bytes kLevelSlack = kMiB;
 // More transitions than a program with a few iterations has: beyond that, the program changes too often to be followed.
-constexpr std::size_t kMostWays = 1024;
+constexpr std::size_t kMostTransitions = 1024;
 
 std::uint64_t multiply(std::uint64_t a, std::uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
@@ -56,7 +56,7 @@ PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes,
     return followed_to(expected);
   }
   remember(token, live_bytes, reuse, kind);
-  return leave(token);
+  return diverge(token);
 }
 
 // It has the kind of the expected operation, and other operands.
@@ -71,12 +71,12 @@ void PeriodDetector::take_for_expected(std::size_t place, std::uint64_t kind) {
 }
 
 // The last operation is not the expected one.
-PeriodDetector::Event PeriodDetector::leave(std::uint64_t token) {
+PeriodDetector::Event PeriodDetector::diverge(std::uint64_t token) {
   suspected_ = 0;
   // The iteration that is followed may be a part of a longer one: gradients that are accumulated before an optimizer
   // runs.
   if (const std::optional<std::size_t> period = find_longer()) return take_up(*period);
-  if (take_known_way(token)) return Event::kMatch;
+  if (follow_known_transition(token)) return Event::kMatch;
   following_ = false;
   unsteady_.restart();
   departure_ = {{current_, position_}, token};
@@ -88,7 +88,7 @@ PeriodDetector::Event PeriodDetector::look_for_iteration() {
   if (tokens_.size() < kGram) return Event::kNothing;
   if (unsteady_.watch(kinds_, tokens_)) remember_anew(0);
   if (!iterations_.empty() && resume(range_hash(tokens_.size() - kGram, tokens_.size()))) {
-    remember_way();
+    remember_transition();
     return Event::kMatch;
   }
   const std::optional<std::size_t> period = begins_at_the_lowest_ ? period_that_begins() : find_period();
@@ -156,25 +156,25 @@ PeriodDetector::Event PeriodDetector::take_up(std::size_t period) {
   return Event::kFound;
 }
 
-bool PeriodDetector::take_known_way(std::uint64_t token) {
-  const auto way = ways_.find({{current_, position_}, token});
-  if (way == ways_.end()) return false;
-  follow(way->second.iteration, way->second.place);
+bool PeriodDetector::follow_known_transition(std::uint64_t token) {
+  const auto known = transitions_.find({{current_, position_}, token});
+  if (known == transitions_.end()) return false;
+  follow(known->second.iteration, known->second.place);
   return true;
 }
 
 // To be remembered only if all operations since the departure are those of the newly found iteration, up to its current
 // place.
-void PeriodDetector::remember_way() {
+void PeriodDetector::remember_transition() {
   const std::uint64_t since = operations() - std::exchange(departed_, 0);
   const std::vector<std::uint64_t>& tokens = iterations_[current_].tokens;
-  if (since >= tokens.size() || ways_.size() >= kMostWays) return;
+  if (since >= tokens.size() || transitions_.size() >= kMostTransitions) return;
   std::size_t place = position_;
   for (std::size_t back = 0; back <= since; ++back) {
     if (tokens[place] != tokens_[tokens_.size() - 1 - back]) return;
     if (back < since) place = place == 0 ? tokens.size() - 1 : place - 1;
   }
-  ways_[departure_] = {current_, place};
+  transitions_[departure_] = {current_, place};
 }
 
 bool PeriodDetector::mark() {
@@ -302,7 +302,7 @@ std::size_t PeriodDetector::free_slot() {
   const auto oldest = std::min_element(iterations_.begin(), iterations_.end(),
                                        [](const Iteration& a, const Iteration& b) { return a.followed < b.followed; });
   const auto slot = static_cast<std::size_t>(oldest - iterations_.begin());
-  std::erase_if(ways_,
+  std::erase_if(transitions_,
                 [slot](const auto& way) { return way.first.from.iteration == slot || way.second.iteration == slot; });
   *oldest = {};
   return slot;
@@ -372,7 +372,7 @@ std::optional<std::size_t> PeriodDetector::place_by_buffer(const Iteration& iter
 // Among several iterations that contain the gram: the one that knows the buffer there; among these, the one followed
 // last.
 bool PeriodDetector::resume(std::uint64_t gram) {
-  std::optional<Spot> best;
+  std::optional<IterationPlace> best;
   bool best_knows = false;
   for (std::size_t i = 0; i < iterations_.size(); ++i) {
     const Iteration& iteration = iterations_[i];
@@ -383,7 +383,7 @@ bool PeriodDetector::resume(std::uint64_t gram) {
     }
     if (!place || (best && best_knows && !knows)) continue;
     if (!best || (knows && !best_knows) || iterations_[best->iteration].followed < iteration.followed) {
-      best = Spot{i, *place};
+      best = IterationPlace{i, *place};
       best_knows = knows;
     }
   }

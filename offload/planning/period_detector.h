@@ -116,7 +116,7 @@ class PeriodDetector {
   std::optional<std::size_t> find_longer() const;
   void remember(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind);
   void take_for_expected(std::size_t place, std::uint64_t kind);
-  Event leave(std::uint64_t token);
+  Event diverge(std::uint64_t token);
   Event look_for_iteration();
   std::optional<std::size_t> period_that_begins();
   void forget_half();
@@ -128,8 +128,8 @@ class PeriodDetector {
   Event followed_to(std::size_t place);
   void align();
   bool resume(std::uint64_t gram);
-  bool take_known_way(std::uint64_t token);
-  void remember_way();
+  bool follow_known_transition(std::uint64_t token);
+  void remember_transition();
 
   std::uint64_t first_ = 0;  // ordinal of tokens_[0]
   std::vector<std::uint64_t> tokens_;
@@ -165,14 +165,14 @@ class PeriodDetector {
   std::optional<std::size_t> place_by_buffer(const Iteration& iteration) const;
   bool ends_as(const Iteration& iteration, std::size_t place) const;
   // An operation index in one of the iterations.
-  struct Spot {
+  struct IterationPlace {
     std::size_t iteration = 0, place = 0;
     // The linter takes the 0 that orders are compared with for a pointer.
-    friend auto operator<=>(const Spot&, const Spot&) = default;  // NOLINT(modernize-use-nullptr)
+    friend auto operator<=>(const IterationPlace&, const IterationPlace&) = default;  // NOLINT(modernize-use-nullptr)
   };
   // Where an iteration was left, and the token that came instead of the expected one.
   struct Departure {
-    Spot from;
+    IterationPlace from;
     std::uint64_t token = 0;
     // The linter takes the 0 that orders are compared with for a pointer.
     friend auto operator<=>(const Departure&, const Departure&) = default;  // NOLINT(modernize-use-nullptr)
@@ -187,9 +187,9 @@ class PeriodDetector {
   std::size_t shift_ = 0;  // distance from the position to where the buffers of the last operations belong
   unsigned shifted_ = 0;   // how many operations in a row indicate that
   std::vector<Iteration> iterations_;
-  std::map<Departure, Spot> ways_;  // transitions between iterations; few
-  Departure departure_;             // the latest
-  std::uint64_t departed_ = 0;      // operations() at that time
+  std::map<Departure, IterationPlace> transitions_;  // transitions between iterations; few
+  Departure departure_;                              // the latest
+  std::uint64_t departed_ = 0;                       // operations() at that time
 };
 
 }  // namespace thermocline

@@ -131,17 +131,17 @@ class Simulation {
 
   // A buffer that lives across the end of the iteration begins on the device, unless the plan has it evicted there.
   void begin() {
-    std::vector<double> away(buffers_.size(), 0);
+    std::vector<double> evicted(buffers_.size(), 0);
     for (const PlannedGap& gap : plan_.gaps) {
-      if (gap.arrive <= gap.leave) away[gap.buffer] = nonresident_bytes(gap, profile_);
+      if (gap.next_use <= gap.last_use) evicted[gap.buffer] = nonresident_bytes(gap, profile_);
     }
     for (std::uint32_t i = 0; i < buffers_.size(); ++i) {
       const ProfiledBuffer& buffer = profile_.buffers[i];
       if (!buffer.always && buffer.birth <= buffer.death) continue;
       State& state = buffers_[i];
       state.alive = true;
-      const double bytes = bytes_of(i) - away[i];
-      state.missing = away[i];
+      const double bytes = bytes_of(i) - evicted[i];
+      state.missing = evicted[i];
       if (free_.sum() - static_cast<double>(profile_.unplanned_bytes[0]) < bytes) {
         state.missing += bytes;
       } else {
@@ -151,8 +151,8 @@ class Simulation {
     unplanned_ = 0;
   }
   double bytes_of(std::uint32_t name) const { return static_cast<double>(profile_.buffers[name].bytes); }
-  double part_of(std::uint32_t name) const {
-    return bytes_of(name) / static_cast<double>(parts_of(profile_.buffers[name].bytes));
+  double unit_bytes_of(std::uint32_t name) const {
+    return bytes_of(name) / static_cast<double>(units_of(profile_.buffers[name].bytes));
   }
 
   // Completed copies out provide their memory to the next that needs some.
@@ -196,7 +196,7 @@ class Simulation {
   double density_of(std::uint32_t name) const { return profile_.buffers[name].density(); }
 
   // Fetches one eviction unit of a buffer into memory that may still be in use when the copy is submitted.
-  void bring_part(State& state, double bytes, double density) {
+  void fetch_unit(State& state, double bytes, double density) {
     host_ += kHostNsPerMap + kHostNsPerByte * bytes + kHostNsPerCopy;
     const double usable = free_.take_oldest(bytes);
     in_ = std::max({in_, host_, state.left, usable}) + density * bytes / link_.in_bytes_per_ns;
@@ -206,9 +206,9 @@ class Simulation {
   bool fetch(std::uint32_t name) {
     State& state = buffers_[name];
     while (state.missing > kSliver) {
-      const double bytes = std::min(part_of(name), state.missing);
+      const double bytes = std::min(unit_bytes_of(name), state.missing);
       if (!make_room(bytes)) return false;
-      bring_part(state, bytes, density_of(name));
+      fetch_unit(state, bytes, density_of(name));
     }
     return true;
   }
@@ -218,10 +218,10 @@ class Simulation {
       const auto [name, used_at] = returning_.front();
       State& state = buffers_[name];
       while (used_at > passed_ && state.alive && state.missing > kSliver) {
-        const double bytes = std::min(part_of(name), state.missing);
+        const double bytes = std::min(unit_bytes_of(name), state.missing);
         if (free_.sum() < bytes) collect_left();
         if (free_.sum() < bytes) return;
-        bring_part(state, bytes, density_of(name));
+        fetch_unit(state, bytes, density_of(name));
       }
       returning_.pop_front();
     }
@@ -256,14 +256,15 @@ class Simulation {
       State& state = buffers_[name];
       if (state.alive) free_.push(compute_, bytes_of(name) - state.missing);
       free_leaving(name);
-      host_ += profile_.buffers[name].heirs * (kHostNsPerMap + kHostNsPerUnmap);
+      host_ += profile_.buffers[name].successors * (kHostNsPerMap + kHostNsPerUnmap);
       state = {};
     }
-    for (const std::uint32_t gap : plan_.leaves[q]) leave(plan_.gaps[gap]);
+    for (const std::uint32_t gap : plan_.evictions[q]) evict(plan_.gaps[gap]);
     ++passed_;
-    for (const std::uint32_t gap : plan_.returns[q]) {
+    for (const std::uint32_t gap : plan_.fetches[q]) {
       const std::uint64_t places = profile_.places();
-      returning_.push_back({plan_.gaps[gap].buffer, passed_ + (plan_.gaps[gap].arrive + places - q - 1) % places + 1});
+      returning_.push_back(
+          {plan_.gaps[gap].buffer, passed_ + (plan_.gaps[gap].next_use + places - q - 1) % places + 1});
     }
     poll_returns();
     return true;
@@ -273,28 +274,28 @@ class Simulation {
   // waits for the end of these copies: whoever evicts a buffer just before its death makes others wait.
   void free_leaving(std::uint32_t name) {
     const State& state = buffers_[name];
-    const double part = part_of(name), each = density_of(name) * part / link_.out_bytes_per_ns;
+    const double unit = unit_bytes_of(name), each = density_of(name) * unit / link_.out_bytes_per_ns;
     for (std::uint32_t i = 0; i < state.copies && state.left - i * each > compute_; ++i) {
-      if (leaving_.take_at(state.left - i * each, part)) free_.push(state.left - i * each, part);
+      if (leaving_.take_at(state.left - i * each, unit)) free_.push(state.left - i * each, unit);
     }
   }
 
-  void leave(const PlannedGap& gap) {
+  void evict(const PlannedGap& gap) {
     State& state = buffers_[gap.buffer];
     if (!state.alive || state.missing > kSliver) return;
-    const double part = part_of(gap.buffer);
+    const double unit = unit_bytes_of(gap.buffer);
     state.left = compute_;
-    if (gap.clean_parts > 0) leaving_.push(compute_, gap.clean_parts * part);
-    state.missing = part * gap.parts;
-    if (gap.clean_parts == gap.parts) return;
+    if (gap.clean_units > 0) leaving_.push(compute_, gap.clean_units * unit);
+    state.missing = unit * gap.units;
+    if (gap.clean_units == gap.units) return;
     out_ = std::max({out_, compute_, host_});
-    for (std::uint32_t i = gap.clean_parts; i < gap.parts; ++i) {
+    for (std::uint32_t i = gap.clean_units; i < gap.units; ++i) {
       host_ += kHostNsPerCopy;
-      out_ += density_of(gap.buffer) * part / link_.out_bytes_per_ns;
-      leaving_.push(out_, part);
+      out_ += density_of(gap.buffer) * unit / link_.out_bytes_per_ns;
+      leaving_.push(out_, unit);
     }
     state.left = out_;
-    state.copies = gap.parts - gap.clean_parts;
+    state.copies = gap.units - gap.clean_units;
   }
 
   const Profile& profile_;

@@ -68,7 +68,7 @@ class Planner {
   struct Tried {
     double ns;
     Choice choice;
-    ChosenParts chosen;
+    ChosenUnits chosen;
   };
 
   // Times all choices roughly, and the fastest ones again precisely.
@@ -93,10 +93,10 @@ class Planner {
   // best plan if it takes less than `share` of its time.
   double attempt(Choice choice, double share = kFaster) {
     choice.unreturned_first = unreturned_first_;
-    const std::optional<ChosenParts> found = chooser_.choose(choice);
+    const std::optional<ChosenUnits> found = chooser_.choose(choice);
     // Different preferences often give the same choice.
     if (!found || !seen_.insert(*found).second) return kNever;
-    const ChosenParts& chosen = *found;
+    const ChosenUnits& chosen = *found;
     const double predicted_ns = take_if_faster(chosen, choice, share);
     if (!quick_ || predicted_ns == kNever) return predicted_ns;
     const auto slower = std::find_if(fastest_.begin(), fastest_.end(),
@@ -105,7 +105,7 @@ class Planner {
     if (fastest_.size() > kTimedAgain) fastest_.pop_back();
     return predicted_ns;
   }
-  double take_if_faster(const ChosenParts& chosen, const Choice& choice, double share) {
+  double take_if_faster(const ChosenUnits& chosen, const Choice& choice, double share) {
     Plan plan;
     plan.predicted_ns = kNever;
     consider(make_plan(chosen), &plan);
@@ -131,7 +131,7 @@ class Planner {
     double bytes = 0;
     for (const PlannedGap& gap : plan.gaps) {
       const double all = nonresident_bytes(gap, profile_) * profile_.buffers[gap.buffer].density();
-      bytes += (gap.returns ? all : 0) + all * (gap.parts - gap.clean_parts) / gap.parts;
+      bytes += (gap.is_fetched ? all : 0) + all * (gap.units - gap.clean_units) / gap.units;
     }
     return bytes;
   }
@@ -140,10 +140,10 @@ class Planner {
   // does not, and one in which the next layer has room while this one is used hides all copies. Of long iterations, which
   // have many small layers, the search ends there all the same.
   void try_reserves(Choice choice) {
-    const double part = largest_part(best_);
-    for (double parts = 1; parts <= kMostReserve && !is_fast(best_); parts *= 2) {
+    const double unit = largest_unit(best_);
+    for (double units = 1; units <= kMostReserve && !is_fast(best_); units *= 2) {
       const double before_ns = best_.predicted_ns;
-      choice.reserve = parts * part;
+      choice.reserve = units * unit;
       const double now_ns = attempt(choice);
       if (places_ > kFewPlaces && now_ns != kNever && best_.predicted_ns == before_ns) return;
     }
@@ -151,11 +151,11 @@ class Planner {
   // The smallest reserve with which an iteration takes hardly longer: every byte of reserve causes copies in both
   // directions.
   void reduce_reserve() {
-    const double part = largest_part(best_);
+    const double unit = largest_unit(best_);
     Choice choice = best_choice_;
     if (choice.reserve == 0) return;
     double enough = choice.reserve, too_little = choice.reserve / 2;
-    while (enough - too_little >= 2 * part) {
+    while (enough - too_little >= 2 * unit) {
       choice.reserve = (enough + too_little) / 2;
       attempt(choice, 1 / kFaster);
       (best_choice_.reserve == choice.reserve ? enough : too_little) = choice.reserve;
@@ -178,10 +178,10 @@ class Planner {
       for (const std::uint32_t gap : order) improved |= improve(gap, &effort);
     }
     quick_ = false;
-    take_if_faster(ChosenParts(best_chosen_), best_choice_, kFaster);
+    take_if_faster(ChosenUnits(best_chosen_), best_choice_, kFaster);
   }
   bool improve(std::uint32_t gap, std::size_t* effort) {
-    const std::uint32_t all = chooser_.parts_in(gap), now = best_chosen_[gap];
+    const std::uint32_t all = chooser_.units_in(gap), now = best_chosen_[gap];
     using Range = GapChooser::Range;
     for (const Range range : {Range{0, 0}, Range{all, all}, Range{0, now / 2}, Range{(now + all + 1) / 2, all}}) {
       if ((now >= range.least && now <= range.most) || *effort == 0 || is_fast(best_)) continue;
@@ -200,32 +200,32 @@ class Planner {
   // No plan can be much faster: nobody waits for a copy.
   bool is_fast(const Plan& plan) const { return plan.predicted_ns * kFaster <= chooser_.compute_ns(); }
 
-  double largest_part(const Plan& plan) const {
+  double largest_unit(const Plan& plan) const {
     double largest = 0;
-    for (const PlannedGap& gap : plan.gaps) largest = std::max(largest, nonresident_bytes(gap, profile_) / gap.parts);
+    for (const PlannedGap& gap : plan.gaps) largest = std::max(largest, nonresident_bytes(gap, profile_) / gap.units);
     return largest;
   }
 
-  Plan make_plan(const ChosenParts& chosen) const {
+  Plan make_plan(const ChosenUnits& chosen) const {
     Plan plan;
     plan.fits = true;
     for (std::uint32_t g = 0; g < chosen.size(); ++g) {
       if (chosen[g] == 0) continue;
       const Gap& gap = chooser_.gaps()[g];
-      const std::uint32_t before = (gap.arrive + places_ - 1) % places_;
+      const std::uint32_t before = (gap.next_use + places_ - 1) % places_;
       plan.gaps.push_back({.buffer = gap.buffer,
-                           .parts = chosen[g],
-                           .leave = gap.leave,
-                           .arrive = gap.arrive % places_,
-                           .return_at = before,
-                           .returns = gap.returns});
+                           .units = chosen[g],
+                           .last_use = gap.last_use,
+                           .next_use = gap.next_use % places_,
+                           .fetch_after = before,
+                           .is_fetched = gap.is_fetched});
     }
-    find_clean_parts(&plan);
+    find_clean_units(&plan);
     return plan;
   }
 
   // A buffer that has returned is clean until something may write to it. The gaps of one buffer are in order of time.
-  void find_clean_parts(Plan* plan) const {
+  void find_clean_units(Plan* plan) const {
     for (std::size_t first = 0, end; first < plan->gaps.size(); first = end) {
       const std::uint32_t name = plan->gaps[first].buffer;
       for (end = first; end < plan->gaps.size() && plan->gaps[end].buffer == name;) ++end;
@@ -235,8 +235,8 @@ class Planner {
       for (std::size_t i = always ? first : first + 1; i < end; ++i) {
         const PlannedGap& before = plan->gaps[i == first ? end - 1 : i - 1];
         PlannedGap& gap = plan->gaps[i];
-        if (!may_write_between(profile_.buffers[name], before.arrive, gap.leave))
-          gap.clean_parts = std::min(before.parts, gap.parts);
+        if (!may_write_between(profile_.buffers[name], before.next_use, gap.last_use))
+          gap.clean_units = std::min(before.units, gap.units);
       }
     }
   }
@@ -277,39 +277,39 @@ class Planner {
 
   // Memory that the plan leaves free at every place while nothing is fetched early.
   std::vector<double> slack_of(const Plan& plan) const {
-    std::vector<double> away(places_ + 1, 0);
+    std::vector<double> evicted(places_ + 1, 0);
     for (const PlannedGap& gap : plan.gaps) {
       const double bytes = nonresident_bytes(gap, profile_);
-      const std::uint32_t from = (gap.leave + 1) % places_;
-      away[from] += bytes;
-      away[gap.arrive] -= bytes;
-      if (gap.arrive < from) away[0] += bytes;
+      const std::uint32_t from = (gap.last_use + 1) % places_;
+      evicted[from] += bytes;
+      evicted[gap.next_use] -= bytes;
+      if (gap.next_use < from) evicted[0] += bytes;
     }
     std::vector<double> slack(places_, 0);
     double sum = 0;
     for (std::uint32_t q = 0; q < places_; ++q) {
-      sum += away[q];
+      sum += evicted[q];
       slack[q] = limit_ - (chooser_.live()[q] - sum);
     }
     return slack;
   }
 
-  // Sets return_at of every gap. `lead` scales the time that is allowed for a copy.
+  // Sets fetch_after of every gap. `lead` scales the time that is allowed for a copy.
   void schedule_returns(const PlanTiming& timing, double lead, Plan* plan) const {
     // Positions count from lowest_; a gap that ends there ends at the end of the iteration that begins there.
     const auto place_at = [this](std::uint32_t position) { return (lowest_ + position) % places_; };
-    const auto position_of = [this](std::uint32_t arrive) {
-      return (arrive + 2 * places_ - lowest_ - 1) % places_ + 1;
+    const auto position_of = [this](std::uint32_t next_use) {
+      return (next_use + 2 * places_ - lowest_ - 1) % places_ + 1;
     };
     const auto start = [&](std::uint32_t position) {
       return timing.starts[place_at(position)] + (lowest_ + position >= places_ ? timing.iteration_ns : 0.0);
     };
     std::vector<std::uint32_t> order;
     for (std::uint32_t i = 0; i < plan->gaps.size(); ++i) {
-      if (plan->gaps[i].returns) order.push_back(i);
+      if (plan->gaps[i].is_fetched) order.push_back(i);
     }
     std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      const std::uint32_t pa = position_of(plan->gaps[a].arrive), pb = position_of(plan->gaps[b].arrive);
+      const std::uint32_t pa = position_of(plan->gaps[a].next_use), pb = position_of(plan->gaps[b].next_use);
       return pa != pb ? pa < pb : a < b;
     });
     std::vector<double> latest(order.size());
@@ -318,7 +318,7 @@ class Planner {
       const PlannedGap& gap = plan->gaps[order[i]];
       const double copy =
           nonresident_bytes(gap, profile_) * profile_.buffers[gap.buffer].density() / link_.in_bytes_per_ns;
-      const double arrival = start(position_of(gap.arrive));
+      const double arrival = start(position_of(gap.next_use));
       next = std::min(arrival, next) - copy;
       latest[i] = arrival - (arrival - next) * lead;
     }
@@ -330,16 +330,16 @@ class Planner {
     for (std::size_t i = 0; i < order.size(); ++i) {
       PlannedGap& gap = plan->gaps[order[i]];
       const double bytes = nonresident_bytes(gap, profile_);
-      const std::uint32_t arrive = position_of(gap.arrive);
+      const std::uint32_t next_use = position_of(gap.next_use);
       // number of places at which it is evicted
-      const std::uint32_t away = (gap.arrive + places_ - gap.leave - 1) % places_;
+      const std::uint32_t span = (gap.next_use + places_ - gap.last_use - 1) % places_;
       // The buffer is on the device from `at` on.
-      const auto in_time = std::lower_bound(starts.begin(), starts.begin() + arrive, latest[i] - kHostLeadNs);
+      const auto in_time = std::lower_bound(starts.begin(), starts.begin() + next_use, latest[i] - kHostLeadNs);
       const std::size_t at =
-          std::max({arrive > away ? std::size_t{arrive - away} : std::size_t{0},
-                    static_cast<std::size_t>(in_time - starts.begin()), room.first_with(bytes, arrive)});
-      room.take(at, arrive, bytes);
-      gap.return_at = place_at(static_cast<std::uint32_t>(at) + places_ - 1);
+          std::max({next_use > span ? std::size_t{next_use - span} : std::size_t{0},
+                    static_cast<std::size_t>(in_time - starts.begin()), room.first_with(bytes, next_use)});
+      room.take(at, next_use, bytes);
+      gap.fetch_after = place_at(static_cast<std::uint32_t>(at) + places_ - 1);
     }
   }
 
@@ -365,28 +365,28 @@ class Planner {
   const std::uint32_t places_;
   GapChooser chooser_;
   const std::uint32_t lowest_;  // the place with the fewest live bytes
-  std::set<ChosenParts> seen_;  // choices that have been tried
+  std::set<ChosenUnits> seen_;  // choices that have been tried
   std::vector<Tried> fastest_;  // of the roughly timed choices, fastest first
   bool quick_ = false;
   bool refines_ = false;  // the preferences have been tried
   Choice best_choice_{Preference::kHidden};
-  ChosenParts best_chosen_;
+  ChosenUnits best_chosen_;
   Plan best_;
 };
 
 }  // namespace
 
 void Plan::index(std::size_t places) {
-  leaves.assign(places, {});
-  returns.assign(places, {});
+  evictions.assign(places, {});
+  fetches.assign(places, {});
   for (std::uint32_t i = 0; i < gaps.size(); ++i) {
-    leaves[gaps[i].leave].push_back(i);
-    if (gaps[i].returns) returns[gaps[i].return_at].push_back(i);
+    evictions[gaps[i].last_use].push_back(i);
+    if (gaps[i].is_fetched) fetches[gaps[i].fetch_after].push_back(i);
   }
   // In the order in which they are needed.
   for (std::size_t q = 0; q < places; ++q) {
-    std::sort(returns[q].begin(), returns[q].end(), [&](std::uint32_t a, std::uint32_t b) {
-      const auto distance = [&](std::uint32_t i) { return (gaps[i].arrive + places - q) % places; };
+    std::sort(fetches[q].begin(), fetches[q].end(), [&](std::uint32_t a, std::uint32_t b) {
+      const auto distance = [&](std::uint32_t i) { return (gaps[i].next_use + places - q) % places; };
       return distance(a) != distance(b) ? distance(a) < distance(b) : a < b;
     });
   }

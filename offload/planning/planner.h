@@ -13,27 +13,28 @@
 #include "driver/units.h"
 #include "offload/planning/profile.h"
 #include "offload/residency/link_meter.h"
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 
 namespace thermocline {
 
 // A buffer, or some of its eviction units, is evicted between two of its uses. All places are within one iteration;
-// arrive <= leave means that the next use is in the next iteration.
+// next_use <= last_use means that the next use is in the next iteration.
 struct PlannedGap {
   std::uint32_t buffer = 0;
-  std::uint32_t parts = 1;      // how many of its eviction units (part_size.h)
-  std::uint32_t leave = 0;      // place of the use after which it is copied out
-  std::uint32_t arrive = 0;     // place of its next use
-  std::uint32_t return_at = 0;  // the fetch may begin after this operation; leave <= return_at < arrive, cyclically
+  std::uint32_t units = 1;     // how many of its eviction units (unit_size.h)
+  std::uint32_t last_use = 0;  // place of the use after which it is copied out
+  std::uint32_t next_use = 0;  // place of its next use
+  std::uint32_t fetch_after =
+      0;  // the fetch may begin after this operation; last_use <= fetch_after < next_use, cyclically
   // Of these, so many have a current host copy by then, because nothing has written to them since they returned last.
-  std::uint32_t clean_parts = 0;
-  bool returns = true;  // false: it is not used again, and `arrive` is the place after its death
+  std::uint32_t clean_units = 0;
+  bool is_fetched = true;  // false: it is not used again, and `next_use` is the place after its death
 };
 
 // Bytes that are evicted in the gap.
 inline double nonresident_bytes(const PlannedGap& gap, const Profile& profile) {
   const Bytes bytes = profile.buffers[gap.buffer].bytes;
-  return static_cast<double>(bytes) * gap.parts / static_cast<double>(parts_of(bytes));
+  return static_cast<double>(bytes) * gap.units / static_cast<double>(units_of(bytes));
 }
 
 struct Rewriting;
@@ -44,7 +45,7 @@ struct Plan {
   bool fits = false;        // the peak is within the limit at every place
 
   // By place: indices into gaps of the evictions, and the fetches, that begin after it.
-  std::vector<std::vector<std::uint32_t>> leaves, returns;
+  std::vector<std::vector<std::uint32_t>> evictions, fetches;
   // If some contents are recomputed: the rewritten iteration (recompute/rewriting.h), to whose profile the places and
   // buffers above refer. Null: nothing is recomputed.
   std::shared_ptr<const Rewriting> rewriting{};

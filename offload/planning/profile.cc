@@ -47,13 +47,15 @@ Reuse ProfileRecorder::add(std::span<const Operand> operands, std::size_t own, s
       if (distance > reuse.distance) reuse = {operand.serial, distance, bounded(ordinal - life.first_use)};
     }
     life.last_use = ordinal;
+    life.dead = false;  // a block whose last buffer is kept for others may have got new ones
   }
   return reuse;
 }
 
 void ProfileRecorder::freed(std::uint64_t serial) {
   const auto life = lives_.find(serial);
-  if (life == lives_.end()) return;
+  // What is kept for others is freed a second time, by the engine.
+  if (life == lives_.end() || life->second.dead) return;
   life->second.dead = true;
   life->second.death = first_ + operations_.size() - 1;
 }
@@ -95,8 +97,8 @@ Profile ProfileRecorder::make(std::size_t period) const {
     const Life& life = lives_.at(operand.serial);
     std::uint32_t name = kNoBuffer;
     if (life.first_use >= begin && !life.dead && earlier != nullptr && earlier->serial != operand.serial) {
-      const auto part = names.find(earlier->serial);
-      if (part != names.end() && profile.buffers[part->second].bytes == operand.bytes) name = part->second;
+      const auto found = names.find(earlier->serial);
+      if (found != names.end() && profile.buffers[found->second].bytes == operand.bytes) name = found->second;
     }
     if (name == kNoBuffer) {
       name = static_cast<std::uint32_t>(profile.buffers.size());
@@ -123,11 +125,11 @@ Profile ProfileRecorder::make(std::size_t period) const {
     }
   }
   profile.first_operand.push_back(static_cast<std::uint32_t>(profile.operand_buffers.size()));
-  settle_lives(begin, names, &profile);
+  set_lifetimes(begin, names, &profile);
   return profile;
 }
 
-void ProfileRecorder::settle_lives(std::uint64_t begin, const Names& names, Profile* profile) const {
+void ProfileRecorder::set_lifetimes(std::uint64_t begin, const Names& names, Profile* profile) const {
   const auto places = static_cast<std::uint32_t>(profile->places());
   struct Ends {
     bool before = false, beyond = false;  // alive when the iteration began; when it ended

@@ -35,7 +35,7 @@ struct ProfiledBuffer {
   // The program itself holds the contents until after this place: they leave no earlier. kAlwaysHeld: they stay.
   std::uint32_t held_until = 0;
   // Estimated number of buffers among whose addresses its pages are distributed when it is freed.
-  double heirs = 0;
+  double successors = 0;
 
   static constexpr std::uint32_t kAlwaysHeld = ~std::uint32_t{0};
 
@@ -105,7 +105,7 @@ class ProfileRecorder {
   using Names = std::unordered_map<std::uint64_t, std::uint32_t>;  // by serial: buffer
 
   // Sets births and deaths of the named blocks, and the part of the live bytes that belongs to no named block.
-  void settle_lives(std::uint64_t begin, const Names& names, Profile* profile) const;
+  void set_lifetimes(std::uint64_t begin, const Names& names, Profile* profile) const;
   Bytes idle_bytes(std::uint64_t begin, const Names& names) const;
   std::span<const Operand> operands_of(std::uint64_t ordinal, std::vector<Operand>* scratch) const;
   void forget();

@@ -16,7 +16,7 @@ class Room {
     while (leaves_ < places_) leaves_ *= 2;
     nodes_.resize(2 * leaves_);
     for (std::size_t i = 0; i < places_; ++i) nodes_[leaves_ + i].least = places[i];
-    for (std::size_t n = leaves_ - 1; n > 0; --n) settle(n);
+    for (std::size_t n = leaves_ - 1; n > 0; --n) update_node(n);
   }
 
   // The first place from which on, up to `end`, at least `amount` is free everywhere; `end` if there is none.
@@ -34,7 +34,7 @@ class Room {
     double taken = 0;  // from its whole range; already subtracted from `least`
   };
 
-  void settle(std::size_t n) {
+  void update_node(std::size_t n) {
     nodes_[n].least = std::min(nodes_[2 * n].least, nodes_[2 * n + 1].least) - nodes_[n].taken;
   }
 
@@ -59,7 +59,7 @@ class Room {
     const std::size_t middle = first + (last - first) / 2;
     take_in(2 * n, first, middle, begin, end, amount);
     take_in(2 * n + 1, middle, last, begin, end, amount);
-    settle(n);
+    update_node(n);
   }
 
   std::size_t places_, leaves_ = 1;

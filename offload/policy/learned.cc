@@ -13,7 +13,7 @@ namespace {
 // Who waits for freed pages waits for the next fence behind their last use: one every so much device time keeps that
 // close to it, at less than 1 % of host time.
 constexpr std::uint64_t kFenceEveryNs = 100'000;
-// As much work as the device has before it that the host need not hurry: many times what it takes to bring a part back
+// As much work as the device has before it that the host need not hurry: many times what it takes to fetch a unit
 // (two hundred microseconds).
 constexpr std::uint64_t kFarAheadNs = 10'000'000;
 constexpr std::size_t kMostMarks = 4096;
@@ -137,7 +137,7 @@ void LearnedPolicy::match(std::size_t before) {
   const bool begins = period_detector_.position() == 0;
   in_a_row_ = begins && before + 1 != period_detector_.period() ? 1 : in_a_row_ + 1;
   current_ = period_detector_.iteration();
-  following_ = !known_[current_].plan.leaves.empty();
+  following_ = !known_[current_].plan.evictions.empty();
 
   if (following_ && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
     assignment_.begins(current_, submitted_ns_, migration_.link());
@@ -240,10 +240,10 @@ void LearnedPolicy::drop_as_planned() {
   for (BlockState* const block : blocks_of(r->drops[period_detector_.position()])) drop_(*block);
 }
 
-std::vector<const BlockState*> LearnedPolicy::remade() const {
+std::vector<const BlockState*> LearnedPolicy::recomputed() const {
   const Rewriting* const r = rewriting();
   if (r == nullptr) return {};
-  const std::vector<BlockState*> blocks = blocks_of(r->remakes[period_detector_.position()]);
+  const std::vector<BlockState*> blocks = blocks_of(r->recomputations[period_detector_.position()]);
   return {blocks.begin(), blocks.end()};
 }
 
@@ -290,7 +290,7 @@ void LearnedPolicy::act_as_planned(StreamIndex stream) {
     marks_.push_back({{stream, clock_.submitted(stream)}, submitted_ns_});
     if (marks_.size() > kMostMarks) marks_.pop_front();
     // What has left will want its addresses back when there is less time than now.
-    if (!assignment_.is_settled(current_) && heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
+    if (!assignment_.is_in_force(current_) && heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
   }
   act_at(place);
 }
@@ -298,7 +298,7 @@ void LearnedPolicy::act_as_planned(StreamIndex stream) {
 // Something leaves after this operation without a copy, whose end would tell when its pages are free.
 bool LearnedPolicy::leaves_clean(std::size_t place) const {
   const Plan& plan = known_[current_].plan;
-  return std::ranges::any_of(plan.leaves[place], [&](std::uint32_t gap) { return plan.gaps[gap].clean_parts > 0; });
+  return std::ranges::any_of(plan.evictions[place], [&](std::uint32_t gap) { return plan.gaps[gap].clean_units > 0; });
 }
 
 void LearnedPolicy::ran_again(std::uint32_t n) {
@@ -310,11 +310,11 @@ void LearnedPolicy::ran_again(std::uint32_t n) {
 void LearnedPolicy::act_at(std::size_t index) {
   const PlannedIteration& known = known_[current_];
   ++acted_;
-  for (const std::uint32_t gap : known.plan.leaves[index]) leave(known.plan.gaps[gap]);
-  for (const std::uint32_t gap : known.plan.returns[index]) {
+  for (const std::uint32_t gap : known.plan.evictions[index]) evict(known.plan.gaps[gap]);
+  for (const std::uint32_t gap : known.plan.fetches[index]) {
     const Actor* const actor = actor_of(known.plan.gaps[gap]);
-    const std::uint64_t places = known.plan.leaves.size();
-    const std::uint64_t distance = (known.plan.gaps[gap].arrive + places - index - 1) % places + 1;
+    const std::uint64_t places = known.plan.evictions.size();
+    const std::uint64_t distance = (known.plan.gaps[gap].next_use + places - index - 1) % places + 1;
     if (actor != nullptr) returns_.push_back({*actor, acted_ + distance});
   }
   poll_returns();
@@ -326,12 +326,12 @@ void LearnedPolicy::sort_by_next_use(std::span<EvictionUnit*> units) const {
   if (!following_ || known.plan.gaps.empty()) return;
   const std::size_t position = period_detector_.position();
   const std::size_t index = rewriting() == nullptr ? position : rewriting()->place_of[position];
-  const std::uint64_t places = known.plan.leaves.size();
+  const std::uint64_t places = known.plan.evictions.size();
   std::unordered_map<const BlockState*, std::uint64_t> distances;
   for (const PlannedGap& gap : known.plan.gaps) {
     const Actor* const actor = actor_of(gap);
-    if (!gap.returns || actor == nullptr || !actor->alive()) continue;
-    const std::uint64_t distance = (gap.arrive + places - index - 1) % places + 1;
+    if (!gap.is_fetched || actor == nullptr || !actor->alive()) continue;
+    const std::uint64_t distance = (gap.next_use + places - index - 1) % places + 1;
     const auto [known_gap, is_new] = distances.try_emplace(actor->state, distance);
     if (!is_new) known_gap->second = std::min(known_gap->second, distance);
   }
@@ -349,11 +349,11 @@ const LearnedPolicy::Actor* LearnedPolicy::actor_of(const PlannedGap& gap) const
   return name == kNoBuffer ? nullptr : &known.actors[name];
 }
 
-void LearnedPolicy::leave(const PlannedGap& gap) {
+void LearnedPolicy::evict(const PlannedGap& gap) {
   const Actor* const known = actor_of(gap);
   if (known == nullptr) return;
   const Actor& actor = *known;
-  if (actor.alive()) residency_.leave(*actor.state, gap.parts, EvictReason::kPlanned);
+  if (actor.alive()) residency_.begin_evictions(*actor.state, gap.units, EvictReason::kPlanned);
 }
 
 // A host that is just ahead of the device asks again soon; one that is far ahead would ask too late, and can wait.
@@ -361,7 +361,7 @@ void LearnedPolicy::poll_returns() {
   while (!returns_.empty()) {
     const auto& [actor, used_at] = returns_.front();
     if (used_at > acted_ && actor.alive() && !residency_.prefetch(*actor.state, false, FetchReason::kPlanned)) {
-      if (assignment_.is_settled(current_) || !is_far_ahead()) return;
+      if (assignment_.is_in_force(current_) || !is_far_ahead()) return;
       if (!residency_.prefetch(*actor.state, true, FetchReason::kPlanned)) return;
     }
     returns_.pop_front();

@@ -91,7 +91,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     return r == nullptr ? 0 : r->runs_before[period_detector_.position()];
   }
   void ran_again(std::uint32_t n) override;
-  std::vector<const BlockState*> remade() const override;
+  std::vector<const BlockState*> recomputed() const override;
   void distrusts() override {
     if (residency_.is_trusting()) assignment_.diverged();
   }
@@ -136,7 +136,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   // The device has so much to do that the host need not hurry. While following.
   bool is_far_ahead();
   void act_as_planned(StreamIndex stream);
-  void leave(const PlannedGap& gap);
+  void evict(const PlannedGap& gap);
   void poll_returns();
   // What the device still has before it, by what operations take.
   std::uint64_t lead_ns();
@@ -157,7 +157,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   StaticAssignment assignment_;
   PeriodDetector period_detector_;
   ProfileRecorder recorder_;
-  // What is known of an iteration. Without leaves there is no plan for it, or none yet.
+  // What is known of an iteration. Without evictions there is no plan for it, or none yet.
   struct PlannedIteration {
     Profile profile;
     Plan plan;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "offload/policies.h"
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 
 namespace thermocline {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kCopiesInFlight = 2;
 // Most bytes that are prefetched and not used yet: enough to keep the link busy. Each use makes room for more; if the
 // program does something else, memory stays free for that.
-constexpr Bytes kMostUnused = kCopiesInFlight * kPartBytes;
+constexpr Bytes kMostUnused = kCopiesInFlight * kUnitBytes;
 // Useless prefetches that end prefetching until the next miss.
 constexpr std::uint64_t kMostWasted = 3;
 // Copies out that were of no use yet are at most this share of the bytes that have had to leave: one in eight. A
@@ -52,7 +52,7 @@ void ReactivePolicy::write_behind() {
   const Bytes reserve = heap_.limit() / 100 * clean_reserve_percent_;
   if (residency_.clean_bytes() >= reserve || residency_.resident_bytes() <= heap_.limit() / 100 * low_water_percent_)
     return;
-  while (migration_.leaving() < kCopiesInFlight && residency_.clean_bytes() < reserve && !copies_in_vain()) {
+  while (migration_.copies_out() < kCopiesInFlight && residency_.clean_bytes() < reserve && !copies_in_vain()) {
     if (!residency_.write_behind()) return;
     ++write_behinds_;
   }
@@ -71,14 +71,14 @@ void ReactivePolicy::prefetch() {
     return;
   }
   while (migration_.returning() < kCopiesInFlight) {
-    EvictionUnit* part = residency_.youngest_evicted();
-    if (part == nullptr) {
+    EvictionUnit* unit = residency_.youngest_evicted();
+    if (unit == nullptr) {
       returning_ = false;
       return;
     }
-    if (residency_.prefetched_bytes() + part->bytes() > kMostUnused) return;
-    const Bytes taken = residency_.resident_bytes() + part->bytes() + allocations_.largest();
-    if (taken > heap_.limit() || !residency_.prefetch(*part)) return;
+    if (residency_.prefetched_bytes() + unit->bytes() > kMostUnused) return;
+    const Bytes taken = residency_.resident_bytes() + unit->bytes() + allocations_.largest();
+    if (taken > heap_.limit() || !residency_.prefetch(*unit)) return;
   }
 }
 

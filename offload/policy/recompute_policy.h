@@ -25,7 +25,7 @@ class RecomputePolicy {
   // The n-th of these, from 0, has been submitted, or is not needed.
   virtual void ran_again(std::uint32_t n) = 0;
   // The blocks whose contents these operations make.
-  virtual std::vector<const BlockState*> remade() const = 0;
+  virtual std::vector<const BlockState*> recomputed() const = 0;
   // From now on not all accesses are known.
   virtual void distrusts() = 0;
 };

@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned kPrepared = 3;
 constexpr unsigned kWatched = 4;
 constexpr unsigned kAssigned = 5;
-constexpr unsigned kSettled = 7;
+constexpr unsigned kInForce = 7;
 
 // Kinds of iterations that are measured; the one in which buffers move to their addresses is neither.
 constexpr unsigned kBefore = 0, kNeither = 1, kAfter = 2;
@@ -31,15 +31,15 @@ void StaticAssignment::begins(std::size_t iteration, std::uint64_t submitted_ns,
 
 void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link) {
   AssignedIteration& known = known_[iteration];
-  if (known.rounds <= kSettled + 1) ++known.rounds;
+  if (known.rounds <= kInForce + 1) ++known.rounds;
   if (known.reserved.keeps()) {
     residency_.give_up_at_once(true);
-    if (heap_.assigned_pages().rests() || known.rounds == kSettled + 1) rebind();
+    if (heap_.assigned_pages().rests() || known.rounds == kInForce + 1) rebind();
     return heap_.assigned_pages().resume();
   }
   const bool another =
       std::any_of(known_.begin(), known_.end(), [](const AssignedIteration& one) { return one.reserved.keeps(); });
-  if (another || known.rounds > kSettled) return;
+  if (another || known.rounds > kInForce) return;
   if (known.rounds == kPrepared) {
     residency_.give_up_at_once(true);
   } else if (known.rounds == kWatched) {
@@ -52,7 +52,7 @@ void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds,
     }
     assigned_ = iteration;
     assign(link);
-  } else if (known.rounds == kSettled) {
+  } else if (known.rounds == kInForce) {
     // Another iteration ran in between.
     if (!assigning_.begun() || assigned_ != iteration) {
       known.rounds = kPrepared - 1;
@@ -73,12 +73,12 @@ void StaticAssignment::measure(std::size_t iteration) {
   }
   if (known.measured >= kMeasured) {
     if (known.before_ms > 0 && known.after_ms > kSlower * known.before_ms) forget(iteration);
-    known.rounds = kSettled + 2;
+    known.rounds = kInForce + 2;
     return;
   }
-  if (known.rounds < 2 || (known.rounds > kSettled && !known.reserved.keeps())) return;
-  const bool as_before = known.rounds < kPrepared || (known.rounds > kAssigned && known.rounds < kSettled);
-  meter_.begins(as_before ? kBefore : known.rounds > kSettled ? kAfter : kNeither);
+  if (known.rounds < 2 || (known.rounds > kInForce && !known.reserved.keeps())) return;
+  const bool as_before = known.rounds < kPrepared || (known.rounds > kAssigned && known.rounds < kInForce);
+  meter_.begins(as_before ? kBefore : known.rounds > kInForce ? kAfter : kNeither);
 }
 
 void StaticAssignment::arriving(std::size_t iteration, std::uint64_t submitted_ns) {
@@ -231,7 +231,7 @@ void StaticAssignment::forget(std::size_t iteration) {
 void StaticAssignment::give_up() {
   for (std::size_t i = 0; i < known_.size(); ++i) {
     forget(i);
-    known_[i].rounds = kSettled + 2;
+    known_[i].rounds = kInForce + 2;
   }
 }
 

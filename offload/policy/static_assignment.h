@@ -65,7 +65,7 @@ class StaticAssignment {
   // How often an assignment has been taken, or given up.
   std::uint64_t changes() const { return changes_; }
   // There is an assignment, so stale mappings are kept.
-  bool is_settled(std::size_t iteration) const { return known_[iteration].reserved.keeps(); }
+  bool is_in_force(std::size_t iteration) const { return known_[iteration].reserved.keeps(); }
 
  private:
   struct TimedPage {

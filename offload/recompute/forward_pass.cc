@@ -16,20 +16,20 @@ bool is_large(const Profile& profile, const Lineage& lineage, std::uint32_t buff
 }
 
 // By version: whether it can be made from what is there when the forward pass has ended, however much of it is dropped.
-std::vector<bool> find_makeable(const Lineage& lineage, std::uint32_t turn) {
-  std::vector<bool> makeable(lineage.versions.size());
-  for (std::uint32_t q = 0; q <= turn; ++q) {
+std::vector<bool> find_recomputable(const Lineage& lineage, std::uint32_t forward_end) {
+  std::vector<bool> recomputable(lineage.versions.size());
+  for (std::uint32_t q = 0; q <= forward_end; ++q) {
     const std::span<const VersionedOperand> operands = lineage.operands(q);
     const bool can = lineage.is_repeatable(q) && std::ranges::all_of(operands, [&](const VersionedOperand& operand) {
-                       if (!operand.reads || makeable[operand.read]) return true;
+                       if (!operand.reads || recomputable[operand.read]) return true;
                        // What is overwritten has to be made first.
-                       return !operand.writes && lineage.stands(operand.read, turn + 1);
+                       return !operand.writes && lineage.is_current_at(operand.read, forward_end + 1);
                      });
     for (const VersionedOperand& operand : operands) {
-      if (operand.writes) makeable[operand.written] = can;
+      if (operand.writes) recomputable[operand.written] = can;
     }
   }
-  return makeable;
+  return recomputable;
 }
 
 }  // namespace
@@ -64,8 +64,8 @@ bool may_be_dropped(const Profile& profile, const Lineage& lineage, std::uint32_
 
 ForwardPass::ForwardPass(const Profile& profile, const Lineage& lineage) {
   const std::vector<double> live = live_bytes_of(profile);
-  turn = static_cast<std::uint32_t>(std::ranges::max_element(live) - live.begin());
-  const std::vector<bool> makeable = find_makeable(lineage, turn);
+  forward_end = static_cast<std::uint32_t>(std::ranges::max_element(live) - live.begin());
+  const std::vector<bool> recomputable = find_recomputable(lineage, forward_end);
   std::vector<std::uint32_t> last_use(lineage.buffers.size(), LineageVersion::kBefore);
   std::vector<std::uint32_t> last_read(lineage.versions.size(), 0);
   for (std::uint32_t q = 0; q < lineage.places(); ++q) {
@@ -74,17 +74,17 @@ ForwardPass::ForwardPass(const Profile& profile, const Lineage& lineage) {
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       const std::uint32_t b = buffers[i];
       const VersionId read = operands[i].reads ? operands[i].read : kNoVersion;
-      if (read != kNoVersion && q <= turn) last_read[read] = q;
-      const bool was_used = last_use[b] != LineageVersion::kBefore && last_use[b] <= turn;
-      if (was_used && q > turn && read != kNoVersion && may_be_dropped(profile, lineage, b)) {
-        const std::uint32_t leave = std::max(last_use[b], profile.buffers[lineage.buffers[b].name].held_until);
-        if (leave <= turn && makeable[read])
-          drops.push_back({.buffer = b, .leave = leave, .arrive = q, .version = read});
+      if (read != kNoVersion && q <= forward_end) last_read[read] = q;
+      const bool was_used = last_use[b] != LineageVersion::kBefore && last_use[b] <= forward_end;
+      if (was_used && q > forward_end && read != kNoVersion && may_be_dropped(profile, lineage, b)) {
+        const std::uint32_t from = std::max(last_use[b], profile.buffers[lineage.buffers[b].name].held_until);
+        if (from <= forward_end && recomputable[read])
+          drops.push_back({.buffer = b, .last_use = from, .next_use = q, .version = read});
       }
       last_use[b] = q;
     }
   }
-  std::ranges::stable_sort(drops, {}, &Drop::leave);
+  std::ranges::stable_sort(drops, {}, &Drop::last_use);
   std::vector<bool> stays(lineage.versions.size());
   for (const Drop& drop : drops) stays[drop.version] = true;
   for (VersionId v = 0; v < lineage.versions.size(); ++v) {
@@ -96,9 +96,9 @@ ForwardPass::ForwardPass(const Profile& profile, const Lineage& lineage) {
 }
 
 std::vector<std::uint32_t> ForwardPass::narrow_points(const Profile& profile) const {
-  std::vector<int> count(turn + std::size_t{2}), leaving(turn + std::size_t{2});
+  std::vector<int> count(forward_end + std::size_t{2}), leaving(forward_end + std::size_t{2});
   for (const Crossing& one : crossings) {
-    if (one.read - one.made > turn / kLongPart) continue;
+    if (one.read - one.made > forward_end / kLongPart) continue;
     ++count[one.made];
     --count[one.read];
     if (one.stays) continue;
@@ -107,12 +107,12 @@ std::vector<std::uint32_t> ForwardPass::narrow_points(const Profile& profile) co
   }
   std::partial_sum(count.begin(), count.end(), count.begin());
   std::partial_sum(leaving.begin(), leaving.end(), leaving.begin());
-  const auto end = profile.nanoseconds.begin() + turn + 1;
-  const std::uint64_t mean = std::accumulate(profile.nanoseconds.begin(), end, std::uint64_t{0}) / (turn + 1);
+  const auto end = profile.nanoseconds.begin() + forward_end + 1;
+  const std::uint64_t mean = std::accumulate(profile.nanoseconds.begin(), end, std::uint64_t{0}) / (forward_end + 1);
   std::vector<std::uint32_t> points;
-  for (std::uint32_t begin = 0, after = 0; begin < turn; begin = after) {
-    for (after = begin + 1; after < turn && count[after] == count[begin];) ++after;
-    const bool rises = after == turn || count[after] > count[begin];
+  for (std::uint32_t begin = 0, after = 0; begin < forward_end; begin = after) {
+    for (after = begin + 1; after < forward_end && count[after] == count[begin];) ++after;
+    const bool rises = after == forward_end || count[after] > count[begin];
     if ((begin > 0 && count[begin - 1] < count[begin]) || !rises) continue;
     const std::size_t before = points.size();
     std::uint32_t last = after - 1;
@@ -127,7 +127,7 @@ std::vector<std::uint32_t> ForwardPass::narrow_points(const Profile& profile) co
 }
 
 std::vector<Bytes> ForwardPass::crossing_bytes(const Lineage& lineage, bool only_leaving) const {
-  std::vector<std::int64_t> bytes(turn + std::size_t{2});
+  std::vector<std::int64_t> bytes(forward_end + std::size_t{2});
   for (const Crossing& one : crossings) {
     if (only_leaving && one.stays) continue;
     const auto size = static_cast<std::int64_t>(lineage.buffer_of(one.version).bytes);
@@ -147,15 +147,15 @@ Schedule recompute_segments(const ForwardPass& pass, const Lineage& lineage, con
   std::vector<std::uint32_t> needed(ends.size() + 1, LineageVersion::kBefore);  // by segment: its first use backwards
   for (const Drop& drop : pass.drops) {
     const std::size_t segment = segment_of(lineage.versions[drop.version].producer);
-    if (segment != segment_of(drop.leave) || (keeps_last && segment == ends.size())) continue;
+    if (segment != segment_of(drop.last_use) || (keeps_last && segment == ends.size())) continue;
     schedule.drops.push_back(drop);
-    needed[segment] = std::min(needed[segment], drop.arrive);
+    needed[segment] = std::min(needed[segment], drop.next_use);
   }
   for (const Drop& drop : schedule.drops) {
     const std::size_t segment = segment_of(lineage.versions[drop.version].producer);
-    schedule.remakes.push_back({.place = needed[segment], .buffer = drop.buffer, .version = drop.version});
+    schedule.recomputations.push_back({.place = needed[segment], .buffer = drop.buffer, .version = drop.version});
   }
-  std::ranges::stable_sort(schedule.remakes, {}, &Remake::place);
+  std::ranges::stable_sort(schedule.recomputations, {}, &Recomputation::place);
   return schedule;
 }
 

@@ -30,8 +30,8 @@ struct ForwardPass {
     bool stays;  // the backward pass reads it, too: it is there when what is behind is recomputed
   };
 
-  std::uint32_t turn;               // its last place
-  std::vector<Drop> drops;          // contents made in it that the backward pass reads, by `leave`
+  std::uint32_t forward_end;        // its last place
+  std::vector<Drop> drops;          // contents made in it that the backward pass reads, by `last_use`
   std::vector<Crossing> crossings;  // by `made`; small buffers are left out
 
   // Places after which fewest versions cross, compared with the places around. Of neighbours that are equally narrow,

@@ -12,19 +12,29 @@
 #include <utility>
 
 #include "offload/recompute/forward_pass.h"
+#include "offload/recompute/kept_inputs.h"
 
 namespace thermocline {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Shorter gaps gain little, and there are many of them.
+// Shorter gaps gain little, and there are many of them; but not of buffers as large as this part of the memory.
 constexpr std::uint32_t kLeastGap = 20;
+constexpr Bytes kLargePart = 32;
+
+// kPlain: neither short gaps of large buffers, nor what is made of inputs that are kept for it. Where these look cheap and
+// crowd out others, lists without them are better.
+enum class Candidates { kAll, kPlain };
 
 class Ranking {
  public:
-  Ranking(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop, std::uint32_t kept_for)
+  Ranking(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop, std::uint32_t kept_for,
+          Candidates which)
       : profile_(profile),
         lineage_(lineage),
+        kept_inputs_(lineage),
+        limit_(limit),
+        which_(which),
         ns_per_drop_(ns_per_drop),
         kept_for_(kept_for),
         chosen_around_(profile.places() / kStretch + 1),
@@ -40,19 +50,21 @@ class Ranking {
     while (!open_.empty()) {
       const Entry best = open_.top();
       open_.pop();
-      std::vector<VersionId> leaves;
-      const double key = key_of(best.candidate, &leaves);
+      std::vector<VersionId> inputs;
+      const double key = key_of(best.candidate, &inputs);
       if (key <= 0) continue;
       // Other choices have made it more expensive since.
       if (!open_.empty() && Entry{key, best.candidate} < open_.top()) {
         open_.push({key, best.candidate});
         continue;
       }
-      choose(best.candidate, leaves);
+      choose(best.candidate, inputs);
       chosen.push_back(candidates_[best.candidate]);
     }
     return chosen;
   }
+
+  bool has_special() const { return has_special_; }
 
  private:
   struct Entry {
@@ -70,12 +82,12 @@ class Ranking {
       crowded_[q + 1] = crowded_[q] + (live[q] > static_cast<double>(limit) ? 1 : 0);
     }
   }
-  bool is_crowded_between(std::uint32_t leave, std::uint32_t arrive) const {
-    return crowded_[arrive] > crowded_[leave + 1];
+  bool is_crowded_between(std::uint32_t last_use, std::uint32_t next_use) const {
+    return crowded_[next_use] > crowded_[last_use + 1];
   }
 
   void find_candidates() {
-    std::vector<Drop> last(lineage_.buffers.size());  // by buffer: its last use (`leave`), and the version after it
+    std::vector<Drop> last(lineage_.buffers.size());  // by buffer: its last use (`last_use`), and the version after it
     std::vector<bool> used(lineage_.buffers.size());
     for (std::uint32_t q = 0; q < lineage_.places(); ++q) {
       const std::span<const VersionedOperand> operands = lineage_.operands(q);
@@ -83,57 +95,63 @@ class Ranking {
       for (std::size_t i = 0; i < buffers.size(); ++i) {
         const std::uint32_t b = buffers[i];
         Drop& drop = last[b];
-        if (used[b] && may_be_dropped(profile_, lineage_, b)) drop.leave = std::max(drop.leave, held_until(b));
-        if (used[b] && q >= drop.leave && q - drop.leave >= kLeastGap && may_be_dropped(profile_, lineage_, b) &&
-            is_crowded_between(drop.leave, q)) {
-          drop.arrive = q;
+        if (used[b] && may_be_dropped(profile_, lineage_, b)) drop.last_use = std::max(drop.last_use, held_until(b));
+        if (used[b] && q > drop.last_use && is_worth_a_look(b, q - drop.last_use) &&
+            may_be_dropped(profile_, lineage_, b) && is_crowded_between(drop.last_use, q)) {
+          drop.next_use = q;
           drop.version = operands[i].reads ? operands[i].read : kNoVersion;
           candidates_.push_back(drop);
+          kept_.push_back(which_ == Candidates::kAll ? kept_inputs_.of(drop) : std::vector<VersionId>());
+          has_special_ |= q - drop.last_use < kLeastGap || !kept_.back().empty();
         }
-        drop = {.buffer = b, .leave = q, .arrive = q, .version = kNoVersion};
+        drop = {.buffer = b, .last_use = q, .next_use = q, .version = kNoVersion};
         used[b] = true;
       }
     }
   }
+  bool is_worth_a_look(std::uint32_t b, std::uint32_t gap) const {
+    const bool is_large = which_ == Candidates::kAll && lineage_.buffers[b].bytes >= limit_ / kLargePart;
+    return gap >= kLeastGap || is_large;
+  }
   std::uint32_t held_until(std::uint32_t b) const { return profile_.buffers[lineage_.buffers[b].name].held_until; }
   void push(std::uint32_t c) {
-    std::vector<VersionId> leaves;
-    if (const double key = key_of(c, &leaves); key > 0) open_.push({key, c});
+    std::vector<VersionId> inputs;
+    if (const double key = key_of(c, &inputs); key > 0) open_.push({key, c});
   }
 
   // Bytes freed per nanosecond of recomputation; 0: it can not be recomputed, or others no longer could be.
-  double key_of(std::uint32_t c, std::vector<VersionId>* leaves) {
+  double key_of(std::uint32_t c, std::vector<VersionId>* inputs) {
     const Drop& drop = candidates_[c];
     const auto bytes = static_cast<double>(profile_.buffers[lineage_.buffers[drop.buffer].name].bytes);
-    double ns = drop.version == kNoVersion ? 0 : cost(drop.version, drop.arrive, drop.buffer, leaves);
+    double ns = drop.version == kNoVersion ? 0 : cost(c, drop.next_use, inputs);
     for (const std::uint32_t e : readers_[drop.buffer]) {
       const Drop& other = candidates_[e];
-      if (other.arrive <= drop.leave || other.arrive > drop.arrive || ns == kNever) continue;
-      const double again = drop.version == kNoVersion ? 0 : cost(drop.version, other.arrive, drop.buffer, nullptr);
+      if (other.next_use <= drop.last_use || other.next_use > drop.next_use || ns == kNever) continue;
+      const double again = drop.version == kNoVersion ? 0 : cost(c, other.next_use, nullptr);
       // A version that is recomputed for the other one is kept until its own use.
-      if (again == kNever || drop.arrive > other.arrive + kept_for_) ns += again;
+      if (again == kNever || drop.next_use > other.next_use + kept_for_) ns += again;
     }
     return ns == kNever ? 0 : bytes / std::max(ns + ns_per_drop_, 1.0);
   }
 
-  // Nanoseconds to recompute the version at the place, if `also` is dropped too.
-  double cost(VersionId version, std::uint32_t place, std::uint32_t also, std::vector<VersionId>* leaves) {
+  // Nanoseconds to recompute the candidate's version at the place, if it is dropped too.
+  double cost(std::uint32_t c, std::uint32_t place, std::vector<VersionId>* inputs) {
     std::vector<std::uint32_t> set;
     const auto mark = [&](std::uint32_t b) {
       if (!dropped_[b]) set.push_back(b);
       dropped_[b] = true;
     };
-    mark(also);
+    mark(candidates_[c].buffer);
     for (const std::uint32_t e : chosen_around_[place / kStretch]) {
-      if (candidates_[e].leave < place && place <= candidates_[e].arrive) mark(candidates_[e].buffer);
+      if (candidates_[e].last_use < place && place <= candidates_[e].next_use) mark(candidates_[e].buffer);
     }
-    const RecomputableAt world(lineage_, dropped_, place);
+    const RecomputableAt world(lineage_, dropped_, place, nullptr, 0, {}, kept_[c]);
     RecipeBuilder builder(world);
     double ns = 0;
-    if (builder.add(version)) {
+    if (builder.add(candidates_[c].version)) {
       for (const Recipe::Run& run : builder.recipe().runs)
         ns += static_cast<double>(profile_.nanoseconds[run.operation]);
-      if (leaves != nullptr) *leaves = builder.recipe().leaves;
+      if (inputs != nullptr) *inputs = builder.recipe().inputs;
     } else {
       ns = kNever;
     }
@@ -141,29 +159,34 @@ class Ranking {
     return ns;
   }
 
-  void choose(std::uint32_t c, const std::vector<VersionId>& leaves) {
-    for (std::uint32_t s = candidates_[c].leave / kStretch; s <= candidates_[c].arrive / kStretch; ++s) {
+  void choose(std::uint32_t c, const std::vector<VersionId>& inputs) {
+    for (std::uint32_t s = candidates_[c].last_use / kStretch; s <= candidates_[c].next_use / kStretch; ++s) {
       chosen_around_[s].push_back(c);
     }
     const auto reads = [this](std::uint32_t e, std::uint32_t b) {
       std::vector<std::uint32_t>& readers = readers_[b];
       if (std::ranges::find(readers, e) == readers.end()) readers.push_back(e);
     };
-    for (const VersionId leaf : leaves) reads(c, lineage_.versions[leaf].buffer);
+    for (const VersionId input : inputs) reads(c, lineage_.versions[input].buffer);
     // What was computed from this version must be computed from its inputs now.
     const Drop& drop = candidates_[c];
     for (const std::uint32_t e : std::vector<std::uint32_t>(readers_[drop.buffer])) {
-      if (candidates_[e].arrive <= drop.leave || candidates_[e].arrive > drop.arrive) continue;
-      for (const VersionId leaf : leaves) reads(e, lineage_.versions[leaf].buffer);
+      if (candidates_[e].next_use <= drop.last_use || candidates_[e].next_use > drop.next_use) continue;
+      for (const VersionId input : inputs) reads(e, lineage_.versions[input].buffer);
     }
   }
 
   const Profile& profile_;
   const Lineage& lineage_;
+  const KeptInputs kept_inputs_;
+  const Bytes limit_;
+  const Candidates which_;
+  bool has_special_ = false;
   const double ns_per_drop_;
   const std::uint32_t kept_for_;
   std::vector<std::uint32_t> crowded_;  // number of earlier places with more live bytes than the limit
   std::vector<Drop> candidates_;
+  std::vector<std::vector<VersionId>> kept_;  // by candidate: what it is made of that is kept for it
   static constexpr std::uint32_t kStretch = 64;
   std::vector<std::vector<std::uint32_t>> chosen_around_;  // by place / kStretch: candidates whose gaps include it
   std::vector<std::vector<std::uint32_t>> readers_;        // by buffer: chosen candidates that are computed from it
@@ -175,7 +198,7 @@ class Ranking {
 
 std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop,
                              std::uint32_t kept_for) {
-  return Ranking(profile, lineage, limit, ns_per_drop, kept_for).run();
+  return Ranking(profile, lineage, limit, ns_per_drop, kept_for, Candidates::kAll).run();
 }
 
 namespace {
@@ -215,17 +238,23 @@ class JointPlanner {
   // The fastest of the schedules.
   Plan as_scheduled(const ScheduleSource& source) {
     take(plan_iteration(profile_, limit_, link_, effort_), nullptr);
-    for (const Schedule& schedule : source.schedules(profile_, lineage_, limit_)) {
-      const RewritingTerms terms{mapping_, schedule.kept_for, schedule.remakes};
-      if (const auto rewriting = rewritten(schedule.drops, terms, kRepairs)) keep_if_faster(rewriting, effort_);
-    }
+    source.search(profile_, lineage_, limit_, [this](const Schedule& schedule) {
+      const RewritingTerms terms{mapping_, schedule.kept_for, schedule.recomputations};
+      const auto rewriting = rewritten(schedule.drops, terms, kRepairs);
+      if (rewriting == nullptr) return ScheduleFit::kImpossible;
+      return keep_if_faster(rewriting, effort_) < kNever ? ScheduleFit::kFits : ScheduleFit::kTooLarge;
+    });
     return std::move(without_copies_);
   }
 
  private:
   void try_lists() {
-    sweep(0, kKeptLong);
+    const bool has_special = sweep(0, kKeptLong);
     sweep(0, kKeptShortly);
+    if (has_special) {
+      sweep(0, kKeptLong, Candidates::kPlain);
+      sweep(0, kKeptShortly, Candidates::kPlain);
+    }
     if (mapping_ == Mapping::kEachTime) sweep(kHostNsPerDrop, kKeptLong);
     refine();
     if (tries_quickly()) {
@@ -253,12 +282,15 @@ class JointPlanner {
     return std::min(all, static_cast<std::size_t>(std::ceil(part * std::sqrt(part) * static_cast<double>(all))));
   }
 
-  void sweep(double ns_per_drop, std::uint32_t kept_for) {
-    lists_.push_back({rank_drops(profile_, lineage_, limit_, ns_per_drop, kept_for), kept_for});
+  // False: there is no other list with these candidates than with plain ones.
+  bool sweep(double ns_per_drop, std::uint32_t kept_for, Candidates which = Candidates::kAll) {
+    Ranking ranking(profile_, lineage_, limit_, ns_per_drop, kept_for, which);
+    lists_.push_back({ranking.run(), kept_for});
     const std::size_t lengths = tries_quickly() ? kLengthsOfMany : kLengths;
     for (std::size_t i = 1; i <= lengths; ++i) {
       attempt(lists_.size() - 1, length_of(i, lengths, lists_.back().ranked.size()));
     }
+    return ranking.has_special();
   }
 
   // Searches around the best length in decreasing steps.

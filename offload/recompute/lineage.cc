@@ -27,7 +27,7 @@ void Lineage::add(bool repeatable, std::span<const Access> accesses) {
   repeatable_.push_back(repeatable);
 }
 
-bool Lineage::stands(VersionId version, std::uint32_t place) const {
+bool Lineage::is_current_at(VersionId version, std::uint32_t place) const {
   const LineageVersion& v = versions[version];
   const bool made = v.producer == LineageVersion::kBefore || v.producer < place;
   return made && place <= std::min(v.last, buffers[v.buffer].death);

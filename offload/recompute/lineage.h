@@ -41,6 +41,8 @@ class Lineage {
 
   std::vector<LineageBuffer> buffers;
   std::vector<LineageVersion> versions;
+  // Who carries the plan out keeps inputs past the program's free (kept_inputs.h).
+  bool keeps_inputs = false;
 
   // Adds the operation at the next place; each buffer once.
   void add(bool repeatable, std::span<const Access> accesses);
@@ -56,7 +58,7 @@ class Lineage {
   }
   const LineageBuffer& buffer_of(VersionId version) const { return buffers[versions[version].buffer]; }
   // Whether the buffer contains the version when the operation at `place` is about to run.
-  bool stands(VersionId version, std::uint32_t place) const;
+  bool is_current_at(VersionId version, std::uint32_t place) const;
 
  private:
   VersionId begin_version(std::uint32_t buffer, std::uint32_t producer);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace thermocline {
@@ -28,12 +29,12 @@ struct Recipe {
   // How many operations a recipe may consist of. The search for the cheapest drops tries very many recipes, and long
   // ones are never cheap; where segments are recomputed, one recipe may make a whole segment.
   static constexpr std::size_t kMostRuns = 96, kMostRunsOfSegment = 2048;
-  static constexpr std::uint32_t kStands = ~std::uint32_t{0};
+  static constexpr std::uint32_t kInPlace = ~std::uint32_t{0};
   // Memory that the recipe fills.
   struct Value {
-    VersionId version;                  // the version in it at the end
-    bool own;                           // true: the version's own buffer; false: scratch
-    std::uint32_t first_run = kStands;  // the first run that accesses it
+    VersionId version;                   // the version in it at the end
+    bool own;                            // true: the version's own buffer; false: scratch
+    std::uint32_t first_run = kInPlace;  // the first run that accesses it
     std::uint32_t last_run = 0;
   };
   struct Run {
@@ -42,15 +43,15 @@ struct Recipe {
   };
   std::vector<Value> values;
   std::vector<Run> runs;
-  // For each operand of each run: an index into values; kStands: read where it is.
+  // For each operand of each run: an index into values; kInPlace: read where it is.
   std::vector<std::uint32_t> operands;
-  std::vector<VersionId> leaves;  // versions that the runs read where they are; may contain duplicates
+  std::vector<VersionId> inputs;  // versions that the runs read where they are; may contain duplicates
 };
 
 // Builds recipes. World provides:
 //   bool producer(VersionId, std::uint64_t* operation)   false: no operation that may run again
 //   std::span<const VersionedOperand> operands(std::uint64_t operation)
-//   bool stands(VersionId)   its buffer contains it, and may be read
+//   bool is_available(VersionId)   its buffer contains it, and may be read
 //   bool owns(VersionId)     its buffer has no contents and is to be filled with it
 template <class World>
 class RecipeBuilder {
@@ -60,10 +61,7 @@ class RecipeBuilder {
 
   // Adds what makes the version, unless it has been added already. False: that is impossible, and the recipe is
   // unusable.
-  bool add(VersionId version) {
-    const bool had = std::ranges::find(made_, version, &Made::version) != made_.end();
-    return had || make(version, Recipe::kStands);
-  }
+  bool add(VersionId version) { return find_made(version) != nullptr || make(version, Recipe::kInPlace); }
   const Recipe& recipe() const { return recipe_; }
   Recipe take() { return std::move(recipe_); }
 
@@ -73,37 +71,51 @@ class RecipeBuilder {
     std::uint32_t value;
   };
 
+  // Most recipes are short, and very many are built: those are searched, and only long ones have an index.
+  const Made* find_made(VersionId version) const {
+    if (made_.size() <= kSearched) {
+      const auto found = std::ranges::find(made_, version, &Made::version);
+      return found == made_.end() ? nullptr : &*found;
+    }
+    const auto found = index_.find(version);
+    return found == index_.end() ? nullptr : &made_[found->second];
+  }
+  void add_made(VersionId version, std::uint32_t value) {
+    made_.push_back({version, value});
+    if (made_.size() <= kSearched) return;
+    for (; indexed_ < made_.size(); ++indexed_) index_.try_emplace(made_[indexed_].version, indexed_);
+  }
+
   std::uint32_t new_value(VersionId version, bool own) {
     recipe_.values.push_back({.version = version, .own = own});
     return static_cast<std::uint32_t>(recipe_.values.size() - 1);
   }
 
-  // Where a version that is only read comes from: Recipe::kStands, or a value. False: it is not available.
+  // Where a version that is only read comes from: Recipe::kInPlace, or a value. False: it is not available.
   bool input(VersionId version, std::uint32_t* place) {
-    *place = Recipe::kStands;
-    if (world_.stands(version)) {
-      recipe_.leaves.push_back(version);
+    *place = Recipe::kInPlace;
+    if (world_.is_available(version)) {
+      recipe_.inputs.push_back(version);
       return true;
     }
-    const auto find = [&] { return std::ranges::find(made_, version, &Made::version); };
-    if (find() == made_.end() && !make(version, Recipe::kStands)) return false;
-    *place = find()->value;
+    if (find_made(version) == nullptr && !make(version, Recipe::kInPlace)) return false;
+    *place = find_made(version)->value;
     return true;
   }
 
-  // `target`: the value to make it in, which nobody else may then use; kStands: a value of its own.
+  // `target`: the value to make it in, which nobody else may then use; kInPlace: a value of its own.
   bool make(VersionId version, std::uint32_t target) {
     std::uint64_t operation = 0;
     if (!world_.producer(version, &operation) || ++pending_ + recipe_.runs.size() > most_runs_) return false;
     const std::span<const VersionedOperand> operands = world_.operands(operation);
-    std::vector<std::uint32_t> places(operands.size(), Recipe::kStands);
+    std::vector<std::uint32_t> places(operands.size(), Recipe::kInPlace);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].reads && !operands[i].writes && !input(operands[i].read, &places[i])) return false;
     }
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const VersionedOperand& operand = operands[i];
       if (!operand.writes) continue;
-      const bool goes_there = operand.written == version && target != Recipe::kStands;
+      const bool goes_there = operand.written == version && target != Recipe::kInPlace;
       places[i] = goes_there ? target : new_value(operand.written, owns(operand.written));
       if (operand.reads && !make(operand.read, places[i])) return false;
     }
@@ -112,9 +124,7 @@ class RecipeBuilder {
     return true;
   }
 
-  bool owns(VersionId version) const {
-    return std::ranges::find(made_, version, &Made::version) == made_.end() && world_.owns(version);
-  }
+  bool owns(VersionId version) const { return find_made(version) == nullptr && world_.owns(version); }
 
   void append(std::uint64_t operation, std::span<const VersionedOperand> operands,
               std::span<const std::uint32_t> places, std::uint32_t target) {
@@ -122,18 +132,21 @@ class RecipeBuilder {
     recipe_.runs.push_back({operation, static_cast<std::uint32_t>(recipe_.operands.size())});
     for (std::size_t i = 0; i < places.size(); ++i) {
       recipe_.operands.push_back(places[i]);
-      if (places[i] == Recipe::kStands) continue;
+      if (places[i] == Recipe::kInPlace) continue;
       Recipe::Value& value = recipe_.values[places[i]];
       value.first_run = std::min(value.first_run, run);
       value.last_run = run;
-      if (operands[i].writes && places[i] != target) made_.push_back({operands[i].written, places[i]});
+      if (operands[i].writes && places[i] != target) add_made(operands[i].written, places[i]);
     }
   }
 
   const World& world_;
   const std::size_t most_runs_;
   Recipe recipe_;
+  static constexpr std::size_t kSearched = 64;
   std::vector<Made> made_;
+  std::unordered_map<VersionId, std::size_t> index_;  // of made_, once it is long
+  std::size_t indexed_ = 0;
   std::size_t pending_ = 0;
 };
 

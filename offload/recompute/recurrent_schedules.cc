@@ -13,6 +13,8 @@ constexpr std::uint32_t kFewestSteps = 4, kMostSlots = 512;
 // At least this much of the time of the forward pass must be in the chain.
 constexpr double kMostOfThePass = 0.8;
 constexpr std::uint32_t kLongestPeriod = 64;
+// Operations that run again in one schedule. Few slots for many steps need about the square of them, and are no use.
+constexpr std::uint64_t kMostReruns = 200'000;
 
 // What an operation is, as far as a step of a chain has to equal the next: operands with their sizes and directions.
 std::vector<std::uint64_t> looks_of(const Lineage& lineage, std::uint32_t place) {
@@ -29,7 +31,7 @@ std::vector<std::uint64_t> looks_of(const Lineage& lineage, std::uint32_t place)
 std::vector<std::uint32_t> kinds_of(const Lineage& lineage, const ForwardPass& pass) {
   std::map<std::vector<std::uint64_t>, std::uint32_t> known;
   std::vector<std::uint32_t> kinds;
-  for (std::uint32_t q = 0; q <= pass.turn; ++q) {
+  for (std::uint32_t q = 0; q <= pass.forward_end; ++q) {
     kinds.push_back(known.try_emplace(looks_of(lineage, q), static_cast<std::uint32_t>(known.size())).first->second);
   }
   return kinds;
@@ -60,9 +62,9 @@ class Emitter {
         needed_(chain.steps() + 1, LineageVersion::kBefore) {
     for (const Drop& drop : pass.drops) {
       const std::uint32_t made = step_of(lineage.versions[drop.version].producer);
-      if (made == 0 || made > chain.steps() || drop.leave > chain.ends.back()) continue;
-      (step_of(drop.leave) == made ? inner_ : states_)[made].push_back(drop);
-      needed_[made] = std::min(needed_[made], drop.arrive);
+      if (made == 0 || made > chain.steps() || drop.last_use > chain.ends.back()) continue;
+      (step_of(drop.last_use) == made ? inner_ : states_)[made].push_back(drop);
+      needed_[made] = std::min(needed_[made], drop.next_use);
     }
   }
 
@@ -74,7 +76,7 @@ class Emitter {
       schedule_.drops.insert(schedule_.drops.end(), inner_[s].begin(), inner_[s].end());
       if (!kept_[s]) schedule_.drops.insert(schedule_.drops.end(), states_[s].begin(), states_[s].end());
     }
-    std::ranges::stable_sort(schedule_.remakes, {}, &Remake::place);
+    std::ranges::stable_sort(schedule_.recomputations, {}, &Recomputation::place);
     return std::move(schedule_);
   }
 
@@ -85,10 +87,10 @@ class Emitter {
   std::uint32_t step_of(std::uint32_t place) const {
     return static_cast<std::uint32_t>(std::ranges::lower_bound(chain_.ends, place) - chain_.ends.begin());
   }
-  void remake(const std::vector<Drop>& drops, std::uint32_t place) {
+  void recompute(const std::vector<Drop>& drops, std::uint32_t place) {
     for (const Drop& drop : drops) {
-      if (drop.arrive >= place)
-        schedule_.remakes.push_back({.place = place, .buffer = drop.buffer, .version = drop.version});
+      if (drop.next_use >= place)
+        schedule_.recomputations.push_back({.place = place, .buffer = drop.buffer, .version = drop.version});
     }
   }
 
@@ -99,13 +101,13 @@ class Emitter {
       if (place == kInForwardPass) {
         kept_[kept] = true;
       } else {
-        remake(states_[kept], place);
+        recompute(states_[kept], place);
       }
       go_back(kept, end, slots - 1, place);
       end = kept;
       place = needed_[kept];
     }
-    for (std::uint32_t step = end; step > begin; --step) remake(inner_[step], needed_[step]);
+    for (std::uint32_t step = end; step > begin; --step) recompute(inner_[step], needed_[step]);
   }
 
   const RecurrentChain& chain_;
@@ -137,11 +139,11 @@ RecurrentSplits::RecurrentSplits(std::uint32_t most_steps, std::uint32_t most_sl
 
 RecurrentChain find_recurrent_chain(const Profile& profile, const Lineage& lineage, const ForwardPass& pass) {
   const std::vector<std::uint32_t> kinds = kinds_of(lineage, pass);
-  std::vector<std::uint64_t> before(pass.turn + std::size_t{2});  // nanoseconds
-  for (std::uint32_t q = 0; q <= pass.turn; ++q) before[q + 1] = before[q] + profile.nanoseconds[q];
+  std::vector<std::uint64_t> before(pass.forward_end + std::size_t{2});  // nanoseconds
+  for (std::uint32_t q = 0; q <= pass.forward_end; ++q) before[q + 1] = before[q] + profile.nanoseconds[q];
   RecurrentChain chain;
   const std::vector<Bytes> bytes = pass.crossing_bytes(lineage, false), leaving = pass.crossing_bytes(lineage, true);
-  for (std::uint32_t period = 1; period <= kLongestPeriod && period * kFewestSteps <= pass.turn + 1; ++period) {
+  for (std::uint32_t period = 1; period <= kLongestPeriod && period * kFewestSteps <= pass.forward_end + 1; ++period) {
     const Stretch stretch = longest_stretch(kinds, period);
     const auto time = static_cast<double>(before[stretch.end] - before[stretch.begin]);
     if (stretch.end - stretch.begin < period * kFewestSteps) continue;
@@ -175,6 +177,29 @@ std::vector<Schedule> RecurrentSchedules::schedules(const Profile& profile, cons
   std::vector<Schedule> all;
   for (std::uint32_t slots = 0; slots <= most; slots += 1 + slots / 32) all.push_back(emitter.run(slots));
   return all;
+}
+
+void RecurrentSchedules::search(const Profile& profile, const Lineage& lineage, Bytes /*limit*/,
+                                const std::function<ScheduleFit(const Schedule&)>& plan) const {
+  const ForwardPass pass(profile, lineage);
+  const RecurrentChain chain = find_recurrent_chain(profile, lineage, pass);
+  if (chain.ends.empty()) return;
+  const std::uint32_t steps = chain.steps(), most = std::min(steps, kMostSlots);
+  const RecurrentSplits splits(steps, most);
+  const std::uint64_t step_places = (chain.ends.back() - chain.ends.front()) / steps;
+  std::uint32_t least = 0;
+  while (least < most && splits.runs(steps, least) * step_places > kMostReruns) ++least;
+  Emitter emitter(lineage, pass, chain, splits);
+  // [least, end) have not been tried.
+  for (std::uint32_t end = most + 1; least < end;) {
+    const std::uint32_t slots = least + (end - least) / 2;
+    // With more slots recipes are shorter.
+    if (plan(emitter.run(slots)) == ScheduleFit::kTooLarge) {
+      end = slots;
+    } else {
+      least = slots + 1;
+    }
+  }
 }
 
 std::string RecurrentSchedules::why_none(const Profile& profile, const Lineage& lineage) const {

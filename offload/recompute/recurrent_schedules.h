@@ -50,6 +50,9 @@ class RecurrentSchedules : public ScheduleSource {
  public:
   // For increasing numbers of slots.
   std::vector<Schedule> schedules(const Profile& profile, const Lineage& lineage, Bytes limit) const override;
+  // The more slots, the more memory and the less time: bisects for the most that fit.
+  void search(const Profile& profile, const Lineage& lineage, Bytes limit,
+              const std::function<ScheduleFit(const Schedule&)>& plan) const override;
   std::string why_none(const Profile& profile, const Lineage& lineage) const override;
 };
 

@@ -2,8 +2,10 @@
 #include "offload/recompute/rewriting.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "driver/page_size.h"
+#include "offload/recompute/kept_inputs.h"
 
 namespace thermocline {
 namespace {
@@ -20,20 +22,21 @@ class Rewriter {
         uses_(lineage.buffers.size()),
         dropped_(lineage.buffers.size()),
         segment_(profile.buffers.size()),
-        begins_(profile.places()) {
+        begins_(profile.places()),
+        kept_inputs_(lineage) {
     for (std::uint32_t q = 0; q < profile.places(); ++q) {
       for (const std::uint32_t b : lineage.operand_buffers(q)) uses_[b].push_back(q);
     }
     find_typical_bytes();
     for (std::uint32_t d = 0; d < drops.size(); ++d) {
-      begins_[drops[d].leave].push_back(d);
+      begins_[drops[d].last_use].push_back(d);
     }
   }
 
   bool run(std::vector<std::size_t>* failed) {
     const auto places = static_cast<std::uint32_t>(profile_.places());
     out_ = {};
-    out_.remakes.resize(places);
+    out_.recomputations.resize(places);
     out_.drops.resize(places);
     out_.profile.buffers = profile_.buffers;
     for (std::uint32_t i = 0; i < profile_.buffers.size(); ++i) {
@@ -57,7 +60,7 @@ class Rewriter {
       for (const std::uint32_t d : begins_[q]) drop(d, q);
     }
     out_.profile.first_operand.push_back(static_cast<std::uint32_t>(out_.profile.operand_buffers.size()));
-    settle();
+    translate_lifetimes();
     std::ranges::sort(*failed);
     return failed->empty();
   }
@@ -100,14 +103,14 @@ class Rewriter {
     out_.names.push_back(name);
     return static_cast<std::uint32_t>(out_.names.size() - 1);
   }
-  // Where programs hold contents, nobody copies what was remade.
-  static std::uint32_t held_once_remade(const ProfiledBuffer& whole) {
+  // Where programs hold contents, nobody copies what was recomputed.
+  static std::uint32_t held_once_recomputed(const ProfiledBuffer& whole) {
     return whole.held_until == 0 ? 0 : ProfiledBuffer::kAlwaysHeld;
   }
   std::uint32_t new_segment_of(std::uint32_t buffer) {
     const std::uint32_t name = lineage_.buffers[buffer].name;
     const ProfiledBuffer& whole = profile_.buffers[name];
-    segment_[name] = new_segment(name, whole.bytes, whole.contents, held_once_remade(whole));
+    segment_[name] = new_segment(name, whole.bytes, whole.contents, held_once_recomputed(whole));
     out_.profile.buffers[segment_[name]].begins_remapped = maps();
     return segment_[name];
   }
@@ -121,23 +124,26 @@ class Rewriter {
     out_.drops[q].push_back(name);
     out_.profile.buffers[segment_[name]].death = last_place();
     ProfiledBuffer& ending = out_.profile.buffers[segment_[name]];
-    if (maps()) ending.heirs = std::max(1.0, static_cast<double>(ending.bytes) / typical_bytes_);
+    if (maps()) ending.successors = std::max(1.0, static_cast<double>(ending.bytes) / typical_bytes_);
     ended_.push_back(segment_[name]);
   }
 
   void recompute_before(std::uint32_t q, std::vector<std::size_t>* failed) {
     const std::span<const std::uint32_t> buffers = lineage_.operand_buffers(q);
     const std::span<const VersionedOperand> operands = lineage_.operands(q);
-    const std::span<const Remake> remakes = remakes_at(q);
+    const std::span<const Recomputation> recomputations = recomputations_at(q);
     const auto is_dropped = [this](std::uint32_t b) -> bool { return dropped_[b]; };
-    if (std::ranges::none_of(buffers, is_dropped) && std::ranges::none_of(remakes, is_dropped, &Remake::buffer)) return;
-    const RecomputableAt world(lineage_, dropped_, q, &uses_, terms_.kept_for, remakes);
-    RecipeBuilder builder(world, terms_.remakes.empty() ? Recipe::kMostRuns : Recipe::kMostRunsOfSegment);
+    if (std::ranges::none_of(buffers, is_dropped) &&
+        std::ranges::none_of(recomputations, is_dropped, &Recomputation::buffer))
+      return;
+    const std::vector<VersionId> kept = kept_for(buffers);
+    const RecomputableAt world(lineage_, dropped_, q, &uses_, terms_.kept_for, recomputations, kept);
+    RecipeBuilder builder(world, terms_.recomputations.empty() ? Recipe::kMostRuns : Recipe::kMostRunsOfSegment);
     bool can = true;
-    for (std::size_t i = 0; i < remakes.size() && can; ++i) {
-      if (!dropped_[remakes[i].buffer]) continue;
-      can = builder.add(remakes[i].version);
-      if (!can) failed->push_back(open_[remakes[i].buffer]);
+    for (std::size_t i = 0; i < recomputations.size() && can; ++i) {
+      if (!dropped_[recomputations[i].buffer]) continue;
+      can = builder.add(recomputations[i].version);
+      if (!can) failed->push_back(open_[recomputations[i].buffer]);
     }
     for (std::size_t i = 0; i < buffers.size() && can; ++i) {
       if (!dropped_[buffers[i]] || !operands[i].reads) continue;
@@ -153,18 +159,54 @@ class Rewriter {
     }
   }
 
-  std::span<const Remake> remakes_at(std::uint32_t q) const {
-    const auto [begin, end] = std::ranges::equal_range(terms_.remakes, q, {}, &Remake::place);
-    return {begin, end};
+  // What the program has freed and is still there, because these of its buffers are dropped. Published policies keep
+  // nothing.
+  std::vector<VersionId> kept_for(std::span<const std::uint32_t> buffers) const {
+    std::vector<VersionId> kept;
+    if (!terms_.recomputations.empty()) return kept;
+    for (const std::uint32_t b : buffers) {
+      if (!dropped_[b]) continue;
+      const std::vector<VersionId> inputs = kept_inputs_.of(drops_[open_[b]]);
+      kept.insert(kept.end(), inputs.begin(), inputs.end());
+    }
+    return kept;
+  }
+
+  // The input that the program has freed lives until what runs again at the last place has read it.
+  void keep_until_now(VersionId input, std::uint32_t q) {
+    const LineageBuffer& buffer = lineage_.buffer_of(input);
+    if (buffer.death >= q) return;
+    if (buffer.name != kNoBuffer) {
+      kept_until_.resize(std::max<std::size_t>(kept_until_.size(), segment_[buffer.name] + std::size_t{1}));
+      kept_until_[segment_[buffer.name]] = last_place();
+      return;
+    }
+    for (std::uint32_t place = out_.place_of[buffer.death] + 1; place <= last_place(); ++place)
+      out_.profile.unplanned_bytes[place] += buffer.bytes;
+  }
+
+  std::span<const Recomputation> recomputations_at(std::uint32_t q) const {
+    const std::vector<Recomputation>& all = terms_.recomputations;
+    return {std::ranges::lower_bound(all, q, {}, &Recomputation::place),
+            std::ranges::upper_bound(all, q, {}, &Recomputation::place)};
+  }
+
+  static std::vector<std::uint32_t> values_by(const Recipe& recipe, std::uint32_t Recipe::Value::*run) {
+    std::vector<std::uint32_t> order(recipe.values.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::ranges::stable_sort(order, {}, [&](std::uint32_t v) { return recipe.values[v].*run; });
+    return order;
   }
 
   void emit(const Recipe& recipe, std::uint32_t q) {
     std::vector<std::uint32_t> segments(recipe.values.size(), kNoBuffer);
+    const std::vector<std::uint32_t> by_first = values_by(recipe, &Recipe::Value::first_run);
+    const std::vector<std::uint32_t> by_last = values_by(recipe, &Recipe::Value::last_run);
+    auto begins = by_first.begin(), ends = by_last.begin();
     for (std::uint32_t r = 0; r < recipe.runs.size(); ++r) {
       const auto operation = static_cast<std::uint32_t>(recipe.runs[r].operation);
-      for (std::uint32_t v = 0; v < segments.size(); ++v) {
-        if (recipe.values[v].first_run == r) segments[v] = segment_for(recipe.values[v]);
-      }
+      for (; begins != by_first.end() && recipe.values[*begins].first_run == r; ++begins)
+        segments[*begins] = segment_for(recipe.values[*begins]);
       begin_place(q, profile_.nanoseconds[operation], true);
       out_.reruns.push_back(operation);
       out_.recomputed_ns += profile_.nanoseconds[operation];
@@ -173,17 +215,21 @@ class Rewriter {
       for (std::size_t i = 0; i < buffers.size(); ++i) {
         const std::uint32_t value = recipe.operands[recipe.runs[r].first_operand + i];
         const std::uint32_t name = lineage_.buffers[buffers[i]].name;
-        use(value != Recipe::kStands ? segments[value] : name == kNoBuffer ? kNoBuffer : segment_[name]);
+        use(value != Recipe::kInPlace ? segments[value] : name == kNoBuffer ? kNoBuffer : segment_[name]);
       }
-      for (std::uint32_t v = 0; v < segments.size(); ++v) {
-        if (recipe.values[v].last_run != r || recipe.values[v].own || segments[v] == kNoBuffer) continue;
-        out_.profile.buffers[segments[v]].death = last_place();
+      for (; ends != by_last.end() && recipe.values[*ends].last_run == r; ++ends) {
+        if (recipe.values[*ends].own || segments[*ends] == kNoBuffer) continue;
+        out_.profile.buffers[segments[*ends]].death = last_place();
       }
     }
+    std::vector<VersionId> inputs = recipe.inputs;
+    std::ranges::sort(inputs);
+    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+    for (const VersionId input : inputs) keep_until_now(input, q);
     for (const Recipe::Value& value : recipe.values) {
       if (!value.own) continue;
       const std::uint32_t buffer = lineage_.versions[value.version].buffer;
-      out_.remakes[q].push_back(lineage_.buffers[buffer].name);
+      out_.recomputations[q].push_back(lineage_.buffers[buffer].name);
       dropped_[buffer] = false;
     }
   }
@@ -195,7 +241,7 @@ class Rewriter {
     const Bytes bytes = lineage_.buffers[buffer].bytes;
     if (name != kNoBuffer) {
       const ProfiledBuffer& whole = profile_.buffers[name];
-      return new_segment(kNoBuffer, whole.bytes, whole.contents, held_once_remade(whole));
+      return new_segment(kNoBuffer, whole.bytes, whole.contents, held_once_recomputed(whole));
     }
     // Large scratch memory has whole pages of its own; small scratch memory shares slabs with other small buffers.
     if (bytes < profile_.page_bytes / 2) return kNoBuffer;
@@ -203,7 +249,7 @@ class Rewriter {
   }
 
   // Translates births and deaths from the original profile to places in the new one.
-  void settle() {
+  void translate_lifetimes() {
     std::vector<bool> has_ended(out_.names.size());
     for (const std::uint32_t segment : ended_) has_ended[segment] = true;
     for (std::uint32_t i = 0; i < out_.names.size(); ++i) {
@@ -216,6 +262,7 @@ class Rewriter {
       }
       if (i == name && whole.held_until < out_.place_of.size()) buffer.held_until = out_.place_of[whole.held_until];
       if (!has_ended[i]) buffer.death = out_.place_of[whole.death];
+      if (i < kept_until_.size() && kept_until_[i] > 0) buffer.death = std::max(buffer.death, kept_until_[i]);
     }
   }
 
@@ -230,7 +277,9 @@ class Rewriter {
   std::vector<std::uint32_t> open_;               // by buffer of the lineage: its current drop
   std::vector<std::uint32_t> segment_;  // by buffer of the original profile: its current buffer in the new one
   std::vector<std::vector<std::uint32_t>> begins_;  // by place: drops that begin after it
-  std::vector<std::uint32_t> ended_;                // buffers of the new profile that were ended by a drop
+  const KeptInputs kept_inputs_;
+  std::vector<std::uint32_t> kept_until_;  // by buffer of the new profile; 0: it is not kept
+  std::vector<std::uint32_t> ended_;       // buffers of the new profile that were ended by a drop
 };
 
 }  // namespace

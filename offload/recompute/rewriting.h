@@ -16,13 +16,13 @@ namespace thermocline {
 
 // The contents of a buffer are not needed strictly between two of its uses, and can be recomputed for the second.
 struct Drop {
-  std::uint32_t buffer = 0;             // of the lineage
-  std::uint32_t leave = 0, arrive = 0;  // places of the two uses
-  VersionId version = kNoVersion;       // needed at `arrive`; none: that use only writes
+  std::uint32_t buffer = 0;                  // of the lineage
+  std::uint32_t last_use = 0, next_use = 0;  // places of the two uses
+  VersionId version = kNoVersion;            // needed at `next_use`; none: that use only writes
 };
 
 // Before the operation at `place` the dropped buffer is recomputed, whether or not that operation reads it.
-struct Remake {
+struct Recomputation {
   std::uint32_t place = 0;
   std::uint32_t buffer = 0;  // of the lineage
   VersionId version = kNoVersion;
@@ -38,7 +38,7 @@ struct Rewriting {
   std::vector<std::uint32_t> place_of, runs_before;
   // By place of the program's operations: buffers of the original profile that are recomputed before it, all at once,
   // and those that are dropped after it.
-  std::vector<std::vector<std::uint32_t>> remakes, drops;
+  std::vector<std::vector<std::uint32_t>> recomputations, drops;
   // By buffer of `profile`: the buffer of the original profile that it is a part of; kNoBuffer: scratch.
   std::vector<std::uint32_t> names;
   std::vector<std::uint32_t> reruns;  // the program's operations that run again, in this order
@@ -47,23 +47,30 @@ struct Rewriting {
 };
 
 // Parameters of a rewriting. `kept_for`: a recomputed version is kept if it is used again within this many operations.
-// With a large number less runs again; with a small one recomputed versions need less room. `remakes`: what is recomputed
+// With a large number less runs again; with a small one recomputed versions need less room. `recomputations`: what is recomputed
 // and kept in addition, by place.
 struct RewritingTerms {
   Mapping mapping = Mapping::kEachTime;
   std::uint32_t kept_for = 40;
-  std::vector<Remake> remakes{};
+  std::vector<Recomputation> recomputations{};
 };
 
 // Which versions of an iteration exist or may be recomputed, at one place of it, while some buffers are dropped.
 class RecomputableAt {
  public:
   // `dropped`: by buffer of the lineage. `uses`: by buffer of the lineage, places in order; buffers that are used soon,
-  // and those of `remakes`, are recomputed in their own memory. Null: none is.
+  // and those of `recomputations`, are recomputed in their own memory. Null: none is. `kept`: versions that may be read
+  // after the program has freed their buffers (kept_inputs.h).
   RecomputableAt(const Lineage& lineage, const std::vector<bool>& dropped, std::uint32_t place,
                  const std::vector<std::vector<std::uint32_t>>* uses = nullptr, std::uint32_t kept_for = 0,
-                 std::span<const Remake> remakes = {})
-      : lineage_(lineage), dropped_(dropped), place_(place), uses_(uses), kept_for_(kept_for), remakes_(remakes) {}
+                 std::span<const Recomputation> recomputations = {}, std::span<const VersionId> kept = {})
+      : lineage_(lineage),
+        dropped_(dropped),
+        place_(place),
+        uses_(uses),
+        kept_for_(kept_for),
+        recomputations_(recomputations),
+        kept_(kept) {}
 
   bool producer(VersionId version, std::uint64_t* operation) const {
     *operation = lineage_.versions[version].producer;
@@ -73,13 +80,14 @@ class RecomputableAt {
   std::span<const VersionedOperand> operands(std::uint64_t operation) const {
     return lineage_.operands(static_cast<std::uint32_t>(operation));
   }
-  bool stands(VersionId version) const {
-    return !dropped_[lineage_.versions[version].buffer] && lineage_.stands(version, place_);
+  bool is_available(VersionId version) const {
+    if (dropped_[lineage_.versions[version].buffer]) return false;
+    return lineage_.is_current_at(version, place_) || std::ranges::find(kept_, version) != kept_.end();
   }
   bool owns(VersionId version) const {
     const std::uint32_t buffer = lineage_.versions[version].buffer;
-    if (uses_ == nullptr || !dropped_[buffer] || !lineage_.stands(version, place_)) return false;
-    if (std::ranges::find(remakes_, buffer, &Remake::buffer) != remakes_.end()) return true;
+    if (uses_ == nullptr || !dropped_[buffer] || !lineage_.is_current_at(version, place_)) return false;
+    if (std::ranges::find(recomputations_, buffer, &Recomputation::buffer) != recomputations_.end()) return true;
     const auto next = std::ranges::lower_bound((*uses_)[buffer], place_);
     return next != (*uses_)[buffer].end() && *next <= place_ + kept_for_;
   }
@@ -90,7 +98,8 @@ class RecomputableAt {
   const std::uint32_t place_;
   const std::vector<std::vector<std::uint32_t>>* const uses_;
   const std::uint32_t kept_for_;
-  const std::span<const Remake> remakes_;
+  const std::span<const Recomputation> recomputations_;
+  const std::span<const VersionId> kept_;
 };
 
 // False: something can not be recomputed; `failed` then has the drops without which more can, by index and in order.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,12 @@ namespace thermocline {
 
 struct Schedule {
   std::vector<Drop> drops;
-  std::uint32_t kept_for = 0;     // RewritingTerms::kept_for
-  std::vector<Remake> remakes{};  // by place
+  std::uint32_t kept_for = 0;                   // RewritingTerms::kept_for
+  std::vector<Recomputation> recomputations{};  // by place
 };
+
+// kImpossible: something can not be recomputed so, or only by a recipe that is too long.
+enum class ScheduleFit { kFits, kTooLarge, kImpossible };
 
 // Thread-safe: planning runs on a thread of its own.
 class ScheduleSource {
@@ -26,6 +30,11 @@ class ScheduleSource {
   virtual ~ScheduleSource() = default;
   // The planner takes the fastest of them that fits without copies (plan_scheduled in joint_plan.h).
   virtual std::vector<Schedule> schedules(const Profile& profile, const Lineage& lineage, Bytes limit) const = 0;
+  // Has those planned that may be the fastest that fits, one after the other.
+  virtual void search(const Profile& profile, const Lineage& lineage, Bytes limit,
+                      const std::function<ScheduleFit(const Schedule&)>& plan) const {
+    for (const Schedule& schedule : schedules(profile, lineage, limit)) plan(schedule);
+  }
   // Why there are no schedules for iterations like this one; empty: there are.
   virtual std::string why_none(const Profile& /*profile*/, const Lineage& /*lineage*/) const { return ""; }
 };

@@ -17,13 +17,13 @@ std::vector<Schedule> SqrtSchedules::schedules(const Profile& profile, const Lin
     const auto segments = static_cast<std::uint64_t>(std::max(2.0, factor * root));
     std::vector<std::uint32_t> ends;
     for (std::uint64_t i = 1; i < segments; ++i) {
-      const std::uint64_t begin = (i * (pass.turn + 1) + segments - 1) / segments;
+      const std::uint64_t begin = (i * (pass.forward_end + 1) + segments - 1) / segments;
       if (begin > 0) ends.push_back(static_cast<std::uint32_t>(begin - 1));
     }
     all.push_back(recompute_segments(pass, lineage, ends));
     // Needs less room: a segment is made bit by bit, and its backward pass takes as long as three segments.
     Schedule by_need = recompute_segments(pass, lineage, ends, false);
-    by_need.remakes.clear();
+    by_need.recomputations.clear();
     by_need.kept_for = static_cast<std::uint32_t>(3 * profile.places() / segments);
     all.push_back(std::move(by_need));
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "driver/check.h"
+#include "offload/recompute/kept_inputs.h"
 
 namespace thermocline {
 namespace {
@@ -34,7 +35,7 @@ class Versions::World {
   std::span<const VersionedOperand> operands(std::uint64_t operation) const {
     return versions_.record(operation).versions;
   }
-  bool stands(VersionId version) const {
+  bool is_available(VersionId version) const {
     const auto buffer = versions_.buffer_of_.find(version);
     return buffer != versions_.buffer_of_.end() && !versions_.is_dropped(buffer->second) &&
            std::ranges::find(own_, buffer->second) == own_.end() &&
@@ -111,7 +112,7 @@ void Versions::freed(BufferNumber buffer) {
   if (known == current_.end()) return;
   buffer_of_.erase(known->second);
   current_.erase(known);
-  if (!records_.empty()) deaths_[buffer] = first_ + records_.size() - 1;
+  if (!records_.empty()) deaths_.try_emplace(buffer, first_ + records_.size() - 1);
 }
 
 VersionId Versions::current(BufferNumber buffer) const {
@@ -143,14 +144,14 @@ std::optional<Recipe> Versions::recipe_for(std::span<const BufferNumber> buffers
 
 bool Versions::drop(BufferNumber buffer) {
   THERMOCLINE_CHECK(!is_dropped(buffer), "contents are dropped once");
-  if (!settle(buffer, {})) return false;
+  if (!find_another_recipe(buffer, {})) return false;
   // What is computed from this buffer must be computed from its inputs now.
   const auto readers = readers_.find(buffer);
   if (readers == readers_.end()) return true;
   std::vector<BufferNumber> others(readers->second.begin(), readers->second.end());
   std::ranges::sort(others);
   for (const BufferNumber other : others) {
-    if (settle(other, {})) continue;
+    if (find_another_recipe(other, {})) continue;
     restored(buffer);
     return false;
   }
@@ -158,7 +159,7 @@ bool Versions::drop(BufferNumber buffer) {
 }
 
 // Finds a new recipe for the buffer; false: there is none, and nothing has changed.
-bool Versions::settle(BufferNumber buffer, std::span<const BufferNumber> going) {
+bool Versions::find_another_recipe(BufferNumber buffer, std::span<const BufferNumber> going) {
   const std::optional<Recipe> recipe = recipe_without({&buffer, 1}, going);
   if (!recipe) return false;
   unlink(buffer);
@@ -166,9 +167,9 @@ bool Versions::settle(BufferNumber buffer, std::span<const BufferNumber> going) 
   dropped.version = current(buffer);
   dropped.oldest = first_ + records_.size();
   for (const Recipe::Run& run : recipe->runs) dropped.oldest = std::min(dropped.oldest, run.operation);
-  for (const VersionId leaf : recipe->leaves) {
-    const BufferNumber read = buffer_of_.at(leaf);
-    dropped.leaves.push_back(read);
+  for (const VersionId input : recipe->inputs) {
+    const BufferNumber read = buffer_of_.at(input);
+    dropped.inputs.push_back(read);
     readers_[read].insert(buffer);
   }
   return true;
@@ -177,18 +178,33 @@ bool Versions::settle(BufferNumber buffer, std::span<const BufferNumber> going) 
 void Versions::unlink(BufferNumber buffer) {
   const auto known = dropped_.find(buffer);
   if (known == dropped_.end()) return;
-  for (const BufferNumber leaf : known->second.leaves) {
-    const auto readers = readers_.find(leaf);
+  for (const BufferNumber input : known->second.inputs) {
+    const auto readers = readers_.find(input);
     if (readers == readers_.end()) continue;
     readers->second.erase(buffer);
     if (readers->second.empty()) readers_.erase(readers);
   }
-  known->second.leaves.clear();
+  known->second.inputs.clear();
 }
 
 void Versions::restored(BufferNumber buffer) {
   unlink(buffer);
   dropped_.erase(buffer);
+}
+
+bool Versions::is_kept(BufferNumber buffer, Bytes bytes) {
+  const auto readers = readers_.find(buffer);
+  if (readers == readers_.end()) return false;
+  Bytes most = 0;
+  for (const BufferNumber reader : readers->second) most = std::max(most, bytes_of(current(reader)));
+  if (!is_kept_for(bytes, most)) return false;
+  if (!records_.empty()) deaths_.try_emplace(buffer, first_ + records_.size() - 1);
+  return true;
+}
+
+// Of a version that can be made again.
+Bytes Versions::bytes_of(VersionId version) const {
+  return record(operation_of(version)).operands[version & ((VersionId{1} << kOperandBits) - 1)].bytes;
 }
 
 std::vector<Versions::BufferNumber> Versions::lost_without(std::span<const BufferNumber> going) {
@@ -202,7 +218,7 @@ std::vector<Versions::BufferNumber> Versions::lost_without(std::span<const Buffe
   readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
   // Dropped buffers that are themselves overwritten or freed need no contents any more.
   std::erase_if(readers, [&](BufferNumber reader) {
-    return std::ranges::find(going, reader) != going.end() || settle(reader, going);
+    return std::ranges::find(going, reader) != going.end() || find_another_recipe(reader, going);
   });
   return readers;
 }
@@ -233,6 +249,7 @@ std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
   if (records_.size() < period) return std::nullopt;
   const std::uint64_t begin = first_ + records_.size() - period;
   Lineage lineage;
+  lineage.keeps_inputs = true;
   std::unordered_map<BufferNumber, std::uint32_t> indices;
   std::vector<Lineage::Access> accesses;
   for (std::uint32_t place = 0; place < period; ++place) {
@@ -258,6 +275,13 @@ std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
     }
     lineage.add(record.may_run_again, accesses);
   }
+  // What the program frees behind the last operation has not been freed yet; what crosses into the next iteration has
+  // another role there.
+  for (LineageBuffer& buffer : lineage.buffers) {
+    if (buffer.name == kNoBuffer || buffer.death != LineageBuffer::kOutlives) continue;
+    const ProfiledBuffer& profiled = profile.buffers[buffer.name];
+    if (!profiled.always && profiled.birth <= profiled.death) buffer.death = profiled.death;
+  }
   return lineage;
 }
 
@@ -266,11 +290,11 @@ void Versions::validate() const {
   for (const auto& [buffer, dropped] : dropped_) {
     THERMOCLINE_CHECK(dropped.version == current(buffer), "what is dropped is not overwritten");
     // There may be a shorter recipe by now; the stored one is valid whatever happens to other buffers.
-    const World world(*this, {&buffer, 1}, {}, &dropped.leaves);
+    const World world(*this, {&buffer, 1}, {}, &dropped.inputs);
     RecipeBuilder builder(world, Recipe::kMostRunsOfSegment);
     THERMOCLINE_CHECK(builder.add(dropped.version), "what is dropped can be recomputed from what is kept for it");
-    for (const BufferNumber leaf : dropped.leaves) {
-      const auto readers = readers_.find(leaf);
+    for (const BufferNumber input : dropped.inputs) {
+      const auto readers = readers_.find(input);
       THERMOCLINE_CHECK(readers != readers_.end() && readers->second.contains(buffer),
                         "what is read to recompute something is known to be");
     }

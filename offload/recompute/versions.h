@@ -67,6 +67,9 @@ class Versions {
   // These buffers are about to be overwritten or freed. Dropped versions that depend on them get other recipes if
   // possible; returns those that have none.
   std::vector<BufferNumber> lost_without(std::span<const BufferNumber> going);
+  // Whether the buffer, which the program frees, is kept because something much larger is dropped that is made of it
+  // (kept_inputs.h).
+  bool is_kept(BufferNumber buffer, Bytes bytes);
   // The recipe for the contents of the dropped `buffers`, all of them in their own memory; nothing: impossible.
   std::optional<Recipe> recipe_for(std::span<const BufferNumber> buffers) const;
 
@@ -95,13 +98,14 @@ class Versions {
   struct Dropped {
     VersionId version = kNoVersion;
     std::uint64_t oldest = 0;  // the oldest operation of its recipe
-    std::vector<BufferNumber> leaves;
+    std::vector<BufferNumber> inputs;
   };
   class World;
   friend class World;
 
   const Record& record(std::uint64_t operation) const { return records_[operation - first_]; }
-  bool settle(BufferNumber buffer, std::span<const BufferNumber> going);
+  Bytes bytes_of(VersionId version) const;
+  bool find_another_recipe(BufferNumber buffer, std::span<const BufferNumber> going);
   void unlink(BufferNumber buffer);
   void begin_version(BufferNumber buffer, VersionId version);
   void forget_old();

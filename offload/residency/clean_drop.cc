@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts whose host copy may be stale, because something was submitted that may have written to them, leave without
+// Units whose host copy may be stale, because something was submitted that may have written to them, leave without
 // being copied where they have not changed (docs/directions.md).
 //
 //   copied out, or back in    a digest is taken of what the host copy holds, behind the same uses as the copy
 //   something may write       the copy becomes stale, and is kept
-//   the part is to leave      the device compares the digests, and copies where they differ
+//   the unit is to leave      the device compares the digests, and copies where they differ
 //
 // The last is one step for the host, which need not know the outcome: behind it the copy is current. So it takes the
-// place of a copy out everywhere. Each digest is a use of the part: its pages do not change hands, and nobody writes to
-// it, before that has passed. A copy that the device could reach while the part was evicted (host fallback) is taken for
+// place of a copy out everywhere. Each digest is a use of the unit: its pages do not change hands, and nobody writes to
+// it, before that has passed. A copy that the device could reach while the unit was evicted (host fallback) is taken for
 // another one: its digest is taken anew, of what was copied in.
 #include <algorithm>
 
@@ -20,7 +20,7 @@ namespace {
 
 // Below that a copy takes about as long as the launches, and what the host spends on them.
 constexpr Bytes kLeastBytes = 256 * kKiB;
-// A part that was found changed is left alone for 2, 4, ... copies.
+// A unit that was found changed is left alone for 2, 4, ... copies.
 constexpr unsigned kMostDoublings = 6;
 // After so many digests of copies that went without having saved one a copy is only now and then worth a digest.
 constexpr std::uint64_t kUseless = 64;
@@ -28,68 +28,68 @@ constexpr std::uint64_t kNowAndThen = 8;
 
 }  // namespace
 
-bool Residency::takes_digests(const EvictionUnit& part) const {
+bool Residency::takes_digests(const EvictionUnit& unit) const {
   // What a slab has been given since it was copied is not in the copy.
-  return digests_.on() && !net_.full() && part.host_bytes >= kLeastBytes &&
-         part.host_bytes == migration_.contents_of(part);
+  return digests_.on() && !net_.full() && unit.host_bytes >= kLeastBytes &&
+         unit.host_bytes == migration_.contents_of(unit);
 }
 
-void Residency::take_digest_of_copy(EvictionUnit& part) {
-  Evidence& evidence = part.evidence;
-  if (evidence.copied.state != TakenDigest::State::kNone || !takes_digests(part)) return;
+void Residency::take_digest_of_copy(EvictionUnit& unit) {
+  Evidence& evidence = unit.evidence;
+  if (evidence.copied.state != TakenDigest::State::kNone || !takes_digests(unit)) return;
   if (evidence.skip > 0) {
     --evidence.skip;
     return;
   }
   if (useless_digests_ >= kUseless && ++undigested_copies_ % kNowAndThen != 0) return;
-  BlockState& state = *part.whole;
-  if (!digests_.take({part.begin(), part.host_bytes}, state.block->uses, part.uses, &evidence.copied)) return;
-  part.uses.add(evidence.copied.use);
+  BlockState& state = *unit.whole;
+  if (!digests_.take({unit.begin(), unit.host_bytes}, state.block->uses, unit.uses, &evidence.copied)) return;
+  unit.uses.add(evidence.copied.use);
   state.wait_for.add(evidence.copied.use);
 }
 
-void Residency::may_have_changed(EvictionUnit& part) {
-  if (!part.has_copy()) return;
-  const bool is_read = part.file != nullptr && part.file->transfer != nullptr;
-  if (part.evidence.copied.is_known_or_coming() && takes_digests(part) && part.host != nullptr && !is_read) {
-    migration_.drop_file_copy(part);
-    part.copy = HostCopy::kStale;
+void Residency::may_have_changed(EvictionUnit& unit) {
+  if (!unit.has_copy()) return;
+  const bool is_read = unit.file != nullptr && unit.file->transfer != nullptr;
+  if (unit.evidence.copied.is_known_or_coming() && takes_digests(unit) && unit.host != nullptr && !is_read) {
+    migration_.drop_file_copy(unit);
+    unit.copy = HostCopy::kStale;
   } else {
-    drop_host_copy(part);
+    drop_host_copy(unit);
   }
 }
 
-Status Residency::begin_to_leave(EvictionUnit& part, EvictReason reason) {
-  if (part.copy == HostCopy::kStale) {
-    if (copy_out_if_changed(part, reason)) {
-      set_state(part, ResidencyState::kClean);
+Status Residency::begin_eviction(EvictionUnit& unit, EvictReason reason) {
+  if (unit.copy == HostCopy::kStale) {
+    if (copy_out_if_changed(unit, reason)) {
+      set_state(unit, ResidencyState::kClean);
       return {};
     }
-    drop_host_copy(part);
+    drop_host_copy(unit);
   }
-  if (Status status = copy_out(part, reason); !status.ok()) return status;
-  set_state(part, ResidencyState::kClean);
+  if (Status status = copy_out(unit, reason); !status.ok()) return status;
+  set_state(unit, ResidencyState::kClean);
   return {};
 }
 
-bool Residency::copy_out_if_changed(EvictionUnit& part, EvictReason reason) {
+bool Residency::copy_out_if_changed(EvictionUnit& unit, EvictReason reason) {
   count_outcomes();
-  learn_outcome(part.evidence);
-  if (part.evidence.skip > 0 || !takes_digests(part)) return false;
-  BlockState& state = *part.whole;
+  learn_outcome(unit.evidence);
+  if (unit.evidence.skip > 0 || !takes_digests(unit)) return false;
+  BlockState& state = *unit.whole;
   UseSet submitted;
-  const bool copies = digests_.copy_if_changed({part.begin(), part.host_bytes}, part.host, state.block->uses, part.uses,
-                                               &part.evidence.copied, &submitted);
-  part.uses.join(submitted);
+  const bool copies = digests_.copy_if_changed({unit.begin(), unit.host_bytes}, unit.host, state.block->uses, unit.uses,
+                                               &unit.evidence.copied, &submitted);
+  unit.uses.join(submitted);
   state.wait_for.join(submitted);
   if (!copies) return false;
-  migration_.leaves_by(part, part.evidence.copied.use);
-  part.leaves_for = reason;
-  compared_.push_back({moved_unit(part, part.host_bytes), reason});
+  migration_.evicted_after(unit, unit.evidence.copied.use);
+  unit.evict_reason = reason;
+  compared_.push_back({moved_unit(unit, unit.host_bytes), reason});
   return true;
 }
 
-// What the last comparison of the part has come to, if it is known.
+// What the last comparison of the unit has come to, if it is known.
 void Residency::learn_outcome(Evidence& evidence) {
   using Outcome = TakenDigest::Outcome;
   const Outcome outcome = std::exchange(evidence.copied.outcome, Outcome::kNotCompared);
@@ -122,18 +122,18 @@ void Residency::count_outcomes() {
   }
 }
 
-void Residency::release_digest(EvictionUnit& part) {
+void Residency::release_digest(EvictionUnit& unit) {
   count_outcomes();
-  learn_outcome(part.evidence);
-  digests_.release(&part.evidence.copied);
+  learn_outcome(unit.evidence);
+  digests_.release(&unit.evidence.copied);
 }
 
-void Residency::drop_host_copy(EvictionUnit& part) {
-  learn_outcome(part.evidence);
-  if (part.evidence.copied.state != TakenDigest::State::kNone && !part.evidence.proven) ++useless_digests_;
-  part.evidence.proven = false;
-  digests_.release(&part.evidence.copied);
-  migration_.drop_host_copy(part);
+void Residency::drop_host_copy(EvictionUnit& unit) {
+  learn_outcome(unit.evidence);
+  if (unit.evidence.copied.state != TakenDigest::State::kNone && !unit.evidence.proven) ++useless_digests_;
+  unit.evidence.proven = false;
+  digests_.release(&unit.evidence.copied);
+  migration_.drop_host_copy(unit);
 }
 
 bool Residency::drop_a_stale_copy() {

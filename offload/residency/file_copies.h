@@ -42,16 +42,16 @@ class FileCopies {
   bool reserve(Bytes bytes);
 
   // The unit's host copy is current, and has no copy in the file. False: the file has no range for it.
-  bool begin_write(EvictionUnit& part);
+  bool begin_write(EvictionUnit& unit);
   // Somebody needed host memory, and that was the answer.
   void was_full() { ++statistics_.full; }
   // The unit's contents are in the file alone; `memory` has room for them.
-  void begin_read(EvictionUnit& part, void* memory);
+  void begin_read(EvictionUnit& unit, void* memory);
   // Takes note of what has ended. Never blocks.
   void note_completed();
 
   // The unit's host memory is somebody else's from now on: its contents are in the file alone.
-  void* take_host(EvictionUnit& part);
+  void* take_host(EvictionUnit& unit);
   // The copy in the file is not needed any more. Null: the unit's host memory is nobody's concern here. Else the
   // transfer that still uses it, and what it leaves behind, until it has ended.
   struct Ending {
@@ -60,7 +60,7 @@ class FileCopies {
     void* host = nullptr;
     UseSet uses;
   };
-  void release(EvictionUnit& part, std::optional<Ending>* ending);
+  void release(EvictionUnit& unit, std::optional<Ending>* ending);
   void end_later(Ending ending) { ending_.push_back(std::move(ending)); }
   // Of what has ended meanwhile: host memory, with the uses after which it is free. Nothing: there is no more.
   std::optional<Ending> next_ended();
@@ -80,13 +80,13 @@ class FileCopies {
   const SpillStatistics& statistics() const { return statistics_; }
   SpillFile& file() { return queue_.file(); }
   // For the numbers that it keeps: what these units have.
-  void validate(const std::vector<const EvictionUnit*>& parts) const;
+  void validate(const std::vector<const EvictionUnit*>& units) const;
 
  private:
-  void ended_writing(EvictionUnit& part);
-  void ended_reading(EvictionUnit& part);
+  void ended_writing(EvictionUnit& unit);
+  void ended_reading(EvictionUnit& unit);
   void report(bool reading, int error, Bytes bytes);
-  void count_on_both(const EvictionUnit& part, bool comes);
+  void count_on_both(const EvictionUnit& unit, bool comes);
 
   SpillQueue queue_;
   FileRanges ranges_;

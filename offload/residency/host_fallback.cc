@@ -41,63 +41,63 @@ std::uint64_t digest_of_samples(std::span<const unsigned char> bytes) {
   return mix_bytes(digest, bytes.subspan(last, kLine));
 }
 
-std::uint64_t Net::digest_of(const EvictionUnit& part) const {
+std::uint64_t Net::digest_of(const EvictionUnit& unit) const {
   if (!readable_) return 0;
-  return digest_of_samples({static_cast<const unsigned char*>(part.host), static_cast<std::size_t>(part.host_bytes)});
+  return digest_of_samples({static_cast<const unsigned char*>(unit.host), static_cast<std::size_t>(unit.host_bytes)});
 }
 
-void Net::cover(EvictionUnit& part) {
+void Net::cover(EvictionUnit& unit) {
   if (!on()) return;
-  if (!full() && part.host != nullptr && hurried_ && hurried_()) {
-    late_.push_back(&part);
+  if (!full() && unit.host != nullptr && hurried_ && hurried_()) {
+    late_.push_back(&unit);
   } else {
-    cover_now(part);
+    cover_now(unit);
   }
 }
 
 void Net::catch_up() {
   for (int i = 0; i < kAtOnce && !late_.empty() && !hurried_(); ++i) {
-    EvictionUnit& part = *late_.back();
+    EvictionUnit& unit = *late_.back();
     late_.pop_back();
-    cover_now(part);
+    cover_now(unit);
   }
 }
 
-void Net::forget_late(EvictionUnit& part) {
-  if (std::erase(late_, &part) > 0) ++statistics_.bare;
+void Net::forget_late(EvictionUnit& unit) {
+  if (std::erase(late_, &unit) > 0) ++statistics_.bare;
 }
 
-void Net::cover_now(EvictionUnit& part) {
-  part.used_there = false;
+void Net::cover_now(EvictionUnit& unit) {
+  unit.used_there = false;
   pages_.clear();
-  const bool mappable = part.host != nullptr && host_.pages_of(part.host, part.bytes(), &pages_);
-  if (!mappable || !heap_.show(*part.whole->block, part.range, pages_).ok()) {
+  const bool mappable = unit.host != nullptr && host_.pages_of(unit.host, unit.bytes(), &pages_);
+  if (!mappable || !heap_.show(*unit.whole->block, unit.range, pages_).ok()) {
     ++statistics_.bare;
     // Its addresses may lead to it all the same, without access.
-    part.covered = mappable;
-    part.digest = mappable ? digest_of(part) : 0;
+    unit.covered = mappable;
+    unit.digest = mappable ? digest_of(unit) : 0;
     return;
   }
   ++statistics_.covered;
-  part.covered = true;
-  part.digest = digest_of(part);
+  unit.covered = true;
+  unit.digest = digest_of(unit);
 }
 
-void Net::uncovered(EvictionUnit& part) {
-  forget_late(part);
-  if (!part.covered) return;
-  part.covered = false;
-  if (part.used_there || part.host == nullptr || digest_of(part) == part.digest) return;
+void Net::uncovered(EvictionUnit& unit) {
+  forget_late(unit);
+  if (!unit.covered) return;
+  unit.covered = false;
+  if (unit.used_there || unit.host == nullptr || digest_of(unit) == unit.digest) return;
   ++statistics_.unseen;
-  unseen_.push_back(part.whole->block->begin());
+  unseen_.push_back(unit.whole->block->begin());
 }
 
-bool Net::abandon(EvictionUnit& part) {
-  forget_late(part);
-  if (!part.covered) return false;
-  part.covered = false;
+bool Net::abandon(EvictionUnit& unit) {
+  forget_late(unit);
+  if (!unit.covered) return false;
+  unit.covered = false;
   // Whoever has been given the address may still be on its way there.
-  return heap_.abandon_shown(*part.whole->block, part.range, part.host, clock_.newest());
+  return heap_.abandon_shown(*unit.whole->block, unit.range, unit.host, clock_.newest());
 }
 
 std::vector<void*> Net::collect(Wait wait) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an evicted part's addresses lead to: its copy on the host, where the device can map that, so that a kernel that
-// accesses the part without having been seen to is slow in place of wrong (docs/host_fallback.md says when, and when
+// What an evicted unit's addresses lead to: its copy on the host, where the device can map that, so that a kernel that
+// accesses the unit without having been seen to is slow in place of wrong (docs/host_fallback.md says when, and when
 // not).
 //
-// A part is covered from the time it has lost its pages until it is mapped again. What it was when that began is kept
+// A unit is covered from the time it has lost its pages until it is mapped again. What it was when that began is kept
 // as a digest of samples; another digest at its end is a write that nobody saw. Reads leave no trace. Guarded by the
 // engine's lock.
 #pragma once
@@ -25,7 +25,7 @@ namespace thermocline {
 struct HostFallbackStatistics {
   std::uint64_t covered = 0;  // evicted with a host mapping
   std::uint64_t bare = 0;     // evicted without one
-  std::uint64_t unseen = 0;   // parts that came back with other contents than they left with
+  std::uint64_t unseen = 0;   // units that came back with other contents than they left with
 };
 
 class Net {
@@ -40,27 +40,27 @@ class Net {
   // Under a full host fallback: so far whatever left leads to its copy, and something has.
   bool holds() const { return full() && statistics_.covered > 0 && statistics_.bare == 0; }
 
-  // Asked before a part is covered: is the device about to run out of work? Each part costs the host some 90
+  // Asked before a unit is covered: is the device about to run out of work? Each unit costs the host some 90
   // microseconds more, so it then waits until there is time.
   void set_hurried(std::function<bool()> hurried) { hurried_ = std::move(hurried); }
 
-  // The part has left; its copy on the host is complete.
-  void cover(EvictionUnit& part);
+  // The unit has left; its copy on the host is complete.
+  void cover(EvictionUnit& unit);
   // It leads to its copy, or is to.
-  bool is_covered(const EvictionUnit& part) const {
-    return part.covered || std::ranges::find(late_, &part) != late_.end();
+  bool is_covered(const EvictionUnit& unit) const {
+    return unit.covered || std::ranges::find(late_, &unit) != late_.end();
   }
   // Covers a few of those that had to wait, if there is time.
   void catch_up();
   bool has_late() const { return !late_.empty(); }
   // An operation that is being submitted uses it through its mapping, and may write to it.
-  void used_where_it_is(EvictionUnit& part) { part.used_there |= part.covered; }
+  void used_where_it_is(EvictionUnit& unit) { unit.used_there |= unit.covered; }
   // It has pages again, and its addresses lead to these.
-  void uncovered(EvictionUnit& part);
+  void uncovered(EvictionUnit& unit);
   // Before its host copy is dropped while it is evicted: true when the memory is given back later (collect).
-  bool abandon(EvictionUnit& part);
+  bool abandon(EvictionUnit& unit);
 
-  // Host memory of abandoned parts that is free by now; `wait`: waits for more of it.
+  // Host memory of abandoned units that is free by now; `wait`: waits for more of it.
   std::vector<void*> collect(Wait wait);
 
   // Blocks that were written to unseen, by an address of each; the caller's from now on.
@@ -69,10 +69,10 @@ class Net {
   const HostFallbackStatistics& statistics() const { return statistics_; }
 
  private:
-  std::uint64_t digest_of(const EvictionUnit& part) const;
-  void cover_now(EvictionUnit& part);
+  std::uint64_t digest_of(const EvictionUnit& unit) const;
+  void cover_now(EvictionUnit& unit);
   // It is not among those that wait any more.
-  void forget_late(EvictionUnit& part);
+  void forget_late(EvictionUnit& unit);
 
   Heap& heap_;
   StreamClock& clock_;

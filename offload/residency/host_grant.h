@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much may be live under a limit of pinned host memory. Under a host fallback copies lie in whole pages side by
-// side, between which something may be left that no part fits into: an eighth of the limit, and no less than a part, is
+// side, between which something may be left that no unit fits into: an eighth of the limit, and no less than a unit, is
 // not granted.
 #pragma once
 
 #include <algorithm>
 
 #include "driver/units.h"
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 
 namespace thermocline {
 
 inline Bytes granted_under(Bytes host_limit, bool has_net) {
-  return has_net ? host_limit - std::min(host_limit, std::max(host_limit / 8, kPartBytes)) : host_limit;
+  return has_net ? host_limit - std::min(host_limit, std::max(host_limit / 8, kUnitBytes)) : host_limit;
 }
 
 // The least limit that grants so much.
 inline Bytes limit_that_grants(Bytes live, bool has_net) {
-  return has_net ? std::max(live + kPartBytes, (live * 8 + 6) / 7) : live;
+  return has_net ? std::max(live + kUnitBytes, (live * 8 + 6) / 7) : live;
 }
 
 // With a spill file, host memory is also what copies pass through on their way to the device and back: one unit that

@@ -9,14 +9,14 @@
 
 namespace thermocline {
 
-// The part's bytes up to the end of what any buffer of the block has. Where there is a net also what nobody is seen to
+// The unit's bytes up to the end of what any buffer of the block has. Where there is a net also what nobody is seen to
 // use, which in a slab may be a buffer that it is given while it is evicted.
-Bytes Migration::contents_of(const EvictionUnit& part) const {
-  const Block& block = *part.whole->block;
-  if (net_.on() && block.is_slab()) return part.bytes();
-  const Bytes end = std::min(block.contents_end(), (part.begin() - block.begin()) + part.bytes());
-  const Bytes begin = part.begin() - block.begin();
-  // An empty part of a slab: a copy of something keeps the rules simple.
+Bytes Migration::contents_of(const EvictionUnit& unit) const {
+  const Block& block = *unit.whole->block;
+  if (net_.on() && block.is_slab()) return unit.bytes();
+  const Bytes end = std::min(block.contents_end(), (unit.begin() - block.begin()) + unit.bytes());
+  const Bytes begin = unit.begin() - block.begin();
+  // An empty unit of a slab: a copy of something keeps the rules simple.
   return end > begin ? end - begin : Bytes{1};
 }
 
@@ -39,109 +39,109 @@ Status Migration::open(void (*without_host_memory)()) {
   return {};
 }
 
-Status Migration::copy_out(EvictionUnit& part) {
-  BlockState& state = *part.whole;
-  THERMOCLINE_CHECK(part.mapped() && part.defined && part.copy == HostCopy::kNone,
+Status Migration::copy_out(EvictionUnit& unit) {
+  BlockState& state = *unit.whole;
+  THERMOCLINE_CHECK(unit.mapped() && unit.defined && unit.copy == HostCopy::kNone,
                     "only defined contents on the device, without a host copy, are copied out");
   // The copies behind it would be blocked, too.
-  if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) return Status::not_ready();
-  const Bytes bytes = contents_of(part);
-  void* host = allocate_host(bytes, part.bytes());
+  if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(unit.uses)) return Status::not_ready();
+  const Bytes bytes = contents_of(unit);
+  void* host = allocate_host(bytes, unit.bytes());
   host_refused_ = host == nullptr ? bytes : 0;
   if (host == nullptr) return Status::out_of_memory();
   Status status = clock_.wait_all(out_index_, state.block->uses);
-  if (status.ok()) status = clock_.wait_all(out_index_, part.uses);
+  if (status.ok()) status = clock_.wait_all(out_index_, unit.uses);
   if (status.ok()) {
     const LinkMeter::Sample sample = meter_.begin(LinkMeter::kOut, bytes, out_);
-    status = driver_.copy_to_host(host, part.begin(), bytes, out_);
+    status = driver_.copy_to_host(host, unit.begin(), bytes, out_);
     meter_.end(sample, out_);
   }
   if (!status.ok()) {
     host_.free(host);
     return status;
   }
-  part.host = host;
-  part.host_bytes = bytes;
-  part.stays_on_host = false;
+  unit.host = host;
+  unit.host_bytes = bytes;
+  unit.stays_on_host = false;
   const Use use{out_index_, clock_.advance(out_index_)};
   static_cast<void>(clock_.fence(out_index_));
-  part.uses.add(use);
+  unit.uses.add(use);
   state.wait_for.add(use);
-  leaves_by(part, use);
+  evicted_after(unit, use);
   statistics_.evicted_bytes += bytes;
   return {};
 }
 
-void Migration::leaves_by(EvictionUnit& part, Use use) {
-  part.copy = HostCopy::kLeaving;
-  part.leaving = use;
-  leaving_.push_back(use);
+void Migration::evicted_after(EvictionUnit& unit, Use use) {
+  unit.copy = HostCopy::kCopyingOut;
+  unit.copy_out = use;
+  copies_out_.push_back(use);
 }
 
-bool Migration::set_aside(EvictionUnit& part) {
-  void* const host = allocate_host(contents_of(part), part.bytes());
+bool Migration::set_aside(EvictionUnit& unit) {
+  void* const host = allocate_host(contents_of(unit), unit.bytes());
   if (host == nullptr) return false;
-  part.host = host;
-  part.host_bytes = contents_of(part);
-  part.copy = HostCopy::kCurrent;
+  unit.host = host;
+  unit.host_bytes = contents_of(unit);
+  unit.copy = HostCopy::kCurrent;
   return true;
 }
 
-Status Migration::copy_in(EvictionUnit& part) {
-  BlockState& state = *part.whole;
-  THERMOCLINE_CHECK(part.host != nullptr, "a copy back needs a host copy");
-  if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) return Status::not_ready();
+Status Migration::copy_in(EvictionUnit& unit) {
+  BlockState& state = *unit.whole;
+  THERMOCLINE_CHECK(unit.host != nullptr, "a copy back needs a host copy");
+  if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(unit.uses)) return Status::not_ready();
   // The pages may still be in use by an earlier page owner's last operations, and the host copy may be on its way out.
   Status status = clock_.wait_all(in_index_, state.block->uses);
-  if (status.ok()) status = clock_.wait_all(in_index_, part.uses);
+  if (status.ok()) status = clock_.wait_all(in_index_, unit.uses);
   if (status.ok()) {
-    const LinkMeter::Sample sample = meter_.begin(LinkMeter::kIn, part.host_bytes, in_);
-    status = driver_.copy_to_device(part.begin(), part.host, part.host_bytes, in_);
+    const LinkMeter::Sample sample = meter_.begin(LinkMeter::kIn, unit.host_bytes, in_);
+    status = driver_.copy_to_device(unit.begin(), unit.host, unit.host_bytes, in_);
     meter_.end(sample, in_);
   }
   if (!status.ok()) return status;
   const Use use{in_index_, clock_.advance(in_index_)};
   static_cast<void>(clock_.fence(in_index_));
-  part.uses.add(use);
+  unit.uses.add(use);
   state.wait_for.add(use);
   returning_.push_back(use);
-  statistics_.restored_bytes += part.host_bytes;
+  statistics_.restored_bytes += unit.host_bytes;
   return {};
 }
 
-// Every copy of ours that reads or writes the host memory is among the part's uses.
-UseSet Migration::uses_of_host(EvictionUnit& part) {
-  UseSet uses = part.uses;
-  uses.join(part.host_reads);
-  part.host_reads.clear();
+// Every copy of ours that reads or writes the host memory is among the unit's uses.
+UseSet Migration::uses_of_host(EvictionUnit& unit) {
+  UseSet uses = unit.uses;
+  uses.join(unit.host_reads);
+  unit.host_reads.clear();
   return uses;
 }
 
-void Migration::free_host_of(EvictionUnit& part) {
-  retired_.push_back(Retired{files_->take_host(part), uses_of_host(part)});
+void Migration::free_host_of(EvictionUnit& unit) {
+  retired_.push_back(Retired{files_->take_host(unit), uses_of_host(unit)});
 }
 
-void Migration::drop_file_copy(EvictionUnit& part) {
-  if (part.file == nullptr) return;
+void Migration::drop_file_copy(EvictionUnit& unit) {
+  if (unit.file == nullptr) return;
   std::optional<FileCopies::Ending> none;
-  files_->release(part, &none);
+  files_->release(unit, &none);
   THERMOCLINE_CHECK(!none.has_value(), "what is being written is not given up by itself");
 }
 
-void Migration::drop_host_copy(EvictionUnit& part) {
-  if (part.copy == HostCopy::kNone) return;
-  const UseSet uses = uses_of_host(part);
+void Migration::drop_host_copy(EvictionUnit& unit) {
+  if (unit.copy == HostCopy::kNone) return;
+  const UseSet uses = uses_of_host(unit);
   std::optional<FileCopies::Ending> ending;
-  if (part.file != nullptr) files_->release(part, &ending);
+  if (unit.file != nullptr) files_->release(unit, &ending);
   if (ending.has_value()) {
     ending->uses = uses;
     files_->end_later(std::move(*ending));
-  } else if (part.host != nullptr && !net_.abandon(part)) {
-    retired_.push_back(Retired{part.host, uses});
+  } else if (unit.host != nullptr && !net_.abandon(unit)) {
+    retired_.push_back(Retired{unit.host, uses});
   }
-  part.host = nullptr;
-  part.host_bytes = 0;
-  part.copy = HostCopy::kNone;
+  unit.host = nullptr;
+  unit.host_bytes = 0;
+  unit.copy = HostCopy::kNone;
 }
 
 Status Migration::wait_for(const std::shared_ptr<SpillTransfer>& transfer) {
@@ -154,23 +154,23 @@ Status Migration::wait_for(const std::shared_ptr<SpillTransfer>& transfer) {
   return {};
 }
 
-bool Migration::has_left(EvictionUnit& part) {
-  if (part.copy == HostCopy::kCurrent) return true;
-  if (part.copy != HostCopy::kLeaving || !clock_.passed(part.leaving)) return false;
-  part.copy = HostCopy::kCurrent;
+bool Migration::has_left(EvictionUnit& unit) {
+  if (unit.copy == HostCopy::kCurrent) return true;
+  if (unit.copy != HostCopy::kCopyingOut || !clock_.passed(unit.copy_out)) return false;
+  unit.copy = HostCopy::kCurrent;
   return true;
 }
 
-Status Migration::finish(EvictionUnit& part) {
-  if (part.copy != HostCopy::kLeaving) return {};
-  if (Status status = clock_.synchronize(part.leaving); !status.ok()) return status;
-  part.copy = HostCopy::kCurrent;
+Status Migration::finish(EvictionUnit& unit) {
+  if (unit.copy != HostCopy::kCopyingOut) return {};
+  if (Status status = clock_.synchronize(unit.copy_out); !status.ok()) return status;
+  unit.copy = HostCopy::kCurrent;
   return {};
 }
 
-std::size_t Migration::leaving() {
-  while (!leaving_.empty() && clock_.passed(leaving_.front())) leaving_.pop_front();
-  return leaving_.size();
+std::size_t Migration::copies_out() {
+  while (!copies_out_.empty() && clock_.passed(copies_out_.front())) copies_out_.pop_front();
+  return copies_out_.size();
 }
 
 std::size_t Migration::returning() {
@@ -185,7 +185,7 @@ void Migration::drain() {
   static_cast<void>(driver_.synchronize_stream(in_));
   clock_.synchronized(out_index_);
   clock_.synchronized(in_index_);
-  leaving_.clear();
+  copies_out_.clear();
   returning_.clear();
   if (files_ != nullptr) {
     files_->drain();

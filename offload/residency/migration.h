@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves the contents of parts of blocks between the device and pinned host memory on two streams of its own, one a
+// Moves the contents of units of blocks between the device and pinned host memory on two streams of its own, one a
 // direction, so that both directions of the link work at once and neither stands behind the program's kernels.
 //
-// Contract: a copy out waits on the device for everything submitted that may use the part; whoever accesses the block
+// Contract: a copy out waits on the device for everything submitted that may use the unit; whoever accesses the block
 // afterwards finds the copy in `wait_for`. Host memory is reused only after every copy that reads or writes it has
 // passed. Guarded by the engine's lock.
 #pragma once
@@ -37,50 +37,50 @@ class Migration {
 
   Status open(void (*without_host_memory)() = nullptr);
 
-  // Submits the copy of a mapped, defined part without a host copy; it becomes kLeaving. out_of_memory: the host limit.
-  Status copy_out(EvictionUnit& part);
-  // A part without contents gets host memory, to which its addresses can lead; false: there is none.
-  bool set_aside(EvictionUnit& part);
-  // Submits the copy back into a part that has just got pages. The host copy stays valid until somebody writes.
-  Status copy_in(EvictionUnit& part);
-  // The part's host copy has been made current, behind `use`, by somebody else; it becomes kLeaving.
-  void leaves_by(EvictionUnit& part, Use use);
+  // Submits the copy of a mapped, defined unit without a host copy; it becomes kCopyingOut. out_of_memory: the host limit.
+  Status copy_out(EvictionUnit& unit);
+  // A unit without contents gets host memory, to which its addresses can lead; false: there is none.
+  bool set_aside(EvictionUnit& unit);
+  // Submits the copy back into a unit that has just got pages. The host copy stays valid until somebody writes.
+  Status copy_in(EvictionUnit& unit);
+  // The unit's host copy has been made current, behind `use`, by somebody else; it becomes kCopyingOut.
+  void evicted_after(EvictionUnit& unit, Use use);
   // What has turned out to have been copied so.
   void copied_out(Bytes bytes) { statistics_.evicted_bytes += bytes; }
-  // What a copy has to move of the part.
-  Bytes contents_of(const EvictionUnit& part) const;
+  // What a copy has to move of the unit.
+  Bytes contents_of(const EvictionUnit& unit) const;
   // The host copy is stale or not needed any more.
-  void drop_host_copy(EvictionUnit& part);
+  void drop_host_copy(EvictionUnit& unit);
 
   // The spill file; null: there is none.
   FileCopies* files() { return files_.get(); }
   const FileCopies* files() const { return files_.get(); }
-  // The part's contents are in the file, too: its host memory is free once no copy uses it.
-  void free_host_of(EvictionUnit& part);
-  // The part's contents are on the host, and what is in the file is not needed.
-  void drop_file_copy(EvictionUnit& part);
+  // The unit's contents are in the file, too: its host memory is free once no copy uses it.
+  void free_host_of(EvictionUnit& unit);
+  // The unit's contents are on the host, and what is in the file is not needed.
+  void drop_file_copy(EvictionUnit& unit);
   Bytes host_limit() const { return host_.limit(); }
   Bytes host_live_bytes() const { return host_.live_bytes(); }
-  // Host memory into which the part's contents can be read from the file; null: there is none.
-  void* allocate_for(const EvictionUnit& part) { return allocate_host(part.host_bytes, part.bytes()); }
-  // Until the next operation: the part's host memory is read by it, and stays.
-  void keep(const EvictionUnit* part) { kept_ = part; }
-  bool is_kept(const EvictionUnit& part) const { return kept_ == &part; }
+  // Host memory into which the unit's contents can be read from the file; null: there is none.
+  void* allocate_for(const EvictionUnit& unit) { return allocate_host(unit.host_bytes, unit.bytes()); }
+  // Until the next operation: the unit's host memory is read by it, and stays.
+  void keep(const EvictionUnit* unit) { kept_ = unit; }
+  bool is_kept(const EvictionUnit& unit) const { return kept_ == &unit; }
   // Ok: it has ended. not_ready: somebody has to wait for it without the engine's lock (take_awaited).
   Status wait_for(const std::shared_ptr<SpillTransfer>& transfer);
   std::shared_ptr<SpillTransfer> take_awaited() { return std::exchange(awaited_, nullptr); }
   bool awaits() const { return awaited_ != nullptr; }
 
-  // True once the copy out has passed; never blocks. The part is then kCurrent.
-  bool has_left(EvictionUnit& part);
+  // True once the copy out has passed; never blocks. The unit is then kCurrent.
+  bool has_left(EvictionUnit& unit);
   // Blocks the host until the copy out has passed.
-  Status finish(EvictionUnit& part);
+  Status finish(EvictionUnit& unit);
 
   // Copies submitted and not known to have passed, per direction; polls.
-  std::size_t leaving();
+  std::size_t copies_out();
   std::size_t returning();
   // Of these the one that was submitted first.
-  std::optional<Use> oldest_leaving() { return leaving() == 0 ? std::nullopt : std::optional(leaving_.front()); }
+  std::optional<Use> oldest_copy_out() { return copies_out() == 0 ? std::nullopt : std::optional(copies_out_.front()); }
   std::optional<Use> oldest_returning() { return returning() == 0 ? std::nullopt : std::optional(returning_.front()); }
   std::optional<Use> newest_returning() { return returning() == 0 ? std::nullopt : std::optional(returning_.back()); }
 
@@ -110,7 +110,7 @@ class Migration {
   // there is none without.
   void* allocate_host(Bytes bytes, Bytes page_bytes);
   void free_abandoned(Wait wait);
-  static UseSet uses_of_host(EvictionUnit& part);
+  static UseSet uses_of_host(EvictionUnit& unit);
   void collect_ended();
   // Of what is retired: copies to the program's memory may be blocked behind what it does later.
   std::deque<Retired>::iterator first_that_goes_on();
@@ -126,7 +126,7 @@ class Migration {
   StreamIndex out_index_{}, in_index_{};
   bool open_ = false;
   std::deque<Retired> retired_;
-  std::deque<Use> leaving_, returning_;
+  std::deque<Use> copies_out_, returning_;
   LinkMeter meter_{driver_};
   Bytes host_refused_ = 0;
   MigrationStatistics statistics_;

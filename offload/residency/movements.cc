@@ -4,49 +4,49 @@
 
 namespace thermocline {
 
-Status Residency::copy_out(EvictionUnit& part, EvictReason reason) {
+Status Residency::copy_out(EvictionUnit& unit, EvictReason reason) {
   const Bytes before = migration_.statistics().evicted_bytes;
-  Status status = migration_.copy_out(part);
+  Status status = migration_.copy_out(unit);
   while (status.is_out_of_memory() && !migration_.wants_trim() && drop_a_stale_copy())
-    status = migration_.copy_out(part);
-  while (status.is_out_of_memory() && make_host_room_again(migration_.contents_of(part), false))
-    status = migration_.copy_out(part);
+    status = migration_.copy_out(unit);
+  while (status.is_out_of_memory() && make_host_room_again(migration_.contents_of(unit), false))
+    status = migration_.copy_out(unit);
   if (!status.ok()) return status;
   // What the device can reach while it is evicted is another copy by the time that it returns.
-  if (!net_.on() || reason == EvictReason::kWriteBehind) take_digest_of_copy(part);
+  if (!net_.on() || reason == EvictReason::kWriteBehind) take_digest_of_copy(unit);
   const Bytes copied = migration_.statistics().evicted_bytes - before;
   statistics_.by_reason.of(reason).copied_bytes += copied;
-  part.leaves_for = reason;
-  if (options_.observer != nullptr) options_.observer->copying_out(moved_unit(part, copied), reason);
+  unit.evict_reason = reason;
+  if (options_.observer != nullptr) options_.observer->copying_out(moved_unit(unit, copied), reason);
   return {};
 }
 
-Status Residency::copy_in(EvictionUnit& part) {
+Status Residency::copy_in(EvictionUnit& unit) {
   const Bytes before = migration_.statistics().restored_bytes;
-  if (Status status = migration_.copy_in(part); !status.ok()) return status;
-  take_digest_of_copy(part);
+  if (Status status = migration_.copy_in(unit); !status.ok()) return status;
+  take_digest_of_copy(unit);
   const Bytes copied = migration_.statistics().restored_bytes - before;
-  set_hollow(part, false);
+  set_hollow(unit, false);
   ++statistics_.restores;
   statistics_.by_reason.of(fetches_for_) += {1, copied};
-  if (options_.observer != nullptr) options_.observer->fetching(moved_unit(part, copied), fetches_for_);
+  if (options_.observer != nullptr) options_.observer->fetching(moved_unit(unit, copied), fetches_for_);
   return {};
 }
 
-MovedUnit Residency::moved_unit(const EvictionUnit& part, Bytes bytes) const {
-  const Block& block = *part.whole->block;
-  return {part.begin(), bytes, block.begin(), block.bytes(), block.is_slab()};
+MovedUnit Residency::moved_unit(const EvictionUnit& unit, Bytes bytes) const {
+  const Block& block = *unit.whole->block;
+  return {unit.begin(), bytes, block.begin(), block.bytes(), block.is_slab()};
 }
 
 // It has just lost its pages.
-void Residency::count_eviction(EvictionUnit& part) {
-  const EvictReason reason = part.leaves_for.value_or(makes_room_for_);
-  part.leaves_for.reset();
+void Residency::count_eviction(EvictionUnit& unit) {
+  const EvictReason reason = unit.evict_reason.value_or(makes_room_for_);
+  unit.evict_reason.reset();
   ++statistics_.evictions;
   ++statistics_.by_reason.of(reason).units;
-  if (reason != EvictReason::kSleep) statistics_.given_up_bytes += part.bytes();
-  if (reason == EvictReason::kWriteBehind) statistics_.written_behind_bytes += part.bytes();
-  if (options_.observer != nullptr) options_.observer->evicted(moved_unit(part, part.bytes()), reason);
+  if (reason != EvictReason::kSleep) statistics_.given_up_bytes += unit.bytes();
+  if (reason == EvictReason::kWriteBehind) statistics_.written_behind_bytes += unit.bytes();
+  if (options_.observer != nullptr) options_.observer->evicted(moved_unit(unit, unit.bytes()), reason);
 }
 
 }  // namespace thermocline

@@ -9,14 +9,14 @@
 
 #include "driver/check.h"
 #include "driver/locks.h"
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 
 namespace thermocline {
 
 void Residency::adopt(const Buffer& buffer) {
   Block& block = buffer.block();
-  while (states_.size() <= block.index()) states_.emplace_back();
-  BlockState& state = states_[block.index()];
+  while (by_index_.size() <= block.index()) by_index_.push_back(&states_.emplace_back());
+  BlockState& state = state_of(block);
   if (state.block == nullptr) {
     state.block = &block;
     state.wait_for.join(block.uses);
@@ -27,36 +27,36 @@ void Residency::adopt(const Buffer& buffer) {
   (block.is_slab() ? state.former : state.wait_for).join(buffer.former);
 }
 
-// Into parts of nearly equal size; each goes to the list of what its pages say.
+// Into units of nearly equal size; each goes to the list of what its pages say.
 void Residency::cut(BlockState& state) {
   const Block& block = *state.block;
-  state.count = std::min(parts_of(block.bytes()), block.pages());
+  state.count = std::min(units_of(block.bytes()), block.pages());
   if (state.count > 1) state.many = std::make_unique<EvictionUnit[]>(state.count);
-  const std::span<EvictionUnit> parts = state.parts();
+  const std::span<EvictionUnit> units = state.units();
   const std::span<const PageHandle> handles = block.page_handles();
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    EvictionUnit& part = parts[i];
-    const std::uint64_t first = block.pages() * i / parts.size();
-    part.whole = &state;
-    part.range = {first, block.pages() * (i + 1) / parts.size() - first};
-    const auto pages = handles.subspan(part.range.first, part.range.count);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    EvictionUnit& unit = units[i];
+    const std::uint64_t first = block.pages() * i / units.size();
+    unit.whole = &state;
+    unit.range = {first, block.pages() * (i + 1) / units.size() - first};
+    const auto pages = handles.subspan(unit.range.first, unit.range.count);
     // Most blocks have all their pages, or none.
     const bool mapped = block.mapped() || (block.mapped_pages() != 0 &&
                                            std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end());
-    if (mapped) resident_bytes_ += part.bytes();
-    set_state(part, mapped ? ResidencyState::kDirty : ResidencyState::kEvicted);
+    if (mapped) resident_bytes_ += unit.bytes();
+    set_state(unit, mapped ? ResidencyState::kDirty : ResidencyState::kEvicted);
   }
 }
 
 void Residency::forget(Block& block) {
   BlockState& state = state_of(block);
-  for (EvictionUnit& part : state.parts()) {
-    set_prefetched(part, false);
-    set_asleep(part, false);
-    drop_host_copy(part);
-    if (part.mapped()) resident_bytes_ -= part.bytes();
-    set_state(part, ResidencyState::kUnmapped);
-    block.uses.join(part.uses);
+  for (EvictionUnit& unit : state.units()) {
+    set_prefetched(unit, false);
+    set_asleep(unit, false);
+    drop_host_copy(unit);
+    if (unit.mapped()) resident_bytes_ -= unit.bytes();
+    set_state(unit, ResidencyState::kUnmapped);
+    block.uses.join(unit.uses);
   }
   state = {};
 }
@@ -71,16 +71,16 @@ void Residency::succeed(Buffer& buffer) {
     return;
   }
   clock_.join_without_blocking(block.uses, &state.wait_for);
-  for (EvictionUnit& part : state.parts()) {
-    state.wait_for.join(part.uses);
-    set_prefetched(part, false);
-    set_asleep(part, false);
-    part.defined = false;
-    part.leaves_for.reset();
-    set_hollow(part, false);
-    drop_host_copy(part);
-    part.evidence = {};
-    set_state(part, part.mapped() ? ResidencyState::kDirty : ResidencyState::kEvicted);
+  for (EvictionUnit& unit : state.units()) {
+    state.wait_for.join(unit.uses);
+    set_prefetched(unit, false);
+    set_asleep(unit, false);
+    unit.defined = false;
+    unit.evict_reason.reset();
+    set_hollow(unit, false);
+    drop_host_copy(unit);
+    unit.evidence = {};
+    set_state(unit, unit.mapped() ? ResidencyState::kDirty : ResidencyState::kEvicted);
   }
 }
 
@@ -88,26 +88,26 @@ void Residency::succeed(Buffer& buffer) {
 // host memory, contents begin with the first access that somebody does.
 void Residency::cover_new(BlockState& state) {
   bool all = true;
-  for (EvictionUnit& part : state.parts()) {
-    if (part.mapped() || part.covered) continue;
+  for (EvictionUnit& unit : state.units()) {
+    if (unit.mapped() || unit.covered) continue;
     // Pages that it lies over are given up: all of it leads to one place.
-    all &= heap_.unmap(*state.block, part.range).ok() && migration_.set_aside(part);
-    if (part.host != nullptr) net_.cover(part);
+    all &= heap_.unmap(*state.block, unit.range).ok() && migration_.set_aside(unit);
+    if (unit.host != nullptr) net_.cover(unit);
   }
-  for (EvictionUnit& part : state.parts()) part.defined = all;
+  for (EvictionUnit& unit : state.units()) unit.defined = all;
 }
 
-void Residency::set_hollow(EvictionUnit& part, bool hollow) {
-  if (part.hollow == hollow) return;
-  part.hollow = hollow;
-  part.whole->hollow_parts += hollow ? 1 : -1;
+void Residency::set_hollow(EvictionUnit& unit, bool hollow) {
+  if (unit.hollow == hollow) return;
+  unit.hollow = hollow;
+  unit.whole->hollow_units += hollow ? 1 : -1;
 }
 
-void Residency::set_prefetched(EvictionUnit& part, bool prefetched) {
-  if (part.prefetched == prefetched) return;
-  part.prefetched = prefetched;
-  part.fetched_ahead = false;
-  prefetched_bytes_ += prefetched ? part.bytes() : -part.bytes();
+void Residency::set_prefetched(EvictionUnit& unit, bool prefetched) {
+  if (unit.prefetched == prefetched) return;
+  unit.prefetched = prefetched;
+  unit.fetched_ahead = false;
+  prefetched_bytes_ += prefetched ? unit.bytes() : -unit.bytes();
 }
 
 // Whoever waits for all that is submitted would never come to an end while others go on submitting.
@@ -116,10 +116,10 @@ Status Residency::come_to_rest() {
   const StreamClock::Deferring none(clock_, false);
   if (Status status = clock_.synchronize(clock_.newest()); !status.ok()) return status;
   while (!clean_.empty()) {
-    EvictionUnit& part = clean_.front();
-    part.leaves_for.reset();
-    drop_host_copy(part);
-    set_state(part, ResidencyState::kDirty);
+    EvictionUnit& unit = clean_.front();
+    unit.evict_reason.reset();
+    drop_host_copy(unit);
+    set_state(unit, ResidencyState::kDirty);
   }
   return {};
 }
@@ -128,8 +128,8 @@ Status Residency::wait_for_users(std::span<BlockState* const> blocks) {
   const WaitsInPlace others_submit;
   const StreamClock::Deferring none(clock_, false);
   for (BlockState* state : blocks) {
-    for (EvictionUnit& part : state->parts()) {
-      if (Status status = clock_.synchronize(part.uses); !status.ok()) return status;
+    for (EvictionUnit& unit : state->units()) {
+      if (Status status = clock_.synchronize(unit.uses); !status.ok()) return status;
     }
   }
   return come_to_rest();
@@ -158,7 +158,7 @@ Status Residency::make_resident(std::span<BlockState* const> blocks, FetchReason
   const bool blocked = clock_.any_blocked();
   Status status = not_ready_if_put_off(bring(blocks), blocked);
   // Also what came before the one for which there was no room.
-  if (Status settled = net_.full() ? wait_for_users(blocks) : Status(); status.ok()) status = settled;
+  if (Status waited = net_.full() ? wait_for_users(blocks) : Status(); status.ok()) status = waited;
   return status;
 }
 
@@ -168,18 +168,18 @@ Status Residency::bring(std::span<BlockState* const> blocks) {
   }
   for (BlockState* state : blocks) {
     if (state->has_wanted() || map_whole(*state)) continue;
-    for (EvictionUnit& part : state->parts()) {
-      if (!state->wants(part) || (part.mapped() && (!part.hollow || state->overwrites(part)))) continue;
-      if (!state->overwrites(part)) {
-        if (Status status = bring_to_host(part); !status.ok()) return status;
+    for (EvictionUnit& unit : state->units()) {
+      if (!state->wants(unit) || (unit.mapped() && (!unit.hollow || state->overwrites(unit)))) continue;
+      if (!state->overwrites(unit)) {
+        if (Status status = bring_to_host(unit); !status.ok()) return status;
       }
-      if (part.mapped()) {
-        if (Status status = copy_in(part); !status.ok()) return status;
+      if (unit.mapped()) {
+        if (Status status = copy_in(unit); !status.ok()) return status;
         continue;
       }
       bool untouched = false;
-      if (Status status = make_room(part, &untouched); !status.ok()) return status;
-      if (Status status = restore(part, untouched, state->overwrites(part)); !status.ok()) return status;
+      if (Status status = make_room(unit, &untouched); !status.ok()) return status;
+      if (Status status = restore(unit, untouched, state->overwrites(unit)); !status.ok()) return status;
     }
   }
   return {};
@@ -194,80 +194,80 @@ Status Residency::make_whole_resident(BlockState& state, FetchReason reason) {
 // A new block gets its pages in one go, where there are enough.
 bool Residency::map_whole(BlockState& state) {
   if (state.nonresident_units != state.count) return false;
-  for (const EvictionUnit& part : state.parts()) {
-    if (part.defined || part.copy != HostCopy::kNone || !state.wants(part)) return false;
+  for (const EvictionUnit& unit : state.units()) {
+    if (unit.defined || unit.copy != HostCopy::kNone || !state.wants(unit)) return false;
   }
   Block& block = *state.block;
   const bool mapped = heap_.map(block, Wait::kBehindNewest).ok();
   // Where mapping fails and the driver does not undo it, pages stay, of this attempt (block.uses) or of one before
-  // (a part's): the next one finds them there.
+  // (a unit's): the next one finds them there.
   state.wait_for.join(block.uses);
-  for (const EvictionUnit& part : state.parts()) state.wait_for.join(part.uses);
+  for (const EvictionUnit& unit : state.units()) state.wait_for.join(unit.uses);
   if (!mapped) return false;
-  for (EvictionUnit& part : state.parts()) {
-    resident_bytes_ += part.bytes();
-    set_state(part, ResidencyState::kDirty);
+  for (EvictionUnit& unit : state.units()) {
+    resident_bytes_ += unit.bytes();
+    set_state(unit, ResidencyState::kDirty);
   }
   return true;
 }
 
-// Of a part that has just got its pages. It stays evicted, with pages, when its contents can not be copied: the next
+// Of a unit that has just got its pages. It stays evicted, with pages, when its contents can not be copied: the next
 // access tries again. `untouched`: it has got its own pages back before anybody else had them, with what is in them.
-Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) {
-  part.whole->wait_for.join(part.uses);
-  part.leaves_for.reset();
+Status Residency::restore(EvictionUnit& unit, bool untouched, bool overwritten) {
+  unit.whole->wait_for.join(unit.uses);
+  unit.evict_reason.reset();
   // Whoever was not seen may have written to the copy.
-  if (part.covered) release_digest(part);
-  net_.uncovered(part);
-  if (part.copy != HostCopy::kNone && (!untouched || part.hollow)) {
+  if (unit.covered) release_digest(unit);
+  net_.uncovered(unit);
+  if (unit.copy != HostCopy::kNone && (!untouched || unit.hollow)) {
     if (overwritten) {
-      set_hollow(part, true);
-    } else if (Status status = copy_in(part); !status.ok()) {
+      set_hollow(unit, true);
+    } else if (Status status = copy_in(unit); !status.ok()) {
       return status;
     }
   }
-  resident_bytes_ += part.bytes();
-  set_asleep(part, false);
-  set_state(part, part.has_copy() ? ResidencyState::kClean : ResidencyState::kDirty);
+  resident_bytes_ += unit.bytes();
+  set_asleep(unit, false);
+  set_state(unit, unit.has_copy() ? ResidencyState::kClean : ResidencyState::kDirty);
   return {};
 }
 
-void Residency::note_use(EvictionUnit& part) {
-  if (log_ != nullptr && part.prefetched) log_->changed(LiveRangeChange::Kind::kUses, *part.whole->block, part.range);
-  set_prefetched(part, false);
+void Residency::note_use(EvictionUnit& unit) {
+  if (log_ != nullptr && unit.prefetched) log_->changed(LiveRangeChange::Kind::kUses, *unit.whole->block, unit.range);
+  set_prefetched(unit, false);
 }
 
 void Residency::accessed(BlockState& state, std::uint64_t operation) {
   state.operation = operation;
-  for (EvictionUnit& part : state.parts()) {
-    if (!state.wants(part)) continue;
-    if (part.state == ResidencyState::kDirty && part.defined && !part.has_been_moved() && log_ == nullptr) [[likely]] {
-      if (&dirty_.back() != &part) dirty_.splice(dirty_.cend(), dirty_, dirty_.iterator_to(part));
+  for (EvictionUnit& unit : state.units()) {
+    if (!state.wants(unit)) continue;
+    if (unit.state == ResidencyState::kDirty && unit.defined && !unit.has_been_moved() && log_ == nullptr) [[likely]] {
+      if (&dirty_.back() != &unit) dirty_.splice(dirty_.cend(), dirty_, dirty_.iterator_to(unit));
       continue;
     }
-    part.defined = true;
-    part.leaves_for.reset();
-    set_hollow(part, false);
-    note_use(part);
-    if (state.writes(part)) may_have_changed(part);
-    set_state(part, part.has_copy() ? ResidencyState::kClean : ResidencyState::kDirty);
+    unit.defined = true;
+    unit.evict_reason.reset();
+    set_hollow(unit, false);
+    note_use(unit);
+    if (state.writes(unit)) may_have_changed(unit);
+    set_state(unit, unit.has_copy() ? ResidencyState::kClean : ResidencyState::kDirty);
   }
 }
 
 void Residency::written_unseen(BlockState& state) {
-  for (EvictionUnit& part : state.parts()) {
-    if (!part.mapped()) continue;
-    part.defined = true;
-    part.leaves_for.reset();
-    note_use(part);
-    may_have_changed(part);
-    set_state(part, part.has_copy() ? ResidencyState::kClean : ResidencyState::kDirty);
+  for (EvictionUnit& unit : state.units()) {
+    if (!unit.mapped()) continue;
+    unit.defined = true;
+    unit.evict_reason.reset();
+    note_use(unit);
+    may_have_changed(unit);
+    set_state(unit, unit.has_copy() ? ResidencyState::kClean : ResidencyState::kDirty);
   }
 }
 
-bool Residency::prefetch(EvictionUnit& part) {
+bool Residency::prefetch(EvictionUnit& unit) {
   fetches_for_ = FetchReason::kPredicted;
-  return !part.whole->dropped && is_free_to_come(part) && fetch(part);
+  return !unit.whole->dropped && is_free_to_come(unit) && fetch(unit);
 }
 
 void Residency::give_up_at_once(bool does) {
@@ -278,47 +278,47 @@ void Residency::give_up_at_once(bool does) {
   give_up_leaving(~Bytes{0});
 }
 
-bool Residency::is_free_to_come(const EvictionUnit& part) {
-  const Block& block = *part.whole->block;
-  return heap_.homes_at_hand(block, part.range, true) && heap_.can_map_without_waiting(block, part.range);
+bool Residency::is_free_to_come(const EvictionUnit& unit) {
+  const Block& block = *unit.whole->block;
+  return heap_.homes_at_hand(block, unit.range, true) && heap_.can_map_without_waiting(block, unit.range);
 }
 
-bool Residency::fetch(EvictionUnit& part) {
-  if (!is_on_host(part)) return false;
+bool Residency::fetch(EvictionUnit& unit) {
+  if (!is_on_host(unit)) return false;
   bool untouched = false;
-  if (!heap_.map(*part.whole->block, part.range, Wait::kBehind, &part.uses, &untouched).ok()) return false;
-  const bool returns = part.copy != HostCopy::kNone;
-  if (!restore(part, untouched, false).ok()) return false;
-  set_prefetched(part, returns);
-  part.fetched_ahead = returns;
+  if (!heap_.map(*unit.whole->block, unit.range, Wait::kBehind, &unit.uses, &untouched).ok()) return false;
+  const bool returns = unit.copy != HostCopy::kNone;
+  if (!restore(unit, untouched, false).ok()) return false;
+  set_prefetched(unit, returns);
+  unit.fetched_ahead = returns;
   if (returns) ++statistics_.prefetches;
   return true;
 }
 
 // Contents that nobody has defined are as good as any others.
-Status Residency::make_host_copy(EvictionUnit& part) {
-  if (part.hollow || part.has_copy()) return {};
-  if (!part.mapped() && !migration_.set_aside(part)) return Status::out_of_memory();
-  part.defined = true;
-  return part.mapped() ? begin_to_leave(part, EvictReason::kPressure) : Status();
+Status Residency::make_host_copy(EvictionUnit& unit) {
+  if (unit.hollow || unit.has_copy()) return {};
+  if (!unit.mapped() && !migration_.set_aside(unit)) return Status::out_of_memory();
+  unit.defined = true;
+  return unit.mapped() ? begin_eviction(unit, EvictReason::kPressure) : Status();
 }
 
-void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) {
+void Residency::begin_evictions(BlockState& state, std::size_t units, EvictReason reason) {
   if (has_stopped()) return;
   if (state.pins > 0 || clock_.is_blocked(state.block->uses)) return;
-  for (EvictionUnit& part : state.parts().first(std::min(parts, state.count))) {
-    if (!part.mapped() || !part.defined || part.pins > 0) continue;
-    set_prefetched(part, false);
-    if (!part.has_copy() && !begin_to_leave(part, reason).ok()) return;
-    part.leaves_for = reason;
-    set_state(part, ResidencyState::kClean);
-    if (gives_up_at_once_) give_up(part);
+  for (EvictionUnit& unit : state.units().first(std::min(units, state.count))) {
+    if (!unit.mapped() || !unit.defined || unit.pins > 0) continue;
+    set_prefetched(unit, false);
+    if (!unit.has_copy() && !begin_eviction(unit, reason).ok()) return;
+    unit.evict_reason = reason;
+    set_state(unit, ResidencyState::kClean);
+    if (gives_up_at_once_) give_up(unit);
   }
 }
 
 void Residency::plan_ended() {
-  for (EvictionUnit& part : clean_) {
-    if (part.leaves_for == EvictReason::kPlanned) part.leaves_for.reset();
+  for (EvictionUnit& unit : clean_) {
+    if (unit.evict_reason == EvictReason::kPlanned) unit.evict_reason.reset();
   }
 }
 
@@ -326,19 +326,19 @@ bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
   if (state.dropped) return true;
   fetches_for_ = reason;
   makes_room_for_ = reason == FetchReason::kPlanned ? EvictReason::kPlanned : EvictReason::kRequested;
-  for (EvictionUnit& part : state.parts()) {
-    if (part.mapped()) {
-      set_prefetched(part, true);
-      part.leaves_for.reset();
-      set_state(part, part.state);
-    } else if (!may_wait && !is_free_to_come(part)) {
+  for (EvictionUnit& unit : state.units()) {
+    if (unit.mapped()) {
+      set_prefetched(unit, true);
+      unit.evict_reason.reset();
+      set_state(unit, unit.state);
+    } else if (!may_wait && !is_free_to_come(unit)) {
       return false;
-    } else if (!fetch(part)) {
+    } else if (!fetch(unit)) {
       // What has left by now gives its room to what comes.
       const bool planned = reason == FetchReason::kPlanned;
-      if (!drop_clean(part.bytes(), Victims::kPlanned) && (planned || !drop_clean(part.bytes(), Victims::kOthers)))
+      if (!drop_clean(unit.bytes(), Victims::kPlanned) && (planned || !drop_clean(unit.bytes(), Victims::kOthers)))
         return false;
-      if (!fetch(part)) return false;
+      if (!fetch(unit)) return false;
     }
   }
   return true;
@@ -354,7 +354,7 @@ Status Residency::make_room_for_limit(Bytes new_limit) {
   if (Status status = come_to_rest(); !status.ok()) return status;
   Status status = not_ready_if_put_off(shrink_to(new_limit), blocked);
   // Copies out that were begun and are not needed after all.
-  if (Status settled = come_to_rest(); status.ok()) status = settled;
+  if (Status waited = come_to_rest(); status.ok()) status = waited;
   return status;
 }
 
@@ -373,16 +373,16 @@ Status Residency::shrink_to(Bytes new_limit) {
 void Residency::release_host_copies() {
   for (BlockState& state : states_) {
     if (state.block == nullptr) continue;
-    for (EvictionUnit& part : state.parts()) drop_host_copy(part);
+    for (EvictionUnit& unit : state.units()) drop_host_copy(unit);
   }
   migration_.drain();
 }
 
-bool Residency::may_leave(const EvictionUnit& part) const {
+bool Residency::is_evictable(const EvictionUnit& unit) const {
   if (has_stopped()) return false;
-  const BlockState& state = *part.whole;
-  return state.pins == 0 && part.pins == 0 && !is_held(part) && state.block->bytes() >= options_.min_offload_bytes &&
-         !clock_.is_blocked(state.block->uses) && !clock_.is_blocked(part.uses);
+  const BlockState& state = *unit.whole;
+  return state.pins == 0 && unit.pins == 0 && !is_held(unit) && state.block->bytes() >= options_.min_offload_bytes &&
+         !clock_.is_blocked(state.block->uses) && !clock_.is_blocked(unit.uses);
 }
 
 // A stream that was blocked may have gone on by now: then there is more room than was seen. So there is when what had to be waited for
@@ -392,58 +392,58 @@ Status Residency::not_ready_if_put_off(Status status, bool blocked) {
   return put_off && status.is_out_of_memory() ? Status::not_ready() : status;
 }
 
-// Moves the part to the end of a list, and keeps the sums that depend on lists.
-void Residency::set_state(EvictionUnit& part, ResidencyState state) {
+// Moves the unit to the end of a list, and keeps the sums that depend on lists.
+void Residency::set_state(EvictionUnit& unit, ResidencyState state) {
   if (log_ != nullptr) [[unlikely]]
-    log_change(part, state);
-  switch (part.state) {
+    log_change(unit, state);
+  switch (unit.state) {
     case ResidencyState::kUnmapped:
       break;
     case ResidencyState::kDirty:
-      dirty_.erase(dirty_.iterator_to(part));
+      dirty_.erase(dirty_.iterator_to(unit));
       break;
     case ResidencyState::kClean:
-      clean_.erase(clean_.iterator_to(part));
-      clean_bytes_ -= part.bytes();
+      clean_.erase(clean_.iterator_to(unit));
+      clean_bytes_ -= unit.bytes();
       break;
     case ResidencyState::kEvicted:
-      evicted_.erase(evicted_.iterator_to(part));
-      --part.whole->nonresident_units;
+      evicted_.erase(evicted_.iterator_to(unit));
+      --unit.whole->nonresident_units;
       break;
   }
-  part.state = state;
+  unit.state = state;
   switch (state) {
     case ResidencyState::kUnmapped:
       break;
     case ResidencyState::kDirty:
-      dirty_.push_back(part);
+      dirty_.push_back(unit);
       break;
     case ResidencyState::kClean:
-      clean_.push_back(part);
-      clean_bytes_ += part.bytes();
+      clean_.push_back(unit);
+      clean_bytes_ += unit.bytes();
       break;
     case ResidencyState::kEvicted:
-      part.whole->dropped ? evicted_.push_front(part) : evicted_.push_back(part);  // never the youngest to bring back
-      ++part.whole->nonresident_units;
+      unit.whole->dropped ? evicted_.push_front(unit) : evicted_.push_back(unit);  // never the youngest to bring back
+      ++unit.whole->nonresident_units;
       break;
   }
 }
 
 // It is about to be placed there.
-void Residency::log_change(const EvictionUnit& part, ResidencyState state) {
+void Residency::log_change(const EvictionUnit& unit, ResidencyState state) {
   const bool comes = state == ResidencyState::kDirty || state == ResidencyState::kClean;
-  if (part.mapped() == comes) return;
+  if (unit.mapped() == comes) return;
   using Kind = LiveRangeChange::Kind;
-  const bool copied = part.copy != HostCopy::kNone;
+  const bool copied = unit.copy != HostCopy::kNone;
   const Kind leaves = state == ResidencyState::kEvicted && copied ? Kind::kLeaves : Kind::kFrees;
-  log_->changed(comes ? (copied ? Kind::kReturns : Kind::kTakes) : leaves, *part.whole->block, part.range);
+  log_->changed(comes ? (copied ? Kind::kReturns : Kind::kTakes) : leaves, *unit.whole->block, unit.range);
 }
 
 void Residency::watch(LiveRangeLog* log) {
   log_ = log;
   if (log == nullptr) return;
-  for (const PartList* list : {&dirty_, &clean_}) {
-    for (const EvictionUnit& part : *list) log->begins_with(*part.whole->block, part.range);
+  for (const UnitList* list : {&dirty_, &clean_}) {
+    for (const EvictionUnit& unit : *list) log->begins_with(*unit.whole->block, unit.range);
   }
 }
 

@@ -48,11 +48,11 @@ struct ResidencyOptions {
 };
 
 struct ResidencyStatistics {
-  std::uint64_t evictions = 0, restores = 0;            // of parts
-  std::uint64_t prefetches = 0, wasted_prefetches = 0;  // of parts; the latter left without an access
-  // Pages that parts gave up where room was needed; of these, whose contents had been copied out by write-behind.
+  std::uint64_t evictions = 0, restores = 0;            // of units
+  std::uint64_t prefetches = 0, wasted_prefetches = 0;  // of units; the latter left without an access
+  // Pages that units gave up where room was needed; of these, whose contents had been copied out by write-behind.
   Bytes given_up_bytes = 0, written_behind_bytes = 0;
-  // Parts that were found unchanged, or changed, since their copy went out, as far as that is known; bytes that were not copied out for that.
+  // Units that were found unchanged, or changed, since their copy went out, as far as that is known; bytes that were not copied out for that.
   std::uint64_t unchanged = 0, changed = 0;
   Bytes uncopied_bytes = 0;
   MovementCounts by_reason;
@@ -69,13 +69,13 @@ class Residency {
         options_(options),
         trusting_(options.trusting) {}
 
-  std::uint32_t pins_of(const Block& block) const { return states_[block.index()].pins; }
-  BlockState& state_of(const Block& block) { return states_[block.index()]; }
+  std::uint32_t pins_of(const Block& block) const { return by_index_.data()[block.index()]->pins; }
+  BlockState& state_of(const Block& block) { return *by_index_.data()[block.index()]; }
 
   // A buffer has been handed out: earlier users of its space are waited for before the next access of its block.
   void adopt(const Buffer& buffer);
   // The same where the block has others.
-  void adopt_beside_others(const Buffer& buffer) { states_[buffer.block().index()].former.join(buffer.former); }
+  void adopt_beside_others(const Buffer& buffer) { state_of(buffer.block()).former.join(buffer.former); }
   // The block's last page owner is about to go: its host copy goes, its uses stay with the space.
   void forget(Block& block);
 
@@ -84,7 +84,7 @@ class Residency {
 
   // Gives pages to every block (contents restored where defined), evicting others but none of these. On out_of_memory
   // some of them may have got pages already; no contents are lost.
-  // Of an operation with ranges, to the parts that it wants; those that it overwrites are hollow then.
+  // Of an operation with ranges, to the units that it wants; those that it overwrites are hollow then.
   Status make_resident(std::span<BlockState* const> blocks, FetchReason reason = FetchReason::kAccessed);
   // All of one.
   Status make_whole_resident(BlockState& state, FetchReason reason);
@@ -96,8 +96,8 @@ class Residency {
   // Makes room for pages of the program's own: evicts until `bytes` of the limit are free.
   Status make_room_for_limit(Bytes new_limit);
 
-  // Brings a part back into free pages only; false when there are none to be had without waiting or evicting.
-  bool prefetch(EvictionUnit& part);
+  // Brings a unit back into free pages only; false when there are none to be had without waiting or evicting.
+  bool prefetch(EvictionUnit& unit);
 
   // Victims are chosen in that order; null: what has been accessed longest ago goes first. `spill`: the same of host
   // copies that go to the spill file.
@@ -108,14 +108,14 @@ class Residency {
   // Where there is a spill file: host copies are written there while the host fills up. Waits for nobody.
   void spill_behind();
 
-  // Submits the copy out of the oldest idle dirty part; false when there is none worth it.
+  // Submits the copy out of the oldest idle dirty unit; false when there is none worth it.
   bool write_behind();
-  // Of a part that need not be on the device for what is to come: it has a host copy afterwards, or one is leaving.
+  // Of a unit that need not be on the device for what is to come: it has a host copy afterwards, or one is being made.
   // out_of_memory: the host has no room for it.
-  Status make_host_copy(EvictionUnit& part);
-  // As planned, or asked for: the first `parts` parts of the block are copied out now, and are the next to go when room
+  Status make_host_copy(EvictionUnit& unit);
+  // As planned, or asked for: the first `units` units of the block are copied out now, and are the next to go when room
   // is needed.
-  void leave(BlockState& state, std::size_t parts, EvictReason reason);
+  void begin_evictions(BlockState& state, std::size_t units, EvictReason reason);
   // What the plan has chosen to leave, and has not left yet, is like all that is clean.
   void plan_ended();
   // The block's contents can be recomputed: they are given up, and its pages at once, behind its uses on the device.
@@ -172,13 +172,13 @@ class Residency {
   // Sleep shows nothing of how much memory the program needs.
   bool has_evicted_for_room() const { return statistics_.given_up_bytes > 0; }
   EvictionUnit* youngest_evicted() { return evicted_.empty() ? nullptr : &evicted_.back(); }
-  Bytes resident_bytes() const { return resident_bytes_; }  // pages behind parts of live blocks that have all theirs
-  Bytes clean_bytes() const { return clean_bytes_; }        // of these, with a host copy leaving or current
+  Bytes resident_bytes() const { return resident_bytes_; }  // pages behind units of live blocks that have all theirs
+  Bytes clean_bytes() const { return clean_bytes_; }        // of these, with a host copy current or being made
   // Of these, brought back for a use to come, which has not come yet.
   Bytes prefetched_bytes() const { return prefetched_bytes_; }
   const ResidencyStatistics& statistics() const { return statistics_; }
 
-  // Of parts that left if they had changed, which the device has found changed by now. Never blocks.
+  // Of units that left if they had changed, which the device has found changed by now. Never blocks.
   void count_outcomes();
 
   // Frees every host copy; only when nothing will be restored any more.
@@ -187,40 +187,40 @@ class Residency {
   void validate() const;
 
  private:
-  // Clean parts, in the order in which they go: those that the plan has chosen, for it counts on the others; the others;
+  // Clean units, in the order in which they go: those that the plan has chosen, for it counts on the others; the others;
   // those that have been brought back for a use to come.
   enum class Victims : std::uint8_t { kPlanned, kOthers, kPrefetched };
-  static Victims victims_of(const EvictionUnit& part);
-  bool may_leave(const EvictionUnit& part) const;
-  static bool is_pinned(const EvictionUnit& part) { return part.whole->pins > 0 || part.pins > 0; }
-  bool may_sleep(const EvictionUnit& part, std::uint64_t since) const;
-  void set_asleep(EvictionUnit& part, bool asleep);
+  static Victims victims_of(const EvictionUnit& unit);
+  bool is_evictable(const EvictionUnit& unit) const;
+  static bool is_pinned(const EvictionUnit& unit) { return unit.whole->pins > 0 || unit.pins > 0; }
+  bool may_sleep(const EvictionUnit& unit, std::uint64_t since) const;
+  void set_asleep(EvictionUnit& unit, bool asleep);
   // Whether a copy out is on its way that was not begun for sleep.
-  bool leaves_for_others();
+  bool evicts_for_others();
   void drop_for_sleep(std::uint64_t since, Step* step);
   void unmap_partial();
   void copy_for_sleep(std::uint64_t since, Step* step);
   std::vector<EvictionUnit*> next_to_wake();
   // The operation being prepared wants it.
-  bool is_held(const EvictionUnit& part) const { return part.whole->held == preparation_ && part.whole->wants(part); }
-  void set_prefetched(EvictionUnit& part, bool prefetched);
-  void note_use(EvictionUnit& part);
-  static void set_hollow(EvictionUnit& part, bool hollow);
+  bool is_held(const EvictionUnit& unit) const { return unit.whole->held == preparation_ && unit.whole->wants(unit); }
+  void set_prefetched(EvictionUnit& unit, bool prefetched);
+  void note_use(EvictionUnit& unit);
+  static void set_hollow(EvictionUnit& unit, bool hollow);
   // not_ready for out_of_memory where streams were blocked: what they use may leave when they have gone on. And where something
   // has been put off until the engine's lock is open.
   Status not_ready_if_put_off(Status status, bool blocked);
   void cut(BlockState& state);
-  void set_state(EvictionUnit& part, ResidencyState state);
-  void log_change(const EvictionUnit& part, ResidencyState state);
-  // True once nobody uses the part's pages.
-  bool idle(const EvictionUnit& part) { return clock_.passed(part.whole->block->uses) && clock_.passed(part.uses); }
-  Status await(const EvictionUnit& part);
-  Status restore(EvictionUnit& part, bool untouched, bool overwritten);
+  void set_state(EvictionUnit& unit, ResidencyState state);
+  void log_change(const EvictionUnit& unit, ResidencyState state);
+  // True once nobody uses the unit's pages.
+  bool idle(const EvictionUnit& unit) { return clock_.passed(unit.whole->block->uses) && clock_.passed(unit.uses); }
+  Status await(const EvictionUnit& unit);
+  Status restore(EvictionUnit& unit, bool untouched, bool overwritten);
   // Of what is chosen to leave for that reason.
-  Status copy_out(EvictionUnit& part, EvictReason reason);
-  Status copy_in(EvictionUnit& part);
-  void count_eviction(EvictionUnit& part);
-  MovedUnit moved_unit(const EvictionUnit& part, Bytes bytes) const;
+  Status copy_out(EvictionUnit& unit, EvictReason reason);
+  Status copy_in(EvictionUnit& unit);
+  void count_eviction(EvictionUnit& unit);
+  MovedUnit moved_unit(const EvictionUnit& unit, Bytes bytes) const;
   // While one lives, host memory may be waited for that a write to the spill file frees.
   struct WaitsForFile {
     explicit WaitsForFile(Residency& residency) : of(residency) {
@@ -255,11 +255,11 @@ class Residency {
   // The same: what is evicted leads to the host, whether or not it has contents.
   void cover_new(BlockState& state);
   bool map_whole(BlockState& state);
-  Status make_room(EvictionUnit& part, bool* untouched);
-  // Calls visit(part) for the parts of dirty_ or clean_, oldest first or in the policy's order, until it returns false.
-  // May move the part to another list.
+  Status make_room(EvictionUnit& unit, bool* untouched);
+  // Calls visit(unit) for the units of dirty_ or clean_, oldest first or in the policy's order, until it returns false.
+  // May move the unit to another list.
   template <class Visit>
-  void for_each_victim(PartList& list, Visit visit);
+  void for_each_victim(UnitList& list, Visit visit);
   // Steps 2 to 4 of the list above, then 6 unless `enough_pending`. `progress`: whether one made room, or begins to.
   Status reclaim(Bytes missing, bool enough_pending, bool* progress);
   bool drop_clean(Bytes missing, Victims victims);
@@ -268,29 +268,29 @@ class Residency {
   Status drop_partial(bool* progress);
   Status start_copies(Bytes missing, bool* progress);
   // Clean drop (clean_drop.cc).
-  bool takes_digests(const EvictionUnit& part) const;
-  void take_digest_of_copy(EvictionUnit& part);
+  bool takes_digests(const EvictionUnit& unit) const;
+  void take_digest_of_copy(EvictionUnit& unit);
   // An operation that may write has been submitted.
-  void may_have_changed(EvictionUnit& part);
-  // The part, dirty, is to leave: its copy out begins, if need be on the condition that it has changed. It is clean
+  void may_have_changed(EvictionUnit& unit);
+  // The unit, dirty, is to leave: its copy out begins, if need be on the condition that it has changed. It is clean
   // then.
-  Status begin_to_leave(EvictionUnit& part, EvictReason reason);
-  bool copy_out_if_changed(EvictionUnit& part, EvictReason reason);
+  Status begin_eviction(EvictionUnit& unit, EvictReason reason);
+  bool copy_out_if_changed(EvictionUnit& unit, EvictReason reason);
   void learn_outcome(Evidence& evidence);
-  void release_digest(EvictionUnit& part);
-  void drop_host_copy(EvictionUnit& part);
+  void release_digest(EvictionUnit& unit);
+  void drop_host_copy(EvictionUnit& unit);
   // The oldest stale copy, for its host memory; false: there is none.
   bool drop_a_stale_copy();
   // Spill (spilling.cc).
-  void sort_for_spill(std::vector<EvictionUnit*>* parts) const;
-  bool is_needed_on_host(const EvictionUnit& part) const;
+  void sort_for_spill(std::vector<EvictionUnit*>* units) const;
+  bool is_needed_on_host(const EvictionUnit& unit) const;
   Bytes free_host_of_written(Bytes bytes);
-  // Of one part that need not leave: its copy, with that in the file or without one there.
+  // Of one unit that need not leave: its copy, with that in the file or without one there.
   bool drop_copies_of_resident(bool in_file);
   // Writes, farthest next use first, until `bytes` are being written, or `most` copies.
   bool begin_spilling(Bytes bytes, std::size_t most);
-  bool begin_spilling_of(PartList& list, Bytes bytes, std::size_t most);
-  bool may_spill(const EvictionUnit& part) const;
+  bool begin_spilling_of(UnitList& list, Bytes bytes, std::size_t most);
+  bool may_spill(const EvictionUnit& unit) const;
   bool await_what_may_spill();
   bool forget_failed_writes();
   bool bring_one_back();
@@ -298,20 +298,20 @@ class Residency {
   bool make_host_room(Bytes bytes, bool reads);
   // The same after an allocation in vain; false where that was not for lack of host memory alone.
   bool make_host_room_again(Bytes bytes, bool reads);
-  bool begin_to_read(EvictionUnit& part, bool makes_room);
+  bool begin_to_read(EvictionUnit& unit, bool makes_room);
   void begin_to_read_wanted(BlockState& state);
   // The operation being prepared needs its contents: on the host, if they were in the file. not_ready: the read is
   // waited for without the lock. operating_system: it has failed.
-  Status bring_to_host(EvictionUnit& part);
-  bool is_on_host(EvictionUnit& part);
-  // The same as prefetch, where the host may have to wait until the part's addresses are free (trusting).
-  bool fetch(EvictionUnit& part);
+  Status bring_to_host(EvictionUnit& unit);
+  bool is_on_host(EvictionUnit& unit);
+  // The same as prefetch, where the host may have to wait until the unit's addresses are free (trusting).
+  bool fetch(EvictionUnit& unit);
   // Nobody has its pages, and nobody uses its addresses.
-  bool is_free_to_come(const EvictionUnit& part);
-  bool drop(EvictionUnit& part);
-  // Trusting: the part loses its pages while its uses, and its copy out, may still be to come.
-  void give_up(EvictionUnit& part);
-  void leave_device(EvictionUnit& part);
+  bool is_free_to_come(const EvictionUnit& unit);
+  bool drop(EvictionUnit& unit);
+  // Trusting: the unit loses its pages while its uses, and its copy out, may still be to come.
+  void give_up(EvictionUnit& unit);
+  void evict_now(EvictionUnit& unit);
 
   Heap& heap_;
   StreamClock& clock_;
@@ -320,14 +320,15 @@ class Residency {
   Net& net_;
   const ResidencyOptions options_;
   bool trusting_;
-  std::deque<BlockState> states_;  // by Block::index()
-  PartList dirty_, clean_, evicted_;
+  std::deque<BlockState> states_;
+  std::vector<BlockState*> by_index_;  // of these, by Block::index(): every operation and allocation looks there
+  UnitList dirty_, clean_, evicted_;
   struct Compared {
     MovedUnit unit;
     EvictReason reason;
   };
   std::deque<Compared> compared_;  // of unknown outcome, in order of submission
-  // Since the last part was found unchanged: copies that went though they had a digest; and copies that then got none.
+  // Since the last unit was found unchanged: copies that went though they had a digest; and copies that then got none.
   std::uint64_t useless_digests_ = 0, undigested_copies_ = 0;
   Bytes resident_bytes_ = 0;
   Bytes clean_bytes_ = 0;
@@ -336,7 +337,7 @@ class Residency {
   std::uint64_t preparation_ = 0;  // blocks with held == preparation_ belong to the operation being prepared
   VictimOrder* victim_order_ = nullptr;
   VictimOrder* spill_order_ = nullptr;
-  // The part that is being fetched: its host copy stays.
+  // The unit that is being fetched: its host copy stays.
   const EvictionUnit* needed_on_host_ = nullptr;
   bool waits_for_file_ = false;                            // whoever asks for room may wait for the disk
   std::uint64_t nothing_to_spill_at_ = ~std::uint64_t{0};  // so many evictions

@@ -11,34 +11,34 @@ namespace {
 
 // Copies in flight. Enough that the link never waits for the host, and few enough for a stream's queue, in which a copy
 // takes several places (docs/architecture.md, Locks).
-constexpr std::size_t kMostLeaving = 64;
+constexpr std::size_t kMostCopiesOut = 64;
 constexpr std::size_t kMostReturning = 8;
 // Units that come back before the lock is opened: a unit's pages take the driver 3 ms to make.
 constexpr std::size_t kReturningAtOnce = 4;
 
 }  // namespace
 
-void Residency::set_asleep(EvictionUnit& part, bool asleep) {
-  if (part.asleep == asleep) return;
-  part.asleep = asleep;
-  asleep_bytes_ += asleep ? part.bytes() : -part.bytes();
+void Residency::set_asleep(EvictionUnit& unit, bool asleep) {
+  if (unit.asleep == asleep) return;
+  unit.asleep = asleep;
+  asleep_bytes_ += asleep ? unit.bytes() : -unit.bytes();
 }
 
-// Unlike may_leave, of a block of any size: all of the memory is asked for.
-bool Residency::may_sleep(const EvictionUnit& part, std::uint64_t since) const {
-  return !has_stopped() && !is_pinned(part) && part.whole->operation <= since &&
-         !clock_.is_blocked(part.whole->block->uses) && !clock_.is_blocked(part.uses);
+// Unlike is_evictable, of a block of any size: all of the memory is asked for.
+bool Residency::may_sleep(const EvictionUnit& unit, std::uint64_t since) const {
+  return !has_stopped() && !is_pinned(unit) && unit.whole->operation <= since &&
+         !clock_.is_blocked(unit.whole->block->uses) && !clock_.is_blocked(unit.uses);
 }
 
-bool Residency::leaves_for_others() {
-  return migration_.leaving() > 0 && std::ranges::any_of(clean_, [this](EvictionUnit& part) {
-           return part.leaves_for != EvictReason::kSleep && !migration_.has_left(part);
+bool Residency::evicts_for_others() {
+  return migration_.copies_out() > 0 && std::ranges::any_of(clean_, [this](EvictionUnit& unit) {
+           return unit.evict_reason != EvictReason::kSleep && !migration_.has_left(unit);
          });
 }
 
 Residency::Step Residency::sleep_more(std::uint64_t since, bool waits) {
   Step step;
-  if (!waits && leaves_for_others()) {
+  if (!waits && evicts_for_others()) {
     step.is_busy = true;
     return step;
   }
@@ -49,46 +49,46 @@ Residency::Step Residency::sleep_more(std::uint64_t since, bool waits) {
   copy_for_sleep(since, &step);
   if (!step.goes_on) unmap_partial();
   step.is_busy = step.busy != nullptr;
-  step.in_flight = migration_.oldest_leaving();
+  step.in_flight = migration_.oldest_copy_out();
   makes_room_for_ = EvictReason::kPressure;
   return step;
 }
 
 void Residency::drop_for_sleep(std::uint64_t since, Step* step) {
   for (auto it = clean_.begin(); it != clean_.end();) {
-    EvictionUnit& part = *it++;
-    if (!may_sleep(part, since)) continue;
-    if (!migration_.has_left(part)) {
+    EvictionUnit& unit = *it++;
+    if (!may_sleep(unit, since)) continue;
+    if (!migration_.has_left(unit)) {
       step->goes_on = true;
       // What was begun later has not left either.
-      if (part.leaves_for == EvictReason::kSleep) return;
+      if (unit.evict_reason == EvictReason::kSleep) return;
       continue;
     }
-    if (!idle(part)) {
-      step->busy = &part;
+    if (!idle(unit)) {
+      step->busy = &unit;
       continue;
     }
-    const auto before = std::exchange(part.leaves_for, EvictReason::kSleep);
-    if (!drop(part)) part.leaves_for = before;
+    const auto before = std::exchange(unit.evict_reason, EvictReason::kSleep);
+    if (!drop(unit)) unit.evict_reason = before;
   }
 }
 
 void Residency::copy_for_sleep(std::uint64_t since, Step* step) {
   for (auto it = dirty_.begin(); it != dirty_.end();) {
-    EvictionUnit& part = *it++;
-    if (!may_sleep(part, since)) continue;
-    if (!idle(part)) {
+    EvictionUnit& unit = *it++;
+    if (!may_sleep(unit, since)) continue;
+    if (!idle(unit)) {
       // A copy behind work that does not end would keep all other copies from leaving.
-      step->busy = &part;
-    } else if (!part.defined) {
-      static_cast<void>(drop(part));
+      step->busy = &unit;
+    } else if (!unit.defined) {
+      static_cast<void>(drop(unit));
     } else if (step->no_host || !step->status.ok()) {
       continue;
-    } else if (migration_.leaving() >= kMostLeaving) {
+    } else if (migration_.copies_out() >= kMostCopiesOut) {
       step->goes_on = true;
       return;
     } else {
-      const Status status = begin_to_leave(part, EvictReason::kSleep);
+      const Status status = begin_eviction(unit, EvictReason::kSleep);
       step->no_host = status.is_out_of_memory();
       // Its room is being made: the rest of it waits for that.
       if (step->no_host && migration_.awaits()) {
@@ -107,12 +107,12 @@ void Residency::copy_for_sleep(std::uint64_t since, Step* step) {
 
 // What lies partly over mapped space, without contents there (drop_partial).
 void Residency::unmap_partial() {
-  for (EvictionUnit& part : evicted_) {
-    const Block& block = *part.whole->block;
-    const auto pages = block.page_handles().subspan(part.range.first, part.range.count);
+  for (EvictionUnit& unit : evicted_) {
+    const Block& block = *unit.whole->block;
+    const auto pages = block.page_handles().subspan(unit.range.first, unit.range.count);
     const auto is_bare = [](PageHandle page) { return page == PageHandle{}; };
-    if (std::ranges::all_of(pages, is_bare) || clock_.is_blocked(block.uses) || !idle(part)) continue;
-    static_cast<void>(heap_.unmap(*part.whole->block, part.range));
+    if (std::ranges::all_of(pages, is_bare) || clock_.is_blocked(block.uses) || !idle(unit)) continue;
+    static_cast<void>(heap_.unmap(*unit.whole->block, unit.range));
   }
 }
 
@@ -131,15 +131,15 @@ Status Residency::sleep_at_rest() {
 
 Residency::Staying Residency::staying(std::uint64_t since, bool no_host) {
   Staying bytes;
-  for (const PartList* list : {&dirty_, &clean_}) {
-    for (const EvictionUnit& part : *list) {
-      if (is_pinned(part)) {
-        bytes.pinned += part.bytes();
-      } else if (!may_sleep(part, since) || !idle(part)) {
-        bytes.in_use += part.bytes();
-      } else if (no_host && (part.defined || net_.full()) && list == &dirty_) {
+  for (const UnitList* list : {&dirty_, &clean_}) {
+    for (const EvictionUnit& unit : *list) {
+      if (is_pinned(unit)) {
+        bytes.pinned += unit.bytes();
+      } else if (!may_sleep(unit, since) || !idle(unit)) {
+        bytes.in_use += unit.bytes();
+      } else if (no_host && (unit.defined || net_.full()) && list == &dirty_) {
         // With a full fallback undefined contents need host memory too: addresses lead there.
-        bytes.no_host += part.bytes();
+        bytes.no_host += unit.bytes();
       }
     }
   }
@@ -149,10 +149,10 @@ Residency::Staying Residency::staying(std::uint64_t since, bool no_host) {
 // Oldest access first: whoever repeats what it did needs those next.
 std::vector<EvictionUnit*> Residency::next_to_wake() {
   std::vector<EvictionUnit*> next;
-  for (EvictionUnit& part : evicted_) {
+  for (EvictionUnit& unit : evicted_) {
     // What a blocked stream uses would keep all others asleep.
-    const bool is_blocked = clock_.is_blocked(part.whole->block->uses) || clock_.is_blocked(part.uses);
-    if (part.asleep && !is_blocked) next.push_back(&part);
+    const bool is_blocked = clock_.is_blocked(unit.whole->block->uses) || clock_.is_blocked(unit.uses);
+    if (unit.asleep && !is_blocked) next.push_back(&unit);
   }
   const auto is_before = [](const EvictionUnit* a, const EvictionUnit* b) {
     if (a->whole->operation != b->whole->operation) return a->whole->operation < b->whole->operation;
@@ -168,23 +168,23 @@ Residency::Step Residency::wake_more() {
   Step step;
   fetches_for_ = FetchReason::kWake;
   const WaitsForFile waits_for_file(*this);
-  for (EvictionUnit* const part : next_to_wake()) {
+  for (EvictionUnit* const unit : next_to_wake()) {
     step.goes_on = true;
     if (migration_.returning() >= kMostReturning) break;
     // Brought back to make room on the host for one of the others.
-    if (part->mapped()) continue;
-    if (Status status = bring_to_host(*part); !status.ok()) {
+    if (unit->mapped()) continue;
+    if (Status status = bring_to_host(*unit); !status.ok()) {
       step.goes_on = migration_.awaits() || clock_.has_deferred();
       step.no_room = !migration_.awaits();
       break;
     }
     bool came = false;
     if (!net_.full()) {
-      came = fetch(*part);
+      came = fetch(*unit);
       // Nobody has guessed that it will be used: it is where it was.
-      set_prefetched(*part, false);
-    } else if (heap_.available_bytes(Wait::kBehind) >= part->bytes()) {
-      came = make_whole_resident(*part->whole, FetchReason::kWake).ok();
+      set_prefetched(*unit, false);
+    } else if (heap_.available_bytes(Wait::kBehind) >= unit->bytes()) {
+      came = make_whole_resident(*unit->whole, FetchReason::kWake).ok();
     }
     if (came) continue;
     step.goes_on = false;

@@ -20,65 +20,65 @@ namespace {
 
 // Writes under way: one with the disk, one behind it.
 constexpr std::size_t kMostWriting = 4;
-// The part of the host limit that is to be free, or free at once, before somebody needs it.
+// The share of the host limit that is to be free, or free at once, before somebody needs it.
 constexpr Bytes kReservePart = 4;
 
 }  // namespace
 
 // Those first whose next use is farthest, as the policy knows it.
-void Residency::sort_for_spill(std::vector<EvictionUnit*>* parts) const {
-  std::ranges::stable_sort(*parts, [](const EvictionUnit* a, const EvictionUnit* b) {
+void Residency::sort_for_spill(std::vector<EvictionUnit*>* units) const {
+  std::ranges::stable_sort(*units, [](const EvictionUnit* a, const EvictionUnit* b) {
     if (a->whole->operation != b->whole->operation) return a->whole->operation < b->whole->operation;
     return a->begin() < b->begin();
   });
-  if (spill_order_ != nullptr && !parts->empty()) spill_order_->sort(*parts);
+  if (spill_order_ != nullptr && !units->empty()) spill_order_->sort(*units);
 }
 
-bool Residency::is_needed_on_host(const EvictionUnit& part) const {
-  return &part == needed_on_host_ || migration_.is_kept(part);
+bool Residency::is_needed_on_host(const EvictionUnit& unit) const {
+  return &unit == needed_on_host_ || migration_.is_kept(unit);
 }
 
 Bytes Residency::free_host_of_written(Bytes bytes) {
   const FileCopies& files = *migration_.files();
   if (files.on_both_bytes() == 0) return 0;
-  std::vector<EvictionUnit*> parts;
-  for (PartList* const list : {&clean_, &evicted_}) {
-    for (EvictionUnit& part : *list) {
-      const bool is_written = part.file != nullptr && part.file->state == FileCopyState::kWritten;
-      if (is_written && part.host != nullptr && !is_needed_on_host(part)) parts.push_back(&part);
+  std::vector<EvictionUnit*> units;
+  for (UnitList* const list : {&clean_, &evicted_}) {
+    for (EvictionUnit& unit : *list) {
+      const bool is_written = unit.file != nullptr && unit.file->state == FileCopyState::kWritten;
+      if (is_written && unit.host != nullptr && !is_needed_on_host(unit)) units.push_back(&unit);
     }
   }
-  sort_for_spill(&parts);
+  sort_for_spill(&units);
   // What is on the device needs its copy there least; what is about to be brought there needs it most.
-  std::ranges::stable_partition(parts, [this](const EvictionUnit* part) { return !is_held(*part) || part->mapped(); });
-  std::ranges::stable_partition(parts, [](const EvictionUnit* part) { return part->mapped(); });
+  std::ranges::stable_partition(units, [this](const EvictionUnit* unit) { return !is_held(*unit) || unit->mapped(); });
+  std::ranges::stable_partition(units, [](const EvictionUnit* unit) { return unit->mapped(); });
   Bytes freed = 0;
-  for (EvictionUnit* const part : parts) {
+  for (EvictionUnit* const unit : units) {
     if (freed >= bytes) break;
-    freed += part->host_bytes;
-    migration_.free_host_of(*part);
+    freed += unit->host_bytes;
+    migration_.free_host_of(*unit);
   }
   return freed;
 }
 
 // They are copied out again when they leave: the link is faster than a disk.
 bool Residency::drop_copies_of_resident(bool in_file) {
-  for (EvictionUnit& part : clean_) {
-    const bool leaves = part.leaves_for.has_value() && !is_held(part);
-    const bool is_wanted = in_file ? part.file != nullptr : part.file == nullptr;
-    if (!is_wanted || leaves || part.hollow || part.copy != HostCopy::kCurrent || is_needed_on_host(part)) continue;
-    drop_host_copy(part);
-    part.leaves_for.reset();
-    set_state(part, ResidencyState::kDirty);
+  for (EvictionUnit& unit : clean_) {
+    const bool leaves = unit.evict_reason.has_value() && !is_held(unit);
+    const bool is_wanted = in_file ? unit.file != nullptr : unit.file == nullptr;
+    if (!is_wanted || leaves || unit.hollow || unit.copy != HostCopy::kCurrent || is_needed_on_host(unit)) continue;
+    drop_host_copy(unit);
+    unit.evict_reason.reset();
+    set_state(unit, ResidencyState::kDirty);
     return true;
   }
   return false;
 }
 
-bool Residency::may_spill(const EvictionUnit& part) const {
-  const bool leaves = !part.mapped() || part.leaves_for.has_value();
-  return leaves && part.has_copy() && part.host != nullptr && part.file == nullptr && !part.stays_on_host &&
-         !is_needed_on_host(part);
+bool Residency::may_spill(const EvictionUnit& unit) const {
+  const bool leaves = !unit.mapped() || unit.evict_reason.has_value();
+  return leaves && unit.has_copy() && unit.host != nullptr && unit.file == nullptr && !unit.stays_on_host &&
+         !is_needed_on_host(unit);
 }
 
 bool Residency::begin_spilling(Bytes bytes, std::size_t most) {
@@ -86,23 +86,23 @@ bool Residency::begin_spilling(Bytes bytes, std::size_t most) {
   return begin_spilling_of(evicted_, bytes, most) || (waits_for_file_ && begin_spilling_of(clean_, bytes, most));
 }
 
-bool Residency::begin_spilling_of(PartList& list, Bytes bytes, std::size_t most) {
+bool Residency::begin_spilling_of(UnitList& list, Bytes bytes, std::size_t most) {
   FileCopies& files = *migration_.files();
-  std::vector<EvictionUnit*> parts;
-  for (EvictionUnit& part : list) {
-    if (may_spill(part) && migration_.has_left(part)) parts.push_back(&part);
+  std::vector<EvictionUnit*> units;
+  for (EvictionUnit& unit : list) {
+    if (may_spill(unit) && migration_.has_left(unit)) units.push_back(&unit);
   }
-  sort_for_spill(&parts);
+  sort_for_spill(&units);
   bool begun = false;
-  for (EvictionUnit* const part : parts) {
+  for (EvictionUnit* const unit : units) {
     if (bytes == 0 || files.writing() >= most) break;
-    bool begins = files.begin_write(*part);
-    while (!begins && waits_for_file_ && drop_copies_of_resident(true)) begins = files.begin_write(*part);
+    bool begins = files.begin_write(*unit);
+    while (!begins && waits_for_file_ && drop_copies_of_resident(true)) begins = files.begin_write(*unit);
     if (!begins && waits_for_file_) files.was_full();
     if (!begins) break;
-    if (options_.observer != nullptr) options_.observer->spilling(moved_unit(*part, part->host_bytes));
+    if (options_.observer != nullptr) options_.observer->spilling(moved_unit(*unit, unit->host_bytes));
     begun = true;
-    bytes -= std::min(bytes, part->host_bytes);
+    bytes -= std::min(bytes, unit->host_bytes);
   }
   files.note_completed();
   return begun;
@@ -111,18 +111,18 @@ bool Residency::begin_spilling_of(PartList& list, Bytes bytes, std::size_t most)
 // False: there were none.
 bool Residency::forget_failed_writes() {
   bool any = false;
-  for (PartList* const list : {&evicted_, &clean_}) {
-    for (EvictionUnit& part : *list) any |= std::exchange(part.stays_on_host, false);
+  for (UnitList* const list : {&evicted_, &clean_}) {
+    for (EvictionUnit& unit : *list) any |= std::exchange(unit.stays_on_host, false);
   }
   return any;
 }
 
 // Host and file are full, and the device is not: what is on the host goes there, so that its copy need not stay.
 bool Residency::bring_one_back() {
-  for (EvictionUnit& part : evicted_) {
-    if (part.host == nullptr || part.file != nullptr || part.whole->dropped || is_needed_on_host(part)) continue;
-    if (part.copy != HostCopy::kCurrent || !is_free_to_come(part) || !fetch(part)) continue;
-    set_prefetched(part, false);
+  for (EvictionUnit& unit : evicted_) {
+    if (unit.host == nullptr || unit.file != nullptr || unit.whole->dropped || is_needed_on_host(unit)) continue;
+    if (unit.copy != HostCopy::kCurrent || !is_free_to_come(unit) || !fetch(unit)) continue;
+    set_prefetched(unit, false);
     return true;
   }
   return false;
@@ -130,11 +130,11 @@ bool Residency::bring_one_back() {
 
 // Waits for what is on its way to the host and may be written then. False: nothing is, or it is waited for elsewhere.
 bool Residency::await_what_may_spill() {
-  for (PartList* const list : {&evicted_, &clean_}) {
-    const auto leaving = std::ranges::find_if(*list, [this](const EvictionUnit& part) {
-      return part.copy == HostCopy::kLeaving && may_spill(part) && !clock_.is_blocked(part.uses);
+  for (UnitList* const list : {&evicted_, &clean_}) {
+    const auto copying = std::ranges::find_if(*list, [this](const EvictionUnit& unit) {
+      return unit.copy == HostCopy::kCopyingOut && may_spill(unit) && !clock_.is_blocked(unit.uses);
     });
-    if (leaving != list->end()) return migration_.finish(*leaving).ok();
+    if (copying != list->end()) return migration_.finish(*copying).ok();
   }
   return false;
 }
@@ -184,47 +184,47 @@ void Residency::spill_behind() {
 }
 
 // False: there is no host memory for it now, or it can not be read.
-bool Residency::begin_to_read(EvictionUnit& part, bool makes_room) {
+bool Residency::begin_to_read(EvictionUnit& unit, bool makes_room) {
   FileCopies& files = *migration_.files();
   files.note_completed();
-  if (!part.in_file_only() || part.file->state == FileCopyState::kReading) return true;
-  if (part.file->state == FileCopyState::kUnreadable) return false;
-  void* memory = migration_.allocate_for(part);
-  while (memory == nullptr && makes_room && make_host_room_again(part.host_bytes, true))
-    memory = migration_.allocate_for(part);
+  if (!unit.in_file_only() || unit.file->state == FileCopyState::kReading) return true;
+  if (unit.file->state == FileCopyState::kUnreadable) return false;
+  void* memory = migration_.allocate_for(unit);
+  while (memory == nullptr && makes_room && make_host_room_again(unit.host_bytes, true))
+    memory = migration_.allocate_for(unit);
   if (memory == nullptr) return false;
-  if (options_.observer != nullptr) options_.observer->reading_spilled(moved_unit(part, part.host_bytes));
-  files.begin_read(part, memory);
+  if (options_.observer != nullptr) options_.observer->reading_spilled(moved_unit(unit, unit.host_bytes));
+  files.begin_read(unit, memory);
   files.note_completed();
   return true;
 }
 
-Status Residency::bring_to_host(EvictionUnit& part) {
-  needed_on_host_ = &part;
-  if (!part.in_file_only()) return {};
-  if (part.file->state == FileCopyState::kUnreadable) part.file->state = FileCopyState::kWritten;
-  if (!begin_to_read(part, true)) {
-    if (part.file->state != FileCopyState::kUnreadable) return Status::out_of_memory();
-  } else if (part.in_file_only() && part.file->state == FileCopyState::kReading) {
-    if (Status status = migration_.wait_for(part.file->transfer); !status.ok()) return status;
+Status Residency::bring_to_host(EvictionUnit& unit) {
+  needed_on_host_ = &unit;
+  if (!unit.in_file_only()) return {};
+  if (unit.file->state == FileCopyState::kUnreadable) unit.file->state = FileCopyState::kWritten;
+  if (!begin_to_read(unit, true)) {
+    if (unit.file->state != FileCopyState::kUnreadable) return Status::out_of_memory();
+  } else if (unit.in_file_only() && unit.file->state == FileCopyState::kReading) {
+    if (Status status = migration_.wait_for(unit.file->transfer); !status.ok()) return status;
     migration_.files()->note_completed();
   }
   // It is there as long as nobody says that it is not: the next access reads again.
-  return part.in_file_only() ? Status::operating_system() : Status();
+  return unit.in_file_only() ? Status::operating_system() : Status();
 }
 
 // Those that the operation needs, at once, as far as there is host memory.
 void Residency::begin_to_read_wanted(BlockState& state) {
-  for (EvictionUnit& part : state.parts()) {
-    if (!state.wants(part) || state.overwrites(part) || !part.in_file_only()) continue;
-    if (part.file->state == FileCopyState::kWritten && !begin_to_read(part, false)) return;
+  for (EvictionUnit& unit : state.units()) {
+    if (!state.wants(unit) || state.overwrites(unit) || !unit.in_file_only()) continue;
+    if (unit.file->state == FileCopyState::kWritten && !begin_to_read(unit, false)) return;
   }
 }
 
 // A prefetch waits for nobody: false until it has been read.
-bool Residency::is_on_host(EvictionUnit& part) {
-  if (!part.in_file_only()) return true;
-  return begin_to_read(part, true) && !part.in_file_only();
+bool Residency::is_on_host(EvictionUnit& unit) {
+  if (!unit.in_file_only()) return true;
+  return begin_to_read(unit, true) && !unit.in_file_only();
 }
 
 }  // namespace thermocline

@@ -26,57 +26,57 @@ void Residency::validate() const {
   std::vector<const EvictionUnit*> in_file;
   for (const BlockState& state : states_) {
     if (state.block == nullptr) {
-      THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have parts");
+      THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have units");
       continue;
     }
     const std::span<const PageHandle> handles = state.block->page_handles();
     std::uint64_t end = 0, absent = 0, hollow = 0;
-    for (const EvictionUnit& part : state.parts()) {
+    for (const EvictionUnit& unit : state.units()) {
       ++placed;
-      THERMOCLINE_CHECK(part.whole == &state && part.state != ResidencyState::kUnmapped, "a part belongs to its block");
-      THERMOCLINE_CHECK(part.range.first == end && part.range.count > 0, "parts follow one another without a gap");
-      end += part.range.count;
-      const auto pages = handles.subspan(part.range.first, part.range.count);
+      THERMOCLINE_CHECK(unit.whole == &state && unit.state != ResidencyState::kUnmapped, "a unit belongs to its block");
+      THERMOCLINE_CHECK(unit.range.first == end && unit.range.count > 0, "units follow one another without a gap");
+      end += unit.range.count;
+      const auto pages = handles.subspan(unit.range.first, unit.range.count);
       const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
-      THERMOCLINE_CHECK(mapped || !part.mapped(), "what is not on the list of evicted units has all its pages");
-      THERMOCLINE_CHECK(!part.covered || (part.state == ResidencyState::kEvicted && part.host != nullptr),
+      THERMOCLINE_CHECK(mapped || !unit.mapped(), "what is not on the list of evicted units has all its pages");
+      THERMOCLINE_CHECK(!unit.covered || (unit.state == ResidencyState::kEvicted && unit.host != nullptr),
                         "what leads to its host copy is evicted and has one");
-      THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr && part.file == nullptr),
+      THERMOCLINE_CHECK((unit.copy == HostCopy::kNone) == (unit.host == nullptr && unit.file == nullptr),
                         "a host copy has host memory, or is in the file");
-      if (part.file != nullptr) in_file.push_back(&part);
-      THERMOCLINE_CHECK(part.copy != HostCopy::kStale || part.mapped(), "a stale copy is of what is on the device");
-      const bool saved = part.copy == HostCopy::kCurrent || (trusting_ && part.copy == HostCopy::kLeaving);
-      THERMOCLINE_CHECK(!state.dropped || (!part.defined && part.copy == HostCopy::kNone && !part.mapped()),
+      if (unit.file != nullptr) in_file.push_back(&unit);
+      THERMOCLINE_CHECK(unit.copy != HostCopy::kStale || unit.mapped(), "a stale copy is of what is on the device");
+      const bool saved = unit.copy == HostCopy::kCurrent || (trusting_ && unit.copy == HostCopy::kCopyingOut);
+      THERMOCLINE_CHECK(!state.dropped || (!unit.defined && unit.copy == HostCopy::kNone && !unit.mapped()),
                         "a dropped block has no contents anywhere");
-      THERMOCLINE_CHECK(!part.hollow || part.copy != HostCopy::kNone, "a hollow part has its contents elsewhere");
-      hollow += part.hollow ? 1 : 0;
-      THERMOCLINE_CHECK(part.mapped() || !part.defined || saved, "defined contents are somewhere");
-      THERMOCLINE_CHECK(part.mapped() || (state.pins == 0 && part.pins == 0), "what is pinned is on the device");
-      absent += part.mapped() ? 0 : 1;
-      if (part.mapped()) {
-        THERMOCLINE_CHECK((part.state == ResidencyState::kClean) == part.has_copy(),
-                          "the list clean holds the parts with a host copy");
-        resident += part.bytes();
+      THERMOCLINE_CHECK(!unit.hollow || unit.copy != HostCopy::kNone, "a hollow unit has its contents elsewhere");
+      hollow += unit.hollow ? 1 : 0;
+      THERMOCLINE_CHECK(unit.mapped() || !unit.defined || saved, "defined contents are somewhere");
+      THERMOCLINE_CHECK(unit.mapped() || (state.pins == 0 && unit.pins == 0), "what is pinned is on the device");
+      absent += unit.mapped() ? 0 : 1;
+      if (unit.mapped()) {
+        THERMOCLINE_CHECK((unit.state == ResidencyState::kClean) == unit.has_copy(),
+                          "the list clean holds the units with a host copy");
+        resident += unit.bytes();
       }
-      if (part.state == ResidencyState::kClean) clean += part.bytes();
-      if (part.prefetched) prefetched += part.bytes();
-      if (part.asleep) asleep += part.bytes();
-      THERMOCLINE_CHECK(!part.asleep || (part.defined && part.state == ResidencyState::kEvicted),
+      if (unit.state == ResidencyState::kClean) clean += unit.bytes();
+      if (unit.prefetched) prefetched += unit.bytes();
+      if (unit.asleep) asleep += unit.bytes();
+      THERMOCLINE_CHECK(!unit.asleep || (unit.defined && unit.state == ResidencyState::kEvicted),
                         "what is asleep is evicted, and has contents");
-      THERMOCLINE_CHECK(!part.leaves_for || part.state == ResidencyState::kClean,
+      THERMOCLINE_CHECK(!unit.evict_reason || unit.state == ResidencyState::kClean,
                         "what is to leave is on the device, and copied");
-      THERMOCLINE_CHECK(part.mapped() || !part.prefetched, "what has been brought back is on the device");
-      THERMOCLINE_CHECK(part.prefetched || !part.fetched_ahead, "what was fetched ahead has not been accessed");
+      THERMOCLINE_CHECK(unit.mapped() || !unit.prefetched, "what has been brought back is on the device");
+      THERMOCLINE_CHECK(unit.prefetched || !unit.fetched_ahead, "what was fetched ahead has not been accessed");
     }
-    THERMOCLINE_CHECK(end == state.block->pages(), "the parts cover the block");
-    THERMOCLINE_CHECK(absent == state.nonresident_units && hollow == state.hollow_parts, "absent parts are counted");
+    THERMOCLINE_CHECK(end == state.block->pages(), "the units cover the block");
+    THERMOCLINE_CHECK(absent == state.nonresident_units && hollow == state.hollow_units, "absent units are counted");
   }
-  THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + evicted_.size(), "every part is in one list");
+  THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + evicted_.size(), "every unit is in one list");
   THERMOCLINE_CHECK(digests_.validate() == compared_.size(), "each comparison will be counted");
-  THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");
+  THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind units on the device");
   THERMOCLINE_CHECK(prefetched == prefetched_bytes_, "what has been brought back and not been used is counted");
   THERMOCLINE_CHECK(asleep == asleep_bytes_, "what is asleep is counted");
-  THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind parts with a host copy");
+  THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind units with a host copy");
   check_reasons(statistics_, migration_.statistics());
   THERMOCLINE_CHECK(migration_.files() != nullptr || in_file.empty(), "without a spill file nothing is in one");
   if (migration_.files() != nullptr) migration_.files()->validate(in_file);

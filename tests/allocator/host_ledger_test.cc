@@ -202,6 +202,26 @@ TEST_F(SharingPoolTest, APoolTakesWhatOthersLeave) {
   EXPECT_EQ(ledger->held(), 0u);
 }
 
+// One for each device of a process: the limit is of all of them together.
+TEST_F(SharingPoolTest, PoolsOfSeveralDevicesKeepOneLimit) {
+  ASSERT_TRUE(other.hold(40 * kMiB));
+  std::unique_ptr<HostPool> second;
+  ASSERT_TRUE(HostPool::create(driver, 0, 16 * kMiB, &second, -1, ledger.get()).ok());
+  EXPECT_TRUE(pool->claim(40 * kMiB));
+  EXPECT_FALSE(second->claim(21 * kMiB));
+  EXPECT_TRUE(second->claim(20 * kMiB));
+  EXPECT_EQ(ledger->held(), 60 * kMiB);
+  EXPECT_FALSE(other.hold(41 * kMiB));
+  EXPECT_TRUE(pool->claim(10 * kMiB));
+  EXPECT_EQ(ledger->held(), 30 * kMiB);
+  void* const taken = second->allocate(40 * kMiB);
+  EXPECT_NE(taken, nullptr);
+  second->free(taken);
+  second->validate();
+  second.reset();
+  EXPECT_EQ(ledger->held(), 10 * kMiB) << "what one gives back the other keeps";
+}
+
 TEST_F(SharingPoolTest, WhatIsClaimedIsLeftToIt) {
   EXPECT_TRUE(pool->claim(70 * kMiB));
   EXPECT_FALSE(other.hold(31 * kMiB));

@@ -129,6 +129,7 @@ TEST(AddressTable, SaysWhatAMapSays) {
       const std::uint64_t address = (std::uint64_t{1} << 40) + 512 * which;
       const auto known = model.find(address);
       ASSERT_EQ(table.find(DeviceAddress{address}), known == model.end() ? nullptr : known->second);
+      ASSERT_EQ(table.find(DeviceAddress{}), nullptr);
       if (known == model.end()) {
         table.put(DeviceAddress{address}, &values[which]);
         model[address] = &values[which];

@@ -207,6 +207,33 @@ TEST_F(ThreadCacheTest, AThreadThatGoesToOtherCachesLeavesTheFirst) {
   others.reclaim(Reclaim::kCached, [](Buffer&, bool) {});
 }
 
+// Threads that begin where others have ended have the addresses of those.
+TEST_F(ThreadCacheTest, AThreadFindsItsOwnWhereverOthersHaveBeen) {
+  ASSERT_TRUE(caches_.has_entries()) << "otherwise nothing is tested";
+  for (int i = 0; i < 100; ++i) {
+    std::thread([&] {
+      EXPECT_EQ(caches_.mine(), nullptr);
+      Buffer& buffer = allocate(1000);
+      caches_.remember(buffer, kStream);
+      EXPECT_TRUE(caches_.put(buffer.address(), kStream));
+    }).join();
+    EXPECT_EQ(reclaim().size(), 1u);
+  }
+}
+
+TEST_F(ThreadCacheTest, WhatAnotherThreadFreesIsNotRememberedForAWhile) {
+  EXPECT_FALSE(caches_.has_asked_for(1000));
+  EXPECT_TRUE(caches_.has_asked_for(1000));
+  Buffer& buffer = allocate(1000);
+  caches_.remember(buffer, kStream);
+  EXPECT_TRUE(caches_.withdraw(buffer));
+  EXPECT_TRUE(caches_.has_asked_for(1000)) << "its own thread has freed it";
+  caches_.remember(buffer, kStream);
+  std::thread([&] { EXPECT_TRUE(caches_.withdraw(buffer)); }).join();
+  for (int i = 0; i < ThreadCache::kSkipped; ++i) EXPECT_FALSE(caches_.has_asked_for(1000));
+  EXPECT_TRUE(caches_.has_asked_for(1000));
+}
+
 // Threads put and take while another one notes changes and reclaims: no buffer ever has two owners, and none is lost.
 TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
   constexpr int kThreads = 3;
@@ -273,6 +300,23 @@ TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
   free_all(Reclaim::kForget);
   EXPECT_EQ(std::set<Buffer*>(spare.begin(), spare.end()).size(), 64U);
   EXPECT_EQ(spare.size(), 64U);
+}
+
+// More than have a number of their own in the table of threads (thread_cache.h). The last test, because those that come
+// later in this process have no entries there.
+TEST_F(ThreadCacheTest, ThereMayBeAnyNumberOfThem) {
+  Buffer& first = allocate(1000);
+  Buffer& last = allocate(1000);
+  caches_.remember(first, kStream);
+  for (int i = 0; i < 1 << 16; ++i) ThreadCaches();
+  ThreadCaches late;
+  EXPECT_EQ(late.mine(), nullptr);
+  late.remember(last, kStream);
+  EXPECT_NE(late.mine(), nullptr);
+  EXPECT_EQ(caches_.mine(), nullptr);
+  EXPECT_TRUE(late.put(last.address(), kStream));
+  EXPECT_FALSE(caches_.put(first.address(), kStream));
+  late.reclaim(Reclaim::kCached, [](Buffer&, bool) {});
 }
 
 }  // namespace

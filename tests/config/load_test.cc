@@ -124,7 +124,8 @@ TEST_F(Load, AValueOfTheWrongTypeIsRejected) {
         "budget = true\nstrict = \"true\"\npolicy = 3\nlow_water = 1.5\nhost_limit = [1]\nmin_offload_bytes = 4096\n");
   const LoadedSettings loaded = load();
   ASSERT_EQ(loaded.problems.size(), 5u);
-  EXPECT_EQ(loaded.problems[0].message, "budget: expected a size or a percentage (12GiB, 512MiB, 60%), found 'true'");
+  EXPECT_EQ(loaded.problems[0].message,
+            "budget: expected a size, a percentage or shared (12GiB, 512MiB, 60%, shared), found 'true'");
   EXPECT_EQ(loaded.problems[1].message, "strict: expected true or false, found the string 'true'");
   EXPECT_EQ(loaded.problems[3].message, "low_water: expected a percentage (60%), found a number with a fraction");
   EXPECT_EQ(loaded.problems[4].line, 5);

@@ -51,6 +51,7 @@ TEST(OptionTable, EveryRowStoresIntoAFieldOfItsOwn) {
                         : option.type == OptionType::kOperators ? "my_kernel=copy"
                         : option.type == OptionType::kDuration  ? "7min"
                         : option.type == OptionType::kFolder    ? "/scratch"
+                        : option.type == OptionType::kNumber    ? "7"
                                                                 : "7MiB";
     Value value;
     ParseError error;
@@ -62,6 +63,23 @@ TEST(OptionTable, EveryRowStoresIntoAFieldOfItsOwn) {
       if (&others == &option) continue;
       EXPECT_EQ(value_text(others, settings), value_text(others, defaults));
     }
+  }
+}
+
+TEST(OptionTable, ABudgetCanBeSharedAndNothingElseCan) {
+  Settings settings = default_settings();
+  Value value;
+  ParseError error;
+  ASSERT_TRUE(parse_value(*find_option("budget"), "shared", &value, &error)) << error.message;
+  find_option("budget")->store(settings, value);
+  EXPECT_TRUE(settings.budget.is_shared());
+  EXPECT_EQ(value_text(*find_option("budget"), settings), "shared");
+  EXPECT_EQ(settings.budget.resolve(kGiB), 0u);
+  EXPECT_FALSE(parse_value(*find_option("host_limit"), "shared", &value, &error));
+  EXPECT_FALSE(parse_value(*find_option("share_minimum"), "101%", &value, &error));
+  for (const char* wrong : {"0", "10001", "1.5", "-1", "", "many"}) {
+    EXPECT_FALSE(parse_value(*find_option("share_weight"), wrong, &value, &error)) << wrong;
+    EXPECT_NE(error.message.find("is no whole number from 1 to 10000"), std::string::npos) << error.message;
   }
 }
 

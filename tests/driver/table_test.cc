@@ -174,5 +174,21 @@ TEST(RelaxedCapture, PutsTheModeBack) {
   EXPECT_EQ(thread_mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 }
 
+// A missing one would be taken for a broken invariant of the library, and end the program.
+TEST(Status, KnowsWhatLosesTheContext) {
+  for (const CUresult losing :
+       {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR,
+        CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS, CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_MPS_CLIENT_TERMINATED,
+        CUDA_ERROR_EXTERNAL_DEVICE}) {
+    EXPECT_TRUE(Status(losing).loses_the_context()) << losing;
+  }
+  for (const CUresult other : {CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_READY,
+                               CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                               CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_MPS_CONNECTION_FAILED}) {
+    EXPECT_FALSE(Status(other).loses_the_context()) << other;
+  }
+}
+
 }  // namespace
 }  // namespace thermocline

@@ -129,6 +129,7 @@ TEST(RandomPrograms, AgreeWithTheModelWhenTheySleep) {
                                                .threads = threads,
                                                .repeat = order == 0 ? 4u : 1u,
                                                .live = threads * (72 << 20),
+                                               .unseen = order == 3,  // as in setups.cc: see step_values.cc
                                                .sleeps = true});
     if (HasFailure()) return;
     evictions += statistic(result, "evictions_sleep");
@@ -152,8 +153,11 @@ TEST(RandomPrograms, AgreeWithTheModelWhenAccessesAreNotSeenUnderAFullHostFallba
 TEST(RandomPrograms, AgreeWithTheModelWhereBytesVisitASecondDevice) {
   run_programs({.preload = false, .order = 1, .programs = scaled_seeds(6), .first = 950000, .devices = 2});
   for (std::uint64_t order = 0; order < 2; ++order) {
-    const ProcessResult result =
-        run_programs({.budget = "32MiB", .order = order, .programs = scaled_seeds(6), .first = 950000, .devices = 2});
+    const ProcessResult result = run_programs({.budget = "32MiB",
+                                               .order = order,
+                                               .programs = std::max<std::uint64_t>(3, scaled_seeds(6)),
+                                               .first = 950000,
+                                               .devices = 2});
     EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << result.err;
   }
 }

@@ -40,12 +40,12 @@ struct Inside {
 };
 
 constexpr std::array kInside = {
-    Inside{
-        "offload",
-        {"page_assignment", "digest", "spill", "residency", "pointers", "planning", "recompute", "policy", "engine"}},
+    Inside{"offload",
+           {"page_assignment", "digest", "spill", "residency", "pointers", "planning", "recompute", "policy", "sharing",
+            "engine"}},
     Inside{"hooks",
-           {"interpose", "operands", "runtime", "capture", "diagnostics", "pointers", "submit", "graphs", "entry",
-            "nccl", "api"}},
+           {"interpose", "operands", "runtime", "capture", "relaunch", "diagnostics", "pointers", "submit", "graphs",
+            "entry", "nccl", "api"}},
     Inside{"simulator/core", {"memory", "streams", "execution", "machine"}},
 };
 

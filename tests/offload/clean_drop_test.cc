@@ -165,10 +165,10 @@ TEST_P(CleanDropTest, WhatAlwaysChangesIsLeftAlone) {
   EXPECT_LT(s.digests, 30u);
 }
 
-// One of several parts, its first and its last byte among them.
-TEST_P(CleanDropTest, PartsAreComparedWhole) {
+// One of several units, its first and its last byte among them.
+TEST_P(CleanDropTest, UnitsAreComparedWhole) {
   start({.budget_bytes = 96 * kMiB, .policy = kReactivePolicy, .host_fallback = GetParam()});
-  constexpr Bytes kBytes = 72 * kMiB;  // three parts
+  constexpr Bytes kBytes = 72 * kMiB;  // three units
   const DeviceAddress a = allocate(kBytes), b = allocate(kBytes);
   write(a, kBytes, 7);
   write(b, kBytes, 8);

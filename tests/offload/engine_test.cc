@@ -137,7 +137,7 @@ TEST_F(EngineTest, WhatWasGivenUpMayBeFreedAccessedAndTrimmed) {
 }
 
 // Three buffers of 64 pages with a budget for two and a half: only the excess is evicted, not a whole buffer.
-TEST_F(EngineTest, LargeBuffersLeaveInParts) {
+TEST_F(EngineTest, LargeBuffersAreEvictedInUnits) {
   start({.budget_bytes = 160 * kPage});
   std::vector<DeviceAddress> buffers;
   for (int i = 0; i < 3; ++i) {
@@ -146,7 +146,7 @@ TEST_F(EngineTest, LargeBuffersLeaveInParts) {
   }
   const EngineStatistics s = engine_->statistics();
   EXPECT_GE(s.evicted_bytes, 32 * kPage);
-  EXPECT_LT(s.evicted_bytes, 64 * kPage + 64 * kPage) << "write-behind may be ahead by some parts";
+  EXPECT_LT(s.evicted_bytes, 64 * kPage + 64 * kPage) << "write-behind may be ahead by some units";
   EXPECT_GT(s.evictions, 1u);
   EXPECT_LE(s.peak_device_bytes, 160 * kPage);
   ASSERT_TRUE(operate({{buffers[0], 64 * kPage}, {buffers[1], 64 * kPage}}).ok());
@@ -522,6 +522,7 @@ TEST_F(EngineTest, FreesOnlyWhatItHandedOut) {
   const DeviceAddress a = allocate(kPage);
   EXPECT_EQ(engine_->free(a + 512, std::nullopt), Status::invalid_value());
   EXPECT_EQ(engine_->free(DeviceAddress{4096}, std::nullopt), Status::invalid_value());
+  EXPECT_EQ(engine_->free(DeviceAddress{}, std::nullopt), Status::invalid_value());
   EXPECT_TRUE(engine_->free(a, std::nullopt).ok());
   EXPECT_EQ(engine_->free(a, std::nullopt), Status::invalid_value());
 }

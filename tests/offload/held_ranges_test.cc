@@ -3,13 +3,13 @@
 #include <array>
 #include <thread>
 
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {
 namespace {
 
-constexpr Bytes kLarge = 4 * kPartBytes;
+constexpr Bytes kLarge = 4 * kUnitBytes;
 
 class HeldRangesTest : public EngineTest {
  protected:
@@ -34,11 +34,11 @@ class HeldRangesTest : public EngineTest {
 };
 
 TEST_F(HeldRangesTest, OthersHaveTheRoomOfTheRest) {
-  ASSERT_TRUE(hold(kPartBytes + 4096, 4096).ok());
-  EXPECT_EQ(pinned(), kPartBytes);
-  const DeviceAddress other = allocate(3 * kPartBytes);
-  ASSERT_TRUE(operate({{other, 3 * kPartBytes}}, Access::kWrite).ok());
-  EXPECT_EQ(engine_->host_copy_run({large_ + kPartBytes, kPartBytes}), kPartBytes);
+  ASSERT_TRUE(hold(kUnitBytes + 4096, 4096).ok());
+  EXPECT_EQ(pinned(), kUnitBytes);
+  const DeviceAddress other = allocate(3 * kUnitBytes);
+  ASSERT_TRUE(operate({{other, 3 * kUnitBytes}}, Access::kWrite).ok());
+  EXPECT_EQ(engine_->host_copy_run({large_ + kUnitBytes, kUnitBytes}), kUnitBytes);
   const DeviceAddress more = allocate(2 * kPage);
   EXPECT_TRUE(operate({{more, 2 * kPage}}, Access::kWrite).ok()) << "others leave";
   let_go();
@@ -47,38 +47,38 @@ TEST_F(HeldRangesTest, OthersHaveTheRoomOfTheRest) {
 
 // The room is taken by pinned memory, except for what the range needs.
 TEST_F(HeldRangesTest, ALittleOfALargeBufferNeedsLittleRoom) {
-  const DeviceAddress other = allocate(3 * kPartBytes);
-  ASSERT_TRUE(operate({{other, 3 * kPartBytes}}, Access::kWrite).ok());
+  const DeviceAddress other = allocate(3 * kUnitBytes);
+  ASSERT_TRUE(operate({{other, 3 * kUnitBytes}}, Access::kWrite).ok());
   ASSERT_TRUE(engine_->pin(other, "a test").ok());
-  EXPECT_TRUE(hold(2 * kPartBytes, 4096).ok());
+  EXPECT_TRUE(hold(2 * kUnitBytes, 4096).ok());
   let_go();
   EXPECT_EQ(hold(0, 0), Status::out_of_memory()) << "the whole buffer";
-  EXPECT_EQ(pinned(), 3 * kPartBytes);
+  EXPECT_EQ(pinned(), 3 * kUnitBytes);
 }
 
 // Another thread's call returns soon; this thread's own does not before it has what it asks for.
 TEST_F(HeldRangesTest, WhatAnotherThreadsCallHoldsIsWaitedFor) {
-  const DeviceAddress other = allocate(2 * kPartBytes);
-  const auto use_other = [&] { return operate({{other, 2 * kPartBytes}}, Access::kWrite); };
-  std::thread([&] { ASSERT_TRUE(hold(0, 3 * kPartBytes).ok()); }).join();
+  const DeviceAddress other = allocate(2 * kUnitBytes);
+  const auto use_other = [&] { return operate({{other, 2 * kUnitBytes}}, Access::kWrite); };
+  std::thread([&] { ASSERT_TRUE(hold(0, 3 * kUnitBytes).ok()); }).join();
   EXPECT_EQ(use_other(), Status::not_ready());
   EXPECT_EQ(engine_->statistics().out_of_memory, 0u);
   let_go();
   EXPECT_TRUE(use_other().ok());
-  ASSERT_TRUE(hold(0, 3 * kPartBytes).ok());
+  ASSERT_TRUE(hold(0, 3 * kUnitBytes).ok());
   EXPECT_EQ(use_other(), Status::out_of_memory());
   let_go();
   // It would not fit if nothing were held.
   std::thread([&] { ASSERT_TRUE(hold(0, 8).ok()); }).join();
-  const DeviceAddress more = allocate(3 * kPartBytes);
-  EXPECT_EQ(operate({{other, 2 * kPartBytes}, {more, 3 * kPartBytes}}, Access::kWrite), Status::out_of_memory());
+  const DeviceAddress more = allocate(3 * kUnitBytes);
+  EXPECT_EQ(operate({{other, 2 * kUnitBytes}, {more, 3 * kUnitBytes}}, Access::kWrite), Status::out_of_memory());
   let_go();
 }
 
 TEST_F(HeldRangesTest, AllRangesAreHeldOrNone) {
-  const DeviceAddress other = allocate(2 * kPartBytes);
-  ASSERT_TRUE(operate({{other, 2 * kPartBytes}}, Access::kWrite).ok());
-  const std::array both{AddressRange{large_, 3 * kPartBytes}, AddressRange{other, 2 * kPartBytes}};
+  const DeviceAddress other = allocate(2 * kUnitBytes);
+  ASSERT_TRUE(operate({{other, 2 * kUnitBytes}}, Access::kWrite).ok());
+  const std::array both{AddressRange{large_, 3 * kUnitBytes}, AddressRange{other, 2 * kUnitBytes}};
   EXPECT_EQ(engine_->hold_on_device(both, "a test", &hold_), Status::out_of_memory());
   EXPECT_EQ(pinned(), 0u);
 }
@@ -86,14 +86,14 @@ TEST_F(HeldRangesTest, AllRangesAreHeldOrNone) {
 TEST_F(HeldRangesTest, BlocksAndRangesArePinnedBesideOneAnother) {
   std::uint64_t second = 0;
   ASSERT_TRUE(hold(0, 8).ok());
-  ASSERT_TRUE(engine_->hold_on_device(std::array{AddressRange{large_ + 16, kPartBytes}}, "a test", &second).ok());
-  EXPECT_EQ(pinned(), 2 * kPartBytes);
+  ASSERT_TRUE(engine_->hold_on_device(std::array{AddressRange{large_ + 16, kUnitBytes}}, "a test", &second).ok());
+  EXPECT_EQ(pinned(), 2 * kUnitBytes);
   ASSERT_TRUE(engine_->pin(large_, "a test").ok());
   EXPECT_EQ(pinned(), kLarge);
   let_go();
   EXPECT_EQ(pinned(), kLarge);
   engine_->unpin(large_, engine_->find(large_)->number);
-  EXPECT_EQ(pinned(), 2 * kPartBytes);
+  EXPECT_EQ(pinned(), 2 * kUnitBytes);
   engine_->let_go(second);
   EXPECT_EQ(pinned(), 0u);
 }
@@ -106,7 +106,7 @@ TEST_F(HeldRangesTest, WhatIsPinnedIsNotCopiedOutWhenItIsEvicted) {
   EXPECT_EQ(engine_->statistics().evicted_bytes, 0u);
   engine_->unpin(large_, engine_->find(large_)->number);
   ASSERT_TRUE(engine_->evict(large_).ok());
-  EXPECT_EQ(engine_->statistics().evicted_bytes, kLarge - kPartBytes);
+  EXPECT_EQ(engine_->statistics().evicted_bytes, kLarge - kUnitBytes);
   let_go();
   ASSERT_TRUE(engine_->evict(large_).ok());
   EXPECT_EQ(engine_->statistics().evicted_bytes, kLarge);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies of evicted contents to the host are served from the host copy: nothing is fetched, and nothing else is
 // evicted.
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {
 namespace {
 
 // Two eviction units.
-constexpr Bytes kLarge = 2 * kPartBytes;
+constexpr Bytes kLarge = 2 * kUnitBytes;
 constexpr OperationInfo kCopyToHost{.kind = 3, .overwrites = true, .reads_host_copy = true};
 
 class HostReadsTest : public EngineTest, public testing::WithParamInterface<Safety> {
@@ -46,8 +46,8 @@ class HostReadsTest : public EngineTest, public testing::WithParamInterface<Safe
 };
 
 TEST_P(HostReadsTest, NothingMovesForThem) {
-  EXPECT_TRUE(read(0, kPartBytes));
-  EXPECT_TRUE(read(kPartBytes + 4096, 4096));
+  EXPECT_TRUE(read(0, kUnitBytes));
+  EXPECT_TRUE(read(kUnitBytes + 4096, 4096));
   EXPECT_EQ(restored(), 0u);
   EXPECT_EQ(evicted(), 0u);
   EXPECT_FALSE(engine_->find(large_)->resident);
@@ -57,27 +57,27 @@ TEST_P(HostReadsTest, NothingMovesForThem) {
 TEST_P(HostReadsTest, TheyNeedNoRoom) {
   ASSERT_TRUE(engine_->pin(other_, "a test").ok());
   EXPECT_EQ(operate({{large_, kLarge}}, Access::kRead), Status::out_of_memory());
-  EXPECT_TRUE(read(kPartBytes, kPartBytes));
+  EXPECT_TRUE(read(kUnitBytes, kUnitBytes));
 }
 
 TEST_P(HostReadsTest, ACopyOfMoreThanOneUnitFetchesIt) {
-  EXPECT_FALSE(read(4096, kPartBytes));
+  EXPECT_FALSE(read(4096, kUnitBytes));
   EXPECT_EQ(restored(), kLarge);
 }
 
 TEST_P(HostReadsTest, WhatIsOnTheDeviceIsReadThere) {
   ASSERT_TRUE(operate({{large_, kLarge}}, Access::kWrite).ok());
-  EXPECT_FALSE(read(0, kPartBytes));
+  EXPECT_FALSE(read(0, kUnitBytes));
   EXPECT_EQ(engine_->statistics().host_reads, 0u);
 }
 
 TEST_P(HostReadsTest, RunsEndWhereTheContentsGoOnElsewhere) {
-  EXPECT_EQ(engine_->host_copy_run({large_, kLarge}), kPartBytes);
+  EXPECT_EQ(engine_->host_copy_run({large_, kLarge}), kUnitBytes);
   EXPECT_EQ(engine_->host_copy_run({large_ + 4096, 100}), 100u);
   EXPECT_EQ(engine_->host_copy_run({other_, kLarge}), kLarge) << "on the device";
   ASSERT_TRUE(submit({{large_, 4096}}, Access::kRead, {.kind = 8}, 5).ok());
-  EXPECT_EQ(engine_->host_copy_run({large_, kLarge}), kPartBytes) << "its first unit is on the device";
-  EXPECT_EQ(engine_->host_copy_run({large_ + kPartBytes, kPartBytes}), kPartBytes) << "its second is not";
+  EXPECT_EQ(engine_->host_copy_run({large_, kLarge}), kUnitBytes) << "its first unit is on the device";
+  EXPECT_EQ(engine_->host_copy_run({large_ + kUnitBytes, kUnitBytes}), kUnitBytes) << "its second is not";
   EXPECT_EQ(engine_->host_copy_run({DeviceAddress{4096}, 8192}), 8192u) << "not ours";
 }
 
@@ -87,15 +87,15 @@ TEST_P(HostReadsTest, WhatIsPartlyEvictedIsOnTheHost) {
   EXPECT_FALSE(engine_->is_on_host({large_, 0}));
   EXPECT_FALSE(engine_->is_on_host({other_, kLarge}));
   ASSERT_TRUE(submit({{large_, 4096}}, Access::kRead, {.kind = 8}, 5).ok());
-  EXPECT_FALSE(engine_->is_on_host({large_, kPartBytes}));
-  EXPECT_TRUE(engine_->is_on_host({large_ + 4096, kPartBytes}));
+  EXPECT_FALSE(engine_->is_on_host({large_, kUnitBytes}));
+  EXPECT_TRUE(engine_->is_on_host({large_ + 4096, kUnitBytes}));
   EXPECT_FALSE(engine_->is_on_host({DeviceAddress{4096}, 8192})) << "not ours";
 }
 
 // The copy may still be reading when the buffer is freed, so its host memory must not be reused before.
 TEST_P(HostReadsTest, TheHostCopyStaysUntilItHasBeenRead) {
   ASSERT_TRUE(device_->driver().synchronize_context().ok());
-  const MemoryAccess access{large_ + kPartBytes, kPartBytes, Access::kRead};
+  const MemoryAccess access{large_ + kUnitBytes, kUnitBytes, Access::kRead};
   {
     Operation operation = engine_->begin(kStream, {&access, 1}, kCopyToHost);
     ASSERT_TRUE(operation.status().ok());
@@ -106,7 +106,7 @@ TEST_P(HostReadsTest, TheHostCopyStaysUntilItHasBeenRead) {
   const Bytes held = engine_->statistics().host_live_bytes;
   ASSERT_TRUE(engine_->free(large_, std::nullopt).ok());
   ASSERT_TRUE(engine_->trim().ok());
-  EXPECT_EQ(held - engine_->statistics().host_live_bytes, kPartBytes) << "the first unit's, which nobody reads";
+  EXPECT_EQ(held - engine_->statistics().host_live_bytes, kUnitBytes) << "the first unit's, which nobody reads";
   ASSERT_TRUE(device_->driver().synchronize_context().ok());
   engine_->synchronized_all();
   ASSERT_TRUE(engine_->trim().ok());
@@ -123,7 +123,7 @@ TEST_P(HostReadsTest, ACopyThatStandsKeepsItsOwnHostCopyAlone) {
     launch_something_long(blocked);
     operation.commit();
   }
-  const MemoryAccess access{large_, kPartBytes, Access::kRead};
+  const MemoryAccess access{large_, kUnitBytes, Access::kRead};
   {
     Operation operation = engine_->begin(blocked, {&access, 1}, kCopyToHost);
     ASSERT_NE(operation.host_copy(), nullptr);
@@ -132,23 +132,23 @@ TEST_P(HostReadsTest, ACopyThatStandsKeepsItsOwnHostCopyAlone) {
   const Bytes held = engine_->statistics().host_live_bytes;
   ASSERT_TRUE(engine_->free(large_, std::nullopt).ok());
   ASSERT_TRUE(engine_->trim().ok());
-  EXPECT_EQ(held - engine_->statistics().host_live_bytes, kPartBytes) << "the second unit's";
+  EXPECT_EQ(held - engine_->statistics().host_live_bytes, kUnitBytes) << "the second unit's";
 }
 
 // The blocks have three units each, of which a range that is no longer than the longest unit meets all.
 class FitsAnywhereTest : public EngineTest {};
 
 TEST_F(FitsAnywhereTest, IsTrueOfRangesThatMeetThreeUnits) {
-  for (const Bytes parts : {4, 5, 6}) {
-    start({.budget_bytes = parts * kPartBytes, .policy = kLruPolicy});
+  for (const Bytes units : {4, 5, 6}) {
+    start({.budget_bytes = units * kUnitBytes, .policy = kLruPolicy});
     MemoryAccess ranges[2];
     for (MemoryAccess& range : ranges) {
       const DeviceAddress block = allocate(35 * kPage);
       const Bytes unit = engine_->unit_bytes_from(block);
       ASSERT_LT(unit, 12 * kPage);
-      range = {block + (unit - 256), kPartBytes, Access::kRead};
+      range = {block + (unit - 256), kUnitBytes, Access::kRead};
     }
-    EXPECT_EQ(engine_->fits_anywhere(2), parts == 6);
+    EXPECT_EQ(engine_->fits_anywhere(2), units == 6);
     EXPECT_TRUE(engine_->fits(ranges) || !engine_->fits_anywhere(2));
     TearDown();
   }
@@ -158,9 +158,9 @@ TEST_F(FitsAnywhereTest, IsTrueOfRangesThatMeetThreeUnits) {
 class TwoThatDoNotFit : public EngineTest, public testing::WithParamInterface<Safety> {
  protected:
   void SetUp() override {
-    start({.budget_bytes = kPartBytes + kPage, .policy = kLruPolicy, .safety = GetParam()});
-    source_ = allocate(kPartBytes);
-    target_ = allocate(kPartBytes);
+    start({.budget_bytes = kUnitBytes + kPage, .policy = kLruPolicy, .safety = GetParam()});
+    source_ = allocate(kUnitBytes);
+    target_ = allocate(kUnitBytes);
   }
   Status copy(Bytes bytes, bool reads_host_copy, bool* from_host) {
     const MemoryAccess accesses[] = {{target_, bytes, Access::kWrite}, {source_, bytes, Access::kRead}};
@@ -176,12 +176,12 @@ class TwoThatDoNotFit : public EngineTest, public testing::WithParamInterface<Sa
 
 TEST_P(TwoThatDoNotFit, TheSourceIsReadOnTheHostWhereverItIs) {
   bool from_host = false;
-  EXPECT_EQ(copy(kPartBytes, false, &from_host), Status::out_of_memory());
+  EXPECT_EQ(copy(kUnitBytes, false, &from_host), Status::out_of_memory());
   for (const bool is_on_device : {true, false}) {
-    ASSERT_TRUE(operate({{is_on_device ? target_ : source_, kPartBytes}}, Access::kWrite).ok());
-    ASSERT_TRUE(operate({{is_on_device ? source_ : target_, kPartBytes}}, Access::kWrite).ok());
+    ASSERT_TRUE(operate({{is_on_device ? target_ : source_, kUnitBytes}}, Access::kWrite).ok());
+    ASSERT_TRUE(operate({{is_on_device ? source_ : target_, kUnitBytes}}, Access::kWrite).ok());
     EXPECT_EQ(engine_->find(source_)->resident, is_on_device);
-    ASSERT_TRUE(copy(kPartBytes, true, &from_host).ok());
+    ASSERT_TRUE(copy(kUnitBytes, true, &from_host).ok());
     EXPECT_TRUE(from_host);
     EXPECT_TRUE(engine_->find(target_)->resident);
     engine_->validate();
@@ -192,7 +192,7 @@ TEST_P(TwoThatDoNotFit, TheSourceIsReadOnTheHostWhereverItIs) {
 // Nobody has written it yet.
 TEST_P(TwoThatDoNotFit, ASourceWithoutContentsIsReadOnTheHostToo) {
   bool from_host = false;
-  ASSERT_TRUE(copy(kPartBytes, true, &from_host).ok());
+  ASSERT_TRUE(copy(kUnitBytes, true, &from_host).ok());
   EXPECT_TRUE(from_host);
   engine_->validate();
 }
@@ -207,9 +207,9 @@ TEST_P(TwoThatDoNotFit, WhatHasToStayOnTheDeviceIsRefused) {
 INSTANTIATE_TEST_SUITE_P(Safeties, TwoThatDoNotFit, testing::Values(Safety::kStrict, Safety::kTrusting));
 
 TEST_P(HostReadsTest, OneThatIsNotSubmittedChangesNothing) {
-  EXPECT_TRUE(read(0, kPartBytes, false));
+  EXPECT_TRUE(read(0, kUnitBytes, false));
   EXPECT_EQ(engine_->statistics().host_reads, 0u);
-  EXPECT_TRUE(read(0, kPartBytes));
+  EXPECT_TRUE(read(0, kUnitBytes));
 }
 
 INSTANTIATE_TEST_SUITE_P(Safeties, HostReadsTest, testing::Values(Safety::kStrict, Safety::kTrusting));

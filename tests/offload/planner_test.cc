@@ -14,6 +14,25 @@
 namespace thermocline {
 namespace {
 
+// A block whose last buffer the program has freed, and the engine keeps for others, may get new ones (small buffers).
+TEST(ProfileRecorder, WhatIsUsedAgainIsNoLongerFreed) {
+  ProfileRecorder recorder;
+  const auto use = [&](std::uint64_t serial) {
+    const std::vector<ProfileRecorder::Operand> operands = {{serial, kActivation, kActivation, true}};
+    static_cast<void>(recorder.add(operands, 1, 1000, 2 * kActivation));
+  };
+  use(1);
+  recorder.freed(1);
+  for (int turn = 0; turn < 4; ++turn) {
+    use(1);
+    use(2);
+  }
+  recorder.freed(1);
+  const Profile profile = recorder.make(2);
+  ASSERT_EQ(profile.buffers.size(), 2u);
+  EXPECT_EQ(profile.buffers[0].death, 1u) << "behind the last operation";
+}
+
 TEST(Profile, NamesBuffersByTheirPlaceInTheIteration) {
   const Profile profile = profile_of(8);
   // Eight activations, the weights, and the gradient, a role that two blocks have alternately.
@@ -38,7 +57,7 @@ TEST(Planner, AsksForReturnsBeforeTheLastMoment) {
   ASSERT_FALSE(plan.gaps.empty());
   const auto places = static_cast<std::uint32_t>(profile.places());
   for (const PlannedGap& gap : plan.gaps) {
-    EXPECT_GE((gap.arrive + places - gap.return_at) % places, 3u) << "for the use at " << gap.arrive;
+    EXPECT_GE((gap.next_use + places - gap.fetch_after) % places, 3u) << "for the use at " << gap.next_use;
   }
 }
 
@@ -61,18 +80,18 @@ TEST(Planner, CoversThePeakAtEveryPlace) {
         const ProfiledBuffer& buffer = profile.buffers[i];
         const bool alive = buffer.always || (buffer.birth <= buffer.death ? buffer.birth <= q && q <= buffer.death
                                                                           : q <= buffer.death || q >= buffer.birth);
-        Bytes away = 0;
+        Bytes evicted = 0;
         for (const PlannedGap& gap : plan.gaps) {
           if (gap.buffer != i) continue;
-          // Evicted from after `leave` until after `return_at`.
-          const std::uint32_t since = (q + static_cast<std::uint32_t>(profile.places()) - gap.leave) %
+          // Evicted from after `last_use` until after `fetch_after`.
+          const std::uint32_t since = (q + static_cast<std::uint32_t>(profile.places()) - gap.last_use) %
                                       static_cast<std::uint32_t>(profile.places());
-          const std::uint32_t until = (gap.return_at + static_cast<std::uint32_t>(profile.places()) - gap.leave) %
+          const std::uint32_t until = (gap.fetch_after + static_cast<std::uint32_t>(profile.places()) - gap.last_use) %
                                       static_cast<std::uint32_t>(profile.places());
-          if (since > 0 && since <= until) away += static_cast<Bytes>(nonresident_bytes(gap, profile));
+          if (since > 0 && since <= until) evicted += static_cast<Bytes>(nonresident_bytes(gap, profile));
         }
-        EXPECT_LE(away, buffer.bytes);
-        if (alive) load += buffer.bytes - away;
+        EXPECT_LE(evicted, buffer.bytes);
+        if (alive) load += buffer.bytes - evicted;
       }
       EXPECT_LE(load, limit) << "at place " << q << " with " << percent << " %";
     }
@@ -106,12 +125,12 @@ TEST(Planner, WhatFreesTheSameMemoryForLessCopyingLeavesWhereTheLinkIsShort) {
   const Plan plan = plan_iteration(profile, peak_of(profile) - 6 * kActivation, kLink);
   ASSERT_TRUE(plan.fits);
   ASSERT_FALSE(plan.gaps.empty());
-  for (const PlannedGap& gap : plan.gaps) EXPECT_LT(profile.buffers[gap.buffer].density(), 0.2) << gap.leave;
+  for (const PlannedGap& gap : plan.gaps) EXPECT_LT(profile.buffers[gap.buffer].density(), 0.2) << gap.last_use;
 }
 
-TEST(Planner, LetsOnlyAsManyPartsLeaveAsAreNeeded) {
+TEST(Planner, EvictsOnlyAsManyUnitsAsAreNeeded) {
   const Profile profile = profile_of(24);
-  const Bytes missing = kPartBytes;  // half an activation
+  const Bytes missing = kUnitBytes;  // half an activation
   const Plan plan = plan_iteration(profile, peak_of(profile) - missing, kLink);
   ASSERT_TRUE(plan.fits);
   ASSERT_EQ(plan.gaps.size(), 1u);
@@ -131,9 +150,9 @@ TEST(Planner, WhatIsNotUsedAgainLeavesForGood) {
   ASSERT_TRUE(plan.fits);
   ASSERT_EQ(plan.gaps.size(), 1u);
   EXPECT_EQ(plan.gaps.front().buffer, 0u);
-  EXPECT_EQ(plan.gaps.front().leave, 0u);
-  EXPECT_FALSE(plan.gaps.front().returns);
-  for (const std::vector<std::uint32_t>& returns : plan.returns) EXPECT_TRUE(returns.empty());
+  EXPECT_EQ(plan.gaps.front().last_use, 0u);
+  EXPECT_FALSE(plan.gaps.front().is_fetched);
+  for (const std::vector<std::uint32_t>& fetches : plan.fetches) EXPECT_TRUE(fetches.empty());
 }
 
 // The same for a buffer whose life begins in one iteration and ends in the next.
@@ -149,7 +168,7 @@ TEST(Planner, WhatIsNotUsedAgainLeavesForGoodAcrossTheEndOfAnIteration) {
   ASSERT_TRUE(plan.fits);
   ASSERT_EQ(plan.gaps.size(), 1u);
   EXPECT_EQ(plan.gaps.front().buffer, 0u);
-  EXPECT_FALSE(plan.gaps.front().returns);
+  EXPECT_FALSE(plan.gaps.front().is_fetched);
 }
 
 // At place 2 one of two buffers has to leave: the first is not used again, the second is, but later than the first dies.
@@ -163,18 +182,18 @@ TEST(Planner, MayPreferGapsAfterALastUse) {
   profile.first_operand = {0, 2, 2, 3, 3, 3, 4};
   profile.operand_buffers = {0, 1, 2, 1};
   const GapChooser chooser(profile, 2.0 * kActivation);
-  const auto leaves = [&](bool unreturned_first, std::uint32_t buffer) {
+  const auto is_evicted = [&](bool unreturned_first, std::uint32_t buffer) {
     const auto chosen = chooser.choose({.preference = Preference::kReach, .unreturned_first = unreturned_first});
-    std::uint32_t parts = 0;
+    std::uint32_t units = 0;
     for (std::uint32_t g = 0; chosen && g < chosen->size(); ++g) {
-      if (chooser.gaps()[g].buffer == buffer) parts += (*chosen)[g];
+      if (chooser.gaps()[g].buffer == buffer) units += (*chosen)[g];
     }
-    return parts > 0;
+    return units > 0;
   };
-  EXPECT_TRUE(leaves(true, 0));
-  EXPECT_FALSE(leaves(true, 1));
-  EXPECT_FALSE(leaves(false, 0));
-  EXPECT_TRUE(leaves(false, 1));
+  EXPECT_TRUE(is_evicted(true, 0));
+  EXPECT_FALSE(is_evicted(true, 1));
+  EXPECT_FALSE(is_evicted(false, 0));
+  EXPECT_TRUE(is_evicted(false, 1));
 }
 
 TEST(Planner, RefusesWhatCanNotFit) {
@@ -190,7 +209,7 @@ TEST(Planner, GivesTheSamePlanForTheSameProfile) {
   ASSERT_EQ(a.gaps.size(), b.gaps.size());
   for (std::size_t i = 0; i < a.gaps.size(); ++i) {
     EXPECT_EQ(a.gaps[i].buffer, b.gaps[i].buffer);
-    EXPECT_EQ(a.gaps[i].return_at, b.gaps[i].return_at);
+    EXPECT_EQ(a.gaps[i].fetch_after, b.gaps[i].fetch_after);
   }
   EXPECT_EQ(a.predicted_ns, b.predicted_ns);
 }

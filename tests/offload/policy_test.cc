@@ -39,7 +39,7 @@ class RandomPolicy final : public EvictionPolicy, public VictimOrder {
   }
   void submitted(StreamIndex) override {
     for (const auto& [serial, state] : blocks_) {
-      if (random_() % 4 == 0) residency_.leave(*state, 1 + random_() % state->count, EvictReason::kPlanned);
+      if (random_() % 4 == 0) residency_.begin_evictions(*state, 1 + random_() % state->count, EvictReason::kPlanned);
       if (random_() % 4 == 0 && residency_.prefetch(*state, false, FetchReason::kPlanned)) ++fetched;
     }
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that name ranges (copies, sets) fetch the eviction units that contain these, and not what they overwrite.
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {
 namespace {
 
 // Two units.
-constexpr Bytes kLarge = 2 * kPartBytes;
+constexpr Bytes kLarge = 2 * kUnitBytes;
 
 class RangesTest : public EngineTest {
  protected:
@@ -51,18 +51,18 @@ TEST_F(RangesTest, WhatIsOverwrittenWholeIsNotBroughtBack) {
 }
 
 TEST_F(RangesTest, WhatIsOverwrittenInPartComesBackWithItsUnit) {
-  ASSERT_TRUE(set(kPage, kPartBytes).ok());
+  ASSERT_TRUE(set(kPage, kUnitBytes).ok());
   EXPECT_EQ(restored(), kLarge);
   evict();
-  ASSERT_TRUE(set(0, kPartBytes + 8).ok());
-  EXPECT_EQ(restored(), kPartBytes) << "the second unit";
+  ASSERT_TRUE(set(0, kUnitBytes + 8).ok());
+  EXPECT_EQ(restored(), kUnitBytes) << "the second unit";
 }
 
 TEST_F(RangesTest, ALittleOfALargeBufferBringsItsUnitAlone) {
-  ASSERT_TRUE(read(kPartBytes + 4096, 4096).ok());
-  EXPECT_EQ(restored(), kPartBytes);
-  ASSERT_TRUE(read(kPartBytes, 4096).ok());
-  EXPECT_EQ(restored(), kPartBytes);
+  ASSERT_TRUE(read(kUnitBytes + 4096, 4096).ok());
+  EXPECT_EQ(restored(), kUnitBytes);
+  ASSERT_TRUE(read(kUnitBytes, 4096).ok());
+  EXPECT_EQ(restored(), kUnitBytes);
 }
 
 // Afterwards the contents are those from before the operation. In between the unit may lose its pages again, before
@@ -90,16 +90,16 @@ TEST_F(RangesTest, WhatIsReadAsWellIsBroughtBack) {
     const Operation operation = engine_->begin(kStream, both, {.kind = 9, .overwrites = true});
     EXPECT_TRUE(operation.status().ok());
   }
-  EXPECT_EQ(restored(), kPartBytes) << "the unit that is read";
+  EXPECT_EQ(restored(), kUnitBytes) << "the unit that is read";
 }
 
 TEST_F(RangesTest, SayWhetherTheyFitAndWhereTheirUnitsEnd) {
   const MemoryAccess ends[] = {{large_, kLarge, Access::kRead}, {other_, kLarge, Access::kWrite}};
   EXPECT_FALSE(engine_->fits(ends));
   EXPECT_TRUE(engine_->fits({ends, 1}));
-  EXPECT_EQ(engine_->unit_bytes_from(large_), kPartBytes);
-  EXPECT_EQ(engine_->unit_bytes_from(large_ + kPartBytes - 1), 1u);
-  EXPECT_EQ(engine_->unit_bytes_from(large_ + kPartBytes), kPartBytes);
+  EXPECT_EQ(engine_->unit_bytes_from(large_), kUnitBytes);
+  EXPECT_EQ(engine_->unit_bytes_from(large_ + kUnitBytes - 1), 1u);
+  EXPECT_EQ(engine_->unit_bytes_from(large_ + kUnitBytes), kUnitBytes);
   EXPECT_EQ(engine_->unit_bytes_from(DeviceAddress{4096}), 0u);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offloading without a history: what is prefetched.
-#include "offload/residency/part_size.h"
+#include "offload/residency/unit_size.h"
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {
@@ -13,19 +13,19 @@ class ReactiveTest : public EngineTest {
   // Twice as many buffers as fit are used in turn, then enough of them are freed for all evicted ones to fit.
   void leave_half_away() {
     EngineOptions options;
-    options.budget_bytes = kFit * kPartBytes;
+    options.budget_bytes = kFit * kUnitBytes;
     options.policy = kReactivePolicy;
     options.host_is_readable = false;
     start(options);
     for (std::size_t i = 0; i < 2 * kFit; ++i) {
-      all_.push_back(allocate(kPartBytes));
+      all_.push_back(allocate(kUnitBytes));
       ASSERT_TRUE(use(i).ok());
     }
     ASSERT_TRUE(device_->driver().synchronize_context().ok());
     for (std::size_t i = kFit; i < 2 * kFit; ++i) ASSERT_TRUE(engine_->free(all_[i], std::nullopt).ok());
-    ASSERT_EQ(engine_->statistics().nonresident_bytes, kFit * kPartBytes);
+    ASSERT_EQ(engine_->statistics().nonresident_bytes, kFit * kUnitBytes);
   }
-  Status use(std::size_t buffer) { return operate({{all_[buffer], kPartBytes}}); }
+  Status use(std::size_t buffer) { return operate({{all_[buffer], kUnitBytes}}); }
   std::uint64_t prefetches() const { return engine_->statistics().prefetches; }
 
   std::vector<DeviceAddress> all_;

@@ -19,16 +19,17 @@ class RecomputeEngineTest : public EngineTest, private Relauncher {
            .soft_limit = soft_limit,
            .recompute = Recompute::kAuto,
            .relauncher = this});
-    from_ = allocate(kSize);
+    from_ = allocate(from_bytes_);
     to_ = allocate(kSize);
     other_ = allocate(kSize);
-    ASSERT_TRUE(operate({{from_, kSize}, {other_, kSize}}, Access::kWrite).ok());
+    ASSERT_TRUE(operate({{from_, from_bytes_}, {other_, kSize}}, Access::kWrite).ok());
     EXPECT_EQ(device_->driver().synchronize_context(), Status());
     engine_->synchronized_all();
   }
   // An operation that computes one buffer from the other and is completely described.
   void make() {
-    const std::array accesses{MemoryAccess{from_, kSize, Access::kRead}, MemoryAccess{to_, kSize, Access::kWrite}};
+    const std::array accesses{MemoryAccess{from_, from_bytes_, Access::kRead},
+                              MemoryAccess{to_, kSize, Access::kWrite}};
     const std::array uses{OperandUse{.reads = true}, OperandUse{.writes = true}};
     const RelaunchInfo relaunch{.id = 1, .may_run_again = true, .uses = uses};
     Operation operation = engine_->begin(kStream, accesses, {.kind = 8, .nanoseconds = 1000, .relaunch = &relaunch});
@@ -38,8 +39,8 @@ class RecomputeEngineTest : public EngineTest, private Relauncher {
     operation.commit();
     engine_->validate();
   }
-  static std::array<SimulatedOperand, 2> operands_at(std::array<DeviceAddress, 2> at) {
-    return {SimulatedOperand{.address = at[0].value, .bytes = kSize, .flags = SIMULATED_OPERAND_READ},
+  std::array<SimulatedOperand, 2> operands_at(std::array<DeviceAddress, 2> at) const {
+    return {SimulatedOperand{.address = at[0].value, .bytes = from_bytes_, .flags = SIMULATED_OPERAND_READ},
             SimulatedOperand{.address = at[1].value, .bytes = kSize, .flags = SIMULATED_OPERAND_WRITE}};
   }
   Status relaunch(std::uint64_t, StreamHandle, std::span<const DeviceAddress> at) override {
@@ -51,6 +52,7 @@ class RecomputeEngineTest : public EngineTest, private Relauncher {
 
   static constexpr Bytes kSize = 8 * kMiB;
   static constexpr std::uint64_t launched_ = 2;  // the number of make() among the device's operators
+  Bytes from_bytes_ = kSize;
   DeviceAddress from_, to_, other_;
   std::atomic<bool> unseen_{false};
 };
@@ -124,6 +126,58 @@ TEST_F(RecomputeEngineTest, NoAddressLeadsToAnothersPagesWhereAnybodyMayUseIt) {
   const std::uint64_t behind = engine_->statistics().unmaps;
   ASSERT_TRUE(operate({{more.back(), kSize}}).ok());
   EXPECT_EQ(engine_->statistics().unmaps, behind) << "none did any more";
+}
+
+// What it is made of is an eighth of it.
+class KeptInputTest : public RecomputeEngineTest {
+ protected:
+  void SetUp() override {
+    from_bytes_ = kSize / 8;
+    begin(64 * kMiB, false);
+  }
+  // Described, so that nothing else is accessed.
+  void read_result() {
+    const std::array uses{OperandUse{.reads = true}};
+    const RelaunchInfo relaunch{.id = 2, .may_run_again = false, .uses = uses};
+    ASSERT_TRUE(
+        submit({{to_, kSize}}, Access::kRead, {.kind = 9, .nanoseconds = 1000, .relaunch = &relaunch}, std::nan(""))
+            .ok());
+  }
+};
+
+TEST_F(KeptInputTest, AnInputThatIsFreedIsKeptForWhatIsMadeOfIt) {
+  make();
+  const Bytes live = engine_->statistics().live_bytes;
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  ASSERT_TRUE(engine_->free(from_, kStream).ok());
+  engine_->validate();
+  EXPECT_EQ(recomputed(), 0u);
+  EXPECT_EQ(engine_->statistics().live_bytes, live - from_bytes_) << "the program has freed it";
+  EXPECT_FALSE(engine_->free(from_, kStream).ok()) << "a second time";
+  read_result();
+  EXPECT_EQ(recomputed(), 1u);
+  read_result();
+  engine_->validate();
+  EXPECT_EQ(recomputed(), 1u);
+  EXPECT_FALSE(engine_->drop(to_).ok()) << "by now it is gone";
+}
+
+TEST_F(KeptInputTest, NothingIsKeptForWhatIsFreedToo) {
+  make();
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  ASSERT_TRUE(engine_->free(from_, kStream).ok());
+  ASSERT_TRUE(engine_->free(to_, kStream).ok());
+  ASSERT_TRUE(operate({{other_, kSize}}).ok());
+  engine_->validate();
+  EXPECT_EQ(recomputed(), 0u);
+  EXPECT_EQ(engine_->statistics().live_bytes, kSize);
+}
+
+TEST_F(RecomputeEngineTest, ALargeInputIsNotKept) {
+  make();
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  ASSERT_TRUE(engine_->free(from_, kStream).ok());
+  EXPECT_EQ(recomputed(), 1u) << "while it was there";
 }
 
 class RecomputeOverBudgetTest : public RecomputeEngineTest {

@@ -10,6 +10,7 @@
 
 #include "offload/planning/plan_timing.h"
 #include "offload/recompute/joint_plan.h"
+#include "offload/recompute/kept_inputs.h"
 #include "offload/recompute/lineage.h"
 #include "offload/recompute/recipe.h"
 #include "offload/recompute/rewriting.h"
@@ -63,11 +64,11 @@ TEST(Lineage, AVersionStandsUntilItIsOverwrittenOrFreed) {
   // The cheap buffer: written at place 1, updated in place at place 2, read at 27 and freed after that.
   const VersionId first = net.lineage.operands(1)[1].written, second = net.lineage.operands(2)[0].written;
   EXPECT_EQ(net.lineage.operands(2)[0].read, first);
-  EXPECT_FALSE(net.lineage.stands(first, 1)) << "its producer has not run";
-  EXPECT_TRUE(net.lineage.stands(first, 2));
-  EXPECT_FALSE(net.lineage.stands(first, 3));
-  EXPECT_TRUE(net.lineage.stands(second, 27));
-  EXPECT_FALSE(net.lineage.stands(second, 28));
+  EXPECT_FALSE(net.lineage.is_current_at(first, 1)) << "its producer has not run";
+  EXPECT_TRUE(net.lineage.is_current_at(first, 2));
+  EXPECT_FALSE(net.lineage.is_current_at(first, 3));
+  EXPECT_TRUE(net.lineage.is_current_at(second, 27));
+  EXPECT_FALSE(net.lineage.is_current_at(second, 28));
 }
 
 TEST(Recipe, WhatWasUpdatedInPlaceGoesBackToWhoeverDidNotReadIt) {
@@ -80,7 +81,7 @@ TEST(Recipe, WhatWasUpdatedInPlaceGoesBackToWhoeverDidNotReadIt) {
   const Recipe& recipe = builder.recipe();
   EXPECT_EQ(operations_of(recipe), (std::vector<std::uint64_t>{1, 2}));
   EXPECT_EQ(recipe.values.size(), 1u) << "both work in one place";
-  EXPECT_EQ(recipe.leaves, (std::vector<VersionId>{net.lineage.operands(1)[0].read}));
+  EXPECT_EQ(recipe.inputs, (std::vector<VersionId>{net.lineage.operands(1)[0].read}));
 }
 
 TEST(Recipe, WhatIsGoneIsMadeOnTheWay) {
@@ -107,7 +108,7 @@ TEST(Recipe, WhatTheIterationFoundCanNotBeMade) {
 
 TEST(Rewriting, ADroppedBufferHasTwoLivesAndItsProducersTwoPlaces) {
   const Net net(1);
-  const Drop drop{.buffer = net.cheap[0], .leave = 2, .arrive = 27, .version = net.lineage.operands(2)[0].written};
+  const Drop drop{.buffer = net.cheap[0], .last_use = 2, .next_use = 27, .version = net.lineage.operands(2)[0].written};
   Rewriting rewriting;
   std::vector<std::size_t> failed;
   ASSERT_TRUE(rewrite(net.profile, net.lineage, {drop}, {}, &rewriting, &failed));
@@ -117,7 +118,7 @@ TEST(Rewriting, ADroppedBufferHasTwoLivesAndItsProducersTwoPlaces) {
   EXPECT_EQ(rewriting.runs_before[27], 2u);
   EXPECT_EQ(rewriting.place_of[27], 29u);
   EXPECT_EQ(rewriting.drops[2], (std::vector<std::uint32_t>{net.cheap[0]}));
-  EXPECT_EQ(rewriting.remakes[27], (std::vector<std::uint32_t>{net.cheap[0]}));
+  EXPECT_EQ(rewriting.recomputations[27], (std::vector<std::uint32_t>{net.cheap[0]}));
   ASSERT_EQ(rewriting.names.back(), net.cheap[0]);
   const ProfiledBuffer& first = rewriting.profile.buffers[net.cheap[0]];
   const ProfiledBuffer& second = rewriting.profile.buffers.back();
@@ -126,6 +127,51 @@ TEST(Rewriting, ADroppedBufferHasTwoLivesAndItsProducersTwoPlaces) {
   EXPECT_EQ(second.birth, 27u);
   EXPECT_EQ(second.uses, (std::vector<std::uint32_t>{27, 28, 29}));
   EXPECT_EQ(second.death, 29u);
+}
+
+// A small activation of which a large gradient is made, and which is freed long before the gradient is read.
+struct Gradient : test::MadeUpIteration {
+  std::uint32_t small = 0, gradient = 0;
+  explicit Gradient(bool keeps_inputs) {
+    const std::uint32_t input = buffer(true);
+    small = buffer();
+    gradient = buffer();
+    profile.buffers[small].bytes = profile.buffers[small].contents = kSize / 16;
+    lineage.buffers[small].bytes = kSize / 16;
+    lineage.keeps_inputs = keeps_inputs;
+    add(kDearNs, {{input, true, false}, {small, false, true}});
+    add(kCheapNs, {{small, true, false}, {gradient, false, true}});
+    ends(small);
+    for (int i = 0; i < 30; ++i) add(kCheapNs, {{input, true, false}});
+    add(kCheapNs, {{gradient, true, false}});
+    ends(gradient);
+    finish();
+  }
+  Drop drop() const { return {gradient, 1, 32, lineage.operands(1)[1].written}; }
+};
+
+TEST(Rewriting, AnInputIsKeptUntilWhatIsMadeOfItHasRunAgain) {
+  const Gradient net(true);
+  Rewriting rewriting;
+  std::vector<std::size_t> failed;
+  ASSERT_TRUE(rewrite(net.profile, net.lineage, {net.drop()}, {}, &rewriting, &failed));
+  EXPECT_EQ(rewriting.reruns, (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(rewriting.profile.buffers[net.small].death, 32u);
+  EXPECT_EQ(rewriting.profile.buffers[net.gradient].death, 1u);
+  const Gradient other(false);
+  ASSERT_TRUE(rewrite(other.profile, other.lineage, {other.drop()}, {}, &rewriting, &failed));
+  EXPECT_EQ(rewriting.reruns, (std::vector<std::uint32_t>{0, 1})) << "it is made again, too";
+}
+
+TEST(KeptInputs, AreSmallAndLeaveWhileTheOtherIsDropped) {
+  Gradient net(true);
+  const VersionId input = net.lineage.operands(0)[1].written;
+  EXPECT_EQ(KeptInputs(net.lineage).of(net.drop()), (std::vector<VersionId>{input}));
+  Drop later = net.drop();
+  later.last_use = 5;
+  EXPECT_TRUE(KeptInputs(net.lineage).of(later).empty()) << "it was freed before";
+  net.lineage.buffers[net.small].bytes = kSize / 4;
+  EXPECT_TRUE(KeptInputs(net.lineage).of(net.drop()).empty()) << "large";
 }
 
 TEST(JointPlan, CheapOnesGoFirst) {
@@ -190,7 +236,7 @@ TEST(JointPlan, NothingIsDroppedWhereAllFitsAndTheSameTwiceIsTheSame) {
   const Plan two = plan_jointly(net.profile, net.lineage, 8 * kSize, kSlowLink);
   ASSERT_NE(one.rewriting, nullptr);
   EXPECT_EQ(one.rewriting->drops, two.rewriting->drops);
-  EXPECT_EQ(one.rewriting->remakes, two.rewriting->remakes);
+  EXPECT_EQ(one.rewriting->recomputations, two.rewriting->recomputations);
   EXPECT_EQ(one.predicted_ns, two.predicted_ns);
 }
 

@@ -77,9 +77,9 @@ class Program {
     Operation operation = engine_->begin(kStream, accesses);
     note(operation.status());
   }
-  void begin(DeviceAddress buffer, OperationInfo info) {
+  void begin(const std::vector<MemoryAccess>& accesses, const OperationInfo& info) {
     if (!ok_) return;
-    Operation operation = engine_->begin(kStream, std::array{MemoryAccess{buffer}}, info);
+    Operation operation = engine_->begin(kStream, accesses, info);
     note(operation.status());
   }
   void use_new(Bytes bytes) {
@@ -223,13 +223,17 @@ TEST(Report, SmallBuffersThatShareLargerPagesFit) {
   expect_good_advice(options, "in 500 buffers have to stay on the device", 1, using_one_in_each_page(500, true));
 }
 
-// Figures that differ are printed differently.
+// Figures that differ are printed differently, in the first line too.
 TEST(Report, ABudgetThatIsALittleTooSmallIsNotShownAsWhatIsNeeded) {
-  expect_good_advice({.budget_bytes = 8 * kPage - 16 * kKiB, .policy = kReactivePolicy},
-                     "one operation uses 16384.0 KiB at once, and the budget is 16368.0 KiB", 0, [](Program& program) {
-                       const DeviceAddress a = program.allocate(4 * kPage), b = program.allocate(4 * kPage);
-                       program.use({a, b});
-                     });
+  const EngineOptions options{.budget_bytes = 8 * kPage - 16 * kKiB, .policy = kReactivePolicy};
+  const Body body = [](Program& program) {
+    const DeviceAddress a = program.allocate(4 * kPage), b = program.allocate(4 * kPage);
+    program.use({a, b});
+  };
+  expect_good_advice(options, "one operation uses 16384.0 KiB at once, and the budget is 16368.0 KiB", 0, body);
+  EXPECT_NE(refused(options, body).find(" of 16384.0 KiB was refused (16777216 bytes; the budget is 16368.0 KiB)\n"),
+            std::string::npos)
+      << last_report;
 }
 
 // If the operation names a range of a pinned buffer, the rest of the buffer takes up room too.
@@ -284,13 +288,87 @@ void use_what_a_table_leads_to(Program& program) {
   program.use({b});
   const HeldWord words[] = {{table, a.value}, {table + 8, b.value}};
   program.engine().hold(words);
-  program.begin(table, {.kind = 7, .follows = true});
+  program.begin({{table}}, {.kind = 7, .follows = true});
+}
+
+const EngineOptions kSmallBudget{.budget_bytes = 8 * kPage, .policy = kReactivePolicy};
+
+// A kernel's parameters do not say what it does with its buffers.
+TEST(Report, KernelsAreNamedWithTheSizesOfTheirBuffers) {
+  const std::string report = refused(kSmallBudget, [](Program& program) {
+    const DeviceAddress a = program.allocate(2 * kPage), b = program.allocate(5 * kPage), c = program.allocate(4096),
+                        d = program.allocate(3 * kPage);
+    program.begin({{a}, {b}, {c}, {d}}, {.kind = 7, .name = "_Z5scaleIfEvPT_PKS0_i", .follows = true});
+  });
+  EXPECT_TRUE(
+      report.starts_with("thermocline: out of memory: kernel scale<float>: its memory of 22.0 MiB was refused "
+                         "(23068672 bytes; the budget is 16.0 MiB)\n"
+                         "  why    it needs 22.0 MiB at once, and the budget is 16.0 MiB\n"
+                         "  uses   3 buffers together: 10.0 MiB + 6.0 MiB + 4.0 MiB, and a small buffer of 4.0 KiB\n"))
+      << report;
+}
+
+// Copies name their ranges, of which the eviction units have to be there.
+TEST(Report, CopiesAreNamedWithWhatTheyReadAndWrite) {
+  const std::string report = refused(kSmallBudget, [](Program& program) {
+    const DeviceAddress from = program.allocate(6 * kPage), to = program.allocate(5 * kPage);
+    program.begin({{to, 5 * kPage, Access::kWrite}, {from, 5 * kPage, Access::kRead}},
+                  {.kind = 1, .name = "cuMemcpyDtoDAsync", .overwrites = true});
+  });
+  EXPECT_TRUE(report.starts_with("thermocline: out of memory: cuMemcpyDtoDAsync: its memory of 22.0 MiB was refused "))
+      << report;
+  EXPECT_NE(report.find("\n  uses   2 buffers together: 12.0 MiB read + 10.0 MiB written\n"), std::string::npos)
+      << report;
+}
+
+TEST(Report, OneBufferAndManyAreSummed) {
+  const OperationInfo info{.kind = 7, .name = "fill", .follows = true};
+  EXPECT_NE(refused(kSmallBudget,
+                    [&](Program& program) {
+                      std::vector<MemoryAccess> all;
+                      for (int i = 0; i < 9; ++i) all.push_back({program.allocate(5 * kMiB)});
+                      program.begin(all, info);
+                    })
+                .find("\n  uses   9 buffers together: 5.0 MiB + 5.0 MiB + 5.0 MiB + 5.0 MiB + 5.0 MiB + 5.0 MiB + 15.0 "
+                      "MiB in 3 "
+                      "more (54.0 MiB in whole pages of 2.0 MiB)\n"),
+            std::string::npos)
+      << last_report;
+  EXPECT_NE(refused(kSmallBudget,
+                    [&](Program& program) {
+                      const DeviceAddress a = program.allocate(8 * kPage);
+                      program.pin(program.allocate(kPage), "test");
+                      program.begin({{a}}, info);
+                    })
+                .find("\n  uses   one buffer of 16.0 MiB\n"),
+            std::string::npos)
+      << last_report;
+}
+
+// The driver keeps what a graph allocates.
+TEST(Report, GraphsAreNamedWithWhatTheyAllocate) {
+  Program program(kSmallBudget);
+  const DeviceAddress a = program.allocate(5 * kPage);
+  const MemoryAccess access{a};
+  EXPECT_TRUE(program.engine().fits_beside({&access, 1}, 4 * kPage).is_out_of_memory());
+  EXPECT_TRUE(last_report.starts_with("thermocline: out of memory: a CUDA graph: its memory of 18.0 MiB was refused "))
+      << last_report;
+  EXPECT_NE(last_report.find("\n  uses   one buffer of 10.0 MiB, and 8.0 MiB that it allocates itself\n"),
+            std::string::npos)
+      << last_report;
 }
 
 // Otherwise nobody finds out why an operation on one small buffer needs so much.
 TEST(Report, WhatAddressesInMemoryLeadToIsToldApart) {
   EXPECT_NE(refused({.budget_bytes = 12 * kPage, .policy = kReactivePolicy}, use_what_a_table_leads_to)
                 .find("of these 32.0 MiB because of addresses stored in memory that it can reach\n"),
+            std::string::npos)
+      << last_report;
+}
+
+TEST(Report, WhatAddressesInMemoryLeadToIsNotListed) {
+  EXPECT_NE(refused({.budget_bytes = 12 * kPage, .policy = kReactivePolicy}, use_what_a_table_leads_to)
+                .find("\n  uses   a small buffer of 4.0 KiB\n"),
             std::string::npos)
       << last_report;
 }

@@ -75,8 +75,8 @@ std::uint64_t most_live(const Profile& profile) {
 
 bool rewrites(const test::MadeUpIteration& net, const Schedule& schedule, Rewriting* out) {
   std::vector<std::size_t> failed;
-  return rewrite(net.profile, net.lineage, schedule.drops, {Mapping::kForGood, schedule.kept_for, schedule.remakes},
-                 out, &failed);
+  return rewrite(net.profile, net.lineage, schedule.drops,
+                 {Mapping::kForGood, schedule.kept_for, schedule.recomputations}, out, &failed);
 }
 
 TEST(ForwardPass, ResidualBlocksAreNarrowWhereTheyMeet) {
@@ -207,6 +207,51 @@ TEST(Gruslys, FindsNoChainInResidualBlocksOfDifferentSizesAndSaysWhatToDo) {
   EXPECT_TRUE(RecurrentSchedules().schedules(net.profile, net.lineage, 0).empty());
   const Recurrent chain(30);
   EXPECT_EQ(RecurrentSchedules().why_none(chain.profile, chain.lineage), "");
+}
+
+// The more slots, the more states are kept in the forward pass, and the fewer are dropped.
+TEST(Gruslys, BisectsForTheMostSlotsThatFit) {
+  const Recurrent net(300);
+  const std::vector<Schedule> all = RecurrentSchedules().schedules(net.profile, net.lineage, 0);
+  const std::size_t enough = all[all.size() / 2].drops.size();
+  std::size_t tried = 0, fewest = SIZE_MAX;
+  RecurrentSchedules().search(net.profile, net.lineage, 0, [&](const Schedule& schedule) {
+    ++tried;
+    if (schedule.drops.size() < enough) return ScheduleFit::kTooLarge;
+    fewest = std::min(fewest, schedule.drops.size());
+    return ScheduleFit::kFits;
+  });
+  EXPECT_LE(tried, 10u);
+  EXPECT_EQ(fewest, enough);
+}
+
+// With few slots recipes are too long.
+TEST(Gruslys, SearchesUpwardsFromWhatCanNotBeRecomputed) {
+  const Recurrent net(300);
+  const std::vector<Schedule> all = RecurrentSchedules().schedules(net.profile, net.lineage, 0);
+  const std::size_t few = all[4].drops.size(), most = all[1].drops.size();
+  ASSERT_LT(few, most);
+  std::size_t fewest = SIZE_MAX;
+  RecurrentSchedules().search(net.profile, net.lineage, 0, [&](const Schedule& schedule) {
+    if (schedule.drops.size() >= most) return ScheduleFit::kImpossible;
+    if (schedule.drops.size() < few) return ScheduleFit::kTooLarge;
+    fewest = std::min(fewest, schedule.drops.size());
+    return ScheduleFit::kFits;
+  });
+  EXPECT_EQ(fewest, few);
+}
+
+// Ten thousand operations: without slots twelve million would run again.
+TEST(Gruslys, OfLongChainsNoScheduleRunsMuchMoreThanItHasOperations) {
+  const Recurrent net(5000);
+  std::uint32_t most = 0;
+  RecurrentSchedules().search(net.profile, net.lineage, 0, [&](const Schedule& schedule) {
+    Rewriting rewriting;
+    if (rewrites(net, schedule, &rewriting)) most = std::max(most, rewriting.recomputed_operations);
+    return ScheduleFit::kTooLarge;
+  });
+  EXPECT_GT(most, 5000u);
+  EXPECT_LT(most, 200'000u);
 }
 
 // A thousand steps with room for a twentieth of the states: about one more forward pass, a third of the time.

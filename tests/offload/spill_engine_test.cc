@@ -9,6 +9,7 @@
 #include "offload/spill/disk_file.h"
 #include "tests/offload/engine_fixture.h"
 #include "tests/offload/memory_file.h"
+#include "tests/support/seeds.h"
 
 namespace thermocline {
 namespace {
@@ -18,6 +19,12 @@ constexpr Bytes kBudget = 2 * kBuffer + kPage / 2;
 constexpr Bytes kHost = 4 * kBuffer;
 constexpr int kBuffers = 24;
 constexpr Bytes kDisk = 3 * kBuffers * kBuffer;
+
+// Instrumented, each run through real memory takes seconds: where few seeds are wanted, the mode that programs run in is
+// tried, and few of the calls that may fail.
+const bool kFew = percent_of_seeds() < 100;
+const std::vector<bool> kWaitsWithoutLock = kFew ? std::vector<bool>{true} : std::vector<bool>{false, true};
+int every(int calls) { return kFew ? 4 * calls : calls; }
 
 int problems_reading = 0, problems_writing = 0;
 void note_problem(const SpillProblem& problem) { ++(problem.reading ? problems_reading : problems_writing); }
@@ -93,8 +100,9 @@ class SpillEngineTest : public EngineTest {
 
 TEST_F(SpillEngineTest, WhatExceedsDeviceAndHostTogetherRunsWithAFileAndGivesTheSame) {
   const std::uint64_t same = expected(1);
-  for (const PolicyEntry* const policy : {kLruPolicy, kReactivePolicy, kLearnedPolicy}) {
-    for (const bool waits_without_lock : {false, true}) {
+  for (const PolicyEntry* const policy : {kLearnedPolicy, kReactivePolicy, kLruPolicy}) {
+    if (kFew && policy != kLearnedPolicy) continue;
+    for (const bool waits_without_lock : kWaitsWithoutLock) {
       for (const Safety safety : {Safety::kStrict, Safety::kTrusting}) {
         EngineOptions options = with_file(std::make_shared<MemoryFile>(kDisk), waits_without_lock);
         options.policy = policy;
@@ -130,8 +138,8 @@ TEST_F(SpillEngineTest, WithoutAFileItIsRefused) {
 
 TEST_F(SpillEngineTest, AnyOrderOfTheDeviceGivesTheSame) {
   const std::uint64_t same = expected(2);
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    open(with_file(std::make_shared<MemoryFile>(kDisk), seed % 2 == 0), seed);
+  for (const std::uint64_t seed : test_seeds(6)) {
+    open(with_file(std::make_shared<MemoryFile>(kDisk), seed % 2 == 1), seed);
     const auto all = allocate_all();
     run(all, 2);
     EXPECT_EQ(checksum(), same) << "order " << seed;
@@ -141,8 +149,8 @@ TEST_F(SpillEngineTest, AnyOrderOfTheDeviceGivesTheSame) {
 // A copy that can not be written stays on the host. What is refused then is refused before anything is submitted.
 TEST_F(SpillEngineTest, AWriteThatFailsLosesNothing) {
   const std::uint64_t same = expected(3);
-  for (const bool waits_without_lock : {false, true}) {
-    for (int nth = 1; nth <= 40; nth += 5) {
+  for (const bool waits_without_lock : kWaitsWithoutLock) {
+    for (int nth = 1; nth <= 40; nth += every(5)) {
       auto file = std::make_shared<MemoryFile>(kDisk);
       open(with_file(file, waits_without_lock));
       const auto all = allocate_all();
@@ -158,7 +166,7 @@ TEST_F(SpillEngineTest, AWriteThatFailsLosesNothing) {
 
 // The disk says that it is full, although it promised room: operations are refused, and none of what was done is lost.
 TEST_F(SpillEngineTest, ADiskThatIsFullAfterAllRefusesAndLosesNothing) {
-  for (const bool waits_without_lock : {false, true}) {
+  for (const bool waits_without_lock : kWaitsWithoutLock) {
     auto file = std::make_shared<MemoryFile>(kDisk);
     file->error = ENOSPC;
     open(with_file(file, waits_without_lock));
@@ -192,8 +200,8 @@ TEST_F(SpillEngineTest, ADiskThatIsFullAfterAllRefusesAndLosesNothing) {
 
 TEST_F(SpillEngineTest, AReadThatFailsFailsTheOperationAndIsTriedAgain) {
   const std::uint64_t same = expected(5);
-  for (const bool waits_without_lock : {false, true}) {
-    for (int nth = 1; nth <= 30; nth += 6) {
+  for (const bool waits_without_lock : kWaitsWithoutLock) {
+    for (int nth = 1; nth <= 30; nth += every(6)) {
       auto file = std::make_shared<MemoryFile>(kDisk);
       open(with_file(file, waits_without_lock));
       const auto all = allocate_all();
@@ -209,7 +217,7 @@ TEST_F(SpillEngineTest, AReadThatFailsFailsTheOperationAndIsTriedAgain) {
 }
 
 TEST_F(SpillEngineTest, WhatComesBackOtherThanItWentIsNeverUsed) {
-  for (const bool waits_without_lock : {false, true}) {
+  for (const bool waits_without_lock : kWaitsWithoutLock) {
     auto file = std::make_shared<MemoryFile>(kDisk);
     open(with_file(file, waits_without_lock));
     const auto all = allocate_all();
@@ -284,7 +292,7 @@ TEST_F(SpillEngineTest, OthersHaveTheLockWhileAnOperationWaitsForTheFile) {
 
 TEST_F(SpillEngineTest, ASleepingProgramGoesToTheFileAndComesBack) {
   const std::uint64_t same = expected(6);
-  for (const bool waits_without_lock : {false, true}) {
+  for (const bool waits_without_lock : kWaitsWithoutLock) {
     EngineOptions options = with_file(std::make_shared<MemoryFile>(kDisk), waits_without_lock);
     options.budget_bytes = 12 * kBuffer;
     open(options);

@@ -105,7 +105,7 @@ TEST(FileRangesTest, NoTwoRangesOverlapWhateverTheOrder) {
 }
 
 TEST(SpillGrantTest, ALimitThatGrantsGrants) {
-  for (const Bytes unit : {kPartBytes, 2 * kMiB}) {
+  for (const Bytes unit : {kUnitBytes, 2 * kMiB}) {
     for (Bytes in_file = kMiB; in_file < 4 * kGiB; in_file = in_file * 3 / 2 + 4096) {
       const Bytes limit = file_limit_that_grants(in_file, unit);
       EXPECT_GE(granted_in_file(limit, unit), in_file);
@@ -114,7 +114,7 @@ TEST(SpillGrantTest, ALimitThatGrantsGrants) {
       EXPECT_LE(needed_in_file(live, host, unit), granted_in_file(limit, unit));
     }
   }
-  EXPECT_EQ(granted_with_file(kPartBytes, kGiB, kPartBytes), 0u) << "nothing can pass through so little";
+  EXPECT_EQ(granted_with_file(kUnitBytes, kGiB, kUnitBytes), 0u) << "nothing can pass through so little";
 }
 
 class DiskFileTest : public testing::TestWithParam<DiskFile::Access> {

@@ -21,11 +21,12 @@ inline std::uint64_t scaled_seeds(std::uint64_t usual) {
   return std::max<std::uint64_t>(1, usual * percent_of_seeds() / 100);
 }
 
-// 1, 2, ...; if THERMOCLINE_TEST_SEED is set, only that one.
+// 1, 2, ..., or from THERMOCLINE_TEST_FIRST_SEED on; if THERMOCLINE_TEST_SEED is set, only that one.
 inline std::vector<std::uint64_t> test_seeds(std::uint64_t usual) {
   if (const char* one = std::getenv("THERMOCLINE_TEST_SEED"); one != nullptr) return {std::strtoull(one, nullptr, 10)};
   std::vector<std::uint64_t> seeds(scaled_seeds(usual));
-  std::iota(seeds.begin(), seeds.end(), 1);
+  const char* const first = std::getenv("THERMOCLINE_TEST_FIRST_SEED");
+  std::iota(seeds.begin(), seeds.end(), first != nullptr ? std::strtoull(first, nullptr, 10) : 1);
   return seeds;
 }
 

@@ -39,7 +39,7 @@ TEST_F(Command, ABadBudgetIsRefusedBeforeAnythingRuns) {
                  "--budget: '12GX' has the unknown unit 'GX'; units are B, KiB, MiB, GiB, TiB and %");
   expect_refused({"run", "--budget", "-1", "--", "true"}, 2, "--budget: '-1' is negative");
   expect_refused({"run", "--budget", "", "--", "true"}, 2,
-                 "--budget: the value is empty; write for example 12GiB, 512MiB, 60%");
+                 "--budget: the value is empty; write for example 12GiB, 512MiB, 60%, shared");
   expect_refused({"run", "--budget", "140%", "--", "true"}, 2, "--budget: '140%' is more than 100%");
   expect_refused({"run", "--budget", "140%device", "--", "true"}, 2, "--budget: '140%' is more than 100%");
   expect_refused({"run", "--budget", "60%peak", "--", "true"}, 2,

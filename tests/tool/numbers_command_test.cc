@@ -74,7 +74,7 @@ TEST_F(Command, APercentageOfAPeakInASettingsFileIsToldWhatToWrite) {
   const std::string why =
       " is of a recorded program's peak, which only the --budget of commands that read a trace knows; write for "
       "example ";
-  expect_refused({"config", "check", file}, 3, file + ":1:1: budget: '60%peak'" + why + "12GiB, 512MiB, 60%");
+  expect_refused({"config", "check", file}, 3, file + ":1:1: budget: '60%peak'" + why + "12GiB, 512MiB, 60%, shared");
   expect_refused({"bound", kUnet, "--pages", "60%peak"}, 2, "--pages: '60%peak'" + why + "12GiB");
   const std::string device = write("device.toml", "budget = \"60%device\"\n");
   expect_refused({"config", "check", device}, 3,

@@ -143,6 +143,32 @@ TEST(StatsText, AnotherUsersProcessIsShownWithItsUserAndRulesNoTerminal) {
   EXPECT_EQ(json::parse(as_json({other}))["processes"][0]["uid"], other.now.owner);
 }
 
+TEST(StatsText, WhoHoldsWhatOfASharedDeviceIsShown) {
+  SharedDevice device{"00ff", {}};
+  device.processes.push_back({.pid = 4711,
+                              .command = "a\033[2J program with a long name",
+                              .weight = 10000,
+                              .device_bytes = Bytes{80} << 30,
+                              .reserve = Bytes{512} << 20,
+                              .minimum = Bytes{8} << 30,
+                              .demand = Bytes{90} << 30,
+                              .lease = Bytes{60} << 30,
+                              .in_use = Bytes{59} << 30,
+                              .active_until_ns = 100});
+  const std::string text = shares({device}, 100);
+  expect_narrow(text);
+  EXPECT_NE(text.find("device 00ff, 80.0 GiB, shared by 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("60.0 GiB"), std::string::npos) << text;
+  EXPECT_NE(text.find("active"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\033'), std::string::npos) << text;
+  EXPECT_NE(shares({device}, 101).find("idle"), std::string::npos);
+  EXPECT_EQ(shares({}, 0), "");
+  const json found = json::parse(as_json({}, {device}, 101))["shared_devices"];
+  EXPECT_EQ(found[0]["uuid"], "00ff");
+  EXPECT_EQ(found[0]["processes"][0]["lease_bytes"], Bytes{60} << 30);
+  EXPECT_FALSE(found[0]["processes"][0]["active"].get<bool>());
+}
+
 TEST(StatsText, RatesThatCanNotBeAreNoneTheLess) {
   ProcessView view;
   LiveStatistics before = full(0);

@@ -60,8 +60,8 @@ std::vector<Tried> every_plan(const Chain& net, const CheckmateGraph& graph) {
     const Schedule schedule = checkmate_schedule(graph, net.lineage, kept);
     Rewriting rewriting;
     std::vector<std::size_t> failed;
-    EXPECT_TRUE(rewrite(net.profile, net.lineage, schedule.drops, {Mapping::kForGood, 0, schedule.remakes}, &rewriting,
-                        &failed));
+    EXPECT_TRUE(rewrite(net.profile, net.lineage, schedule.drops, {Mapping::kForGood, 0, schedule.recomputations},
+                        &rewriting, &failed));
     const std::vector<double> live = live_bytes_of(rewriting.profile);
     all.push_back({*std::ranges::max_element(live), static_cast<double>(rewriting.recomputed_ns) * 1e-9});
   }

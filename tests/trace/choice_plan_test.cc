@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "tests/support/seeds.h"
 #include "tests/trace/trace_file.h"
 #include "trace/choice_costs.h"
 #include "trace/replay.h"
@@ -144,7 +145,7 @@ PlannedSelection planned(const TraceFamily& family, const ChoiceSelection& selec
 
 TEST(ChoicePlan, IsNearTheBestOfAllSelections) {
   int best_ones = 0, cases = 0;
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (const std::uint64_t seed : test_seeds(12)) {
     const TraceFamily family = Network(seed).family(5, 1);
     for (const StepPlanKind kind : {StepPlanKind::kOffload, StepPlanKind::kJoint}) {
       const Bytes budget = family.recorded().peak_live_bytes * (seed % 2 == 0 ? 5 : 7) / 10;
@@ -231,7 +232,7 @@ ReplayResult replayed(const Trace& trace, Bytes budget, Recompute recompute, std
 }
 
 TEST(ChoicePlan, WhateverIsTakenGivesItsOwnResultsInAnyOrder) {
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (const std::uint64_t seed : test_seeds(12)) {
     const TraceFamily family = Network(seed + 100).family(6, 3);
     std::mt19937_64 random(seed);
     ChoiceSelection selection;

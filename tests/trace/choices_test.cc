@@ -126,11 +126,11 @@ TEST(Choices, AConversionKeepsThem) {
   const auto folder = std::filesystem::temp_directory_path();
   const std::string packed = (folder / ("choices_" + std::to_string(getpid()) + ".trace")).string();
   const std::string lines = packed + ".jsonl.gz";
-  std::size_t events = 0;
+  Converted converted;
   TraceError error;
-  ASSERT_TRUE(convert_trace(file.path(), packed, &events, &error, nullptr)) << error.text();
-  ASSERT_TRUE(convert_trace(packed, lines, &events, &error, nullptr)) << error.text();
-  EXPECT_EQ(events, attention().size());
+  ASSERT_TRUE(convert_trace(file.path(), packed, nullptr, &converted, &error, nullptr)) << error.text();
+  ASSERT_TRUE(convert_trace(packed, lines, nullptr, &converted, &error, nullptr)) << error.text();
+  EXPECT_EQ(converted.events, attention().size());
   TraceFamily family;
   ASSERT_TRUE(family.read(lines, &error)) << error.text();
   EXPECT_EQ(taken(family, {1}).peak_live_bytes, 16u + 128u);

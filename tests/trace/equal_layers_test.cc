@@ -17,7 +17,7 @@
 namespace thermocline::test {
 namespace {
 
-constexpr Bytes kPart = 32 * kMiB;  // offload/residency/part_size.h
+constexpr Bytes kPart = 32 * kMiB;  // offload/residency/unit_size.h
 constexpr std::size_t kSteps = 12;
 
 // A model of equal layers; its activations alternate between two buffers.

@@ -62,11 +62,14 @@ std::vector<EventFields> every_kind() {
   choice.alternatives = {"math", "flash \"2\"", ""};
   chosen.choice = -3;
   chosen.alternative = "flash \"2\"";
+  EventFields divided = operation;
+  divided.slices = 1024;
+  divided.split = {9'000'000'000, 7};
   EventFields bare;
   bare.kind = "op";
   bare.name = operation.name;
   bare.microseconds = 0;
-  return {allocation, operation, free, bare, step, choice, chosen};
+  return {allocation, operation, free, bare, step, choice, chosen, divided};
 }
 
 class Forms : public testing::Test {
@@ -115,12 +118,12 @@ TEST_F(Forms, WhatGoesIntoAFormComesOutOfIt) {
 
 TEST_F(Forms, ARecordedStepSurvivesEveryConversionByteForByte) {
   const std::string original = std::string(THERMOCLINE_TRACES) + "/resnet50_b64.jsonl.gz";
-  std::size_t events = 0;
+  Converted converted;
   TraceError error;
-  ASSERT_TRUE(convert_trace(original, path("a.jsonl"), &events, &error, nullptr)) << error.text();
-  ASSERT_TRUE(convert_trace(path("a.jsonl"), path("b.trace"), &events, &error, nullptr)) << error.text();
-  ASSERT_TRUE(convert_trace(path("b.trace"), path("c.jsonl"), &events, &error, nullptr)) << error.text();
-  EXPECT_EQ(events, 8514u);
+  ASSERT_TRUE(convert_trace(original, path("a.jsonl"), nullptr, &converted, &error, nullptr)) << error.text();
+  ASSERT_TRUE(convert_trace(path("a.jsonl"), path("b.trace"), nullptr, &converted, &error, nullptr)) << error.text();
+  ASSERT_TRUE(convert_trace(path("b.trace"), path("c.jsonl"), nullptr, &converted, &error, nullptr)) << error.text();
+  EXPECT_EQ(converted.events, 8514u);
   EXPECT_EQ(bytes("c.jsonl"), bytes("a.jsonl"));
   EXPECT_LT(bytes("b.trace").size(), bytes("a.jsonl").size() / 10);
 }
@@ -195,9 +198,9 @@ TEST_F(Forms, WhatCanNotBeReadIsSaid) {
 TEST_F(Forms, WhatIsNoTraceIsNotConvertedAndTheOldFileStays) {
   put("old", "precious");
   put("bad.jsonl", std::string(kBegin).append("\n").append(op("a", {3}, {}, 1)).append("\n"));
-  std::size_t events = 0;
+  Converted converted;
   TraceError error;
-  EXPECT_FALSE(convert_trace(path("bad.jsonl"), path("old"), &events, &error, nullptr));
+  EXPECT_FALSE(convert_trace(path("bad.jsonl"), path("old"), nullptr, &converted, &error, nullptr));
   EXPECT_EQ(error.text(), path("bad.jsonl") + ":2: buffer 3 is not alive: it was never allocated");
   EXPECT_EQ(bytes("old"), "precious");
   EXPECT_FALSE(std::filesystem::exists(EventFile::partial_path(path("old"))));
@@ -207,9 +210,9 @@ TEST_F(Forms, AFullDiskIsToldInEveryForm) {
   const std::string original = std::string(THERMOCLINE_TRACES) + "/unet3d_b1_128.jsonl.gz";
   for (const char* name : {"full.jsonl", "full.jsonl.gz", "full.trace"}) {
     std::filesystem::create_symlink("/dev/full", path(name));
-    std::size_t events = 0;
+    Converted converted;
     TraceError error;
-    EXPECT_FALSE(convert_trace(original, path(name), &events, &error, nullptr));
+    EXPECT_FALSE(convert_trace(original, path(name), nullptr, &converted, &error, nullptr));
     EXPECT_EQ(error.text(), path(name) + ": can not be written: No space left on device");
     EXPECT_TRUE(std::filesystem::is_symlink(path(name)));
   }

@@ -39,6 +39,22 @@ TEST(Scaled, BeyondTheRecordingsTheLineGoesOnAndNothingBecomesNegative) {
   EXPECT_DOUBLE_EQ(scaled.operators[0].microseconds, 0);
 }
 
+// Another batch size has other slices.
+TEST(Scaled, MarksDoNotHoldAtAnotherSize) {
+  const auto marked = [](int batch) {
+    std::string line = op("a", {}, {0}, 5);
+    line.insert(line.size() - 1, ",\"slices\":" + std::to_string(batch) + ",\"split\":[0]");
+    return read_valid(TraceFile({kHeader, alloc(0, 64 * batch), line, release(0), step(0)}));
+  };
+  const Trace a = marked(7), b = marked(14);
+  a.validate();
+  Trace scaled;
+  std::string reason;
+  ASSERT_TRUE(scale_trace({&a, 7}, {&b, 14}, 9, &scaled, &reason)) << reason;
+  scaled.validate();
+  EXPECT_EQ(scaled.operators[0].mark, TraceOperator::kNoMark);
+}
+
 TEST(Scaled, TwoProgramsAreNotOneAtTwoSizes) {
   const Trace a = at_batch(8), b = at_batch(32, "c");
   Trace scaled;

@@ -59,7 +59,7 @@ TEST(StepPlan, PeakIsWithinTheBudgetAndRunsAgainWhatItDrops) {
     EXPECT_FALSE(plan.drops.empty());
     EXPECT_TRUE(plan.offloads.empty());
     EXPECT_DOUBLE_EQ(plan.recomputed_ms, static_cast<double>(plan.reruns.size()) * kMicroseconds * 1e-3);
-    for (const PlannedDrop& drop : plan.drops) EXPECT_LT(drop.leave, drop.arrive);
+    for (const PlannedDrop& drop : plan.drops) EXPECT_LT(drop.last_use, drop.next_use);
   }
 }
 
@@ -77,8 +77,8 @@ Bytes peak_with(const Trace& trace, const std::vector<PlannedOffload>& offloads)
     if (event.kind == EventKind::kOperator && i >= last.begin) live.push_back(now);
   }
   for (const PlannedOffload& one : offloads) {
-    const std::uint32_t end = one.returns ? one.return_at + 1 : death[one.buffer];
-    for (std::uint32_t q = one.leave + 1; q < end; ++q) live[q] -= trace.buffers[one.buffer].bytes;
+    const std::uint32_t end = one.is_fetched ? one.fetch_after + 1 : death[one.buffer];
+    for (std::uint32_t q = one.last_use + 1; q < end; ++q) live[q] -= trace.buffers[one.buffer].bytes;
   }
   return *std::ranges::max_element(live);
 }
@@ -111,8 +111,9 @@ TEST(StepPlan, NothingLeavesWhileItIsHeld) {
     const StepPlan plan = plan_step(trace, kRates, 24 * kSize, terms, kind);
     ASSERT_TRUE(plan.fits);
     EXPECT_FALSE(plan.drops.empty() && plan.offloads.empty());
-    for (const PlannedDrop& drop : plan.drops) EXPECT_GE(drop.leave, std::min(terms.held_until[drop.buffer], 24U));
-    for (const PlannedOffload& one : plan.offloads) EXPECT_GE(one.leave, std::min(terms.held_until[one.buffer], 24U));
+    for (const PlannedDrop& drop : plan.drops) EXPECT_GE(drop.last_use, std::min(terms.held_until[drop.buffer], 24U));
+    for (const PlannedOffload& one : plan.offloads)
+      EXPECT_GE(one.last_use, std::min(terms.held_until[one.buffer], 24U));
   }
   terms.held_until.assign(trace.buffers.size(), StepTerms::kStays);
   EXPECT_FALSE(plan_step(trace, kRates, 24 * kSize, terms, StepPlanKind::kJoint).fits);
@@ -142,10 +143,10 @@ TEST(StepPlan, StateMovesAlsoAcrossTheEndOfTheStep) {
   std::vector<Bytes> live(2 * kLayers, kLayers * kSize);
   bool crosses = false;
   for (const PlannedMove& move : plan.moves) {
-    const bool in_next = move.returns && move.return_at < move.leave;
+    const bool in_next = move.is_fetched && move.fetch_after < move.last_use;
     crosses |= in_next;
-    for (std::uint32_t q = move.leave + 1; q < (in_next ? live.size() : move.return_at + 1); ++q) live[q] -= kSize;
-    for (std::uint32_t q = 0; in_next && q <= move.return_at; ++q) live[q] -= kSize;
+    for (std::uint32_t q = move.last_use + 1; q < (in_next ? live.size() : move.fetch_after + 1); ++q) live[q] -= kSize;
+    for (std::uint32_t q = 0; in_next && q <= move.fetch_after; ++q) live[q] -= kSize;
   }
   EXPECT_TRUE(crosses);
   EXPECT_EQ(plan.peak_bytes, *std::ranges::max_element(live));

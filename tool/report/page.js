@@ -20,6 +20,7 @@ function tiles(run) {
   if (s.bound_ms !== null) made.push(tile((s.step_ms / s.bound_ms).toFixed(2) + " \u00d7", "the least any swapping takes, " + s.bound_ms.toPrecision(4) + " ms"));
   made.push(tile(bytes(s.peak_live), "alive at most"), tile(bytes(run.budget), "budget (" + (100 * run.budget / s.peak_live).toFixed(0) + " % of that)"),
     tile(bytes(s.evicted), "out in the last step, " + bytes(s.restored) + " in"), tile(bytes(s.peak_host), "pinned host memory at most"));
+  if (s.split) made.push(tile("in parts", s.split));
   return element("div", { class: "tiles" }, ...made);
 }
 

@@ -101,6 +101,11 @@ class Run {
     return this.producer(this.buffers.p[i]) + (tag ? " (" + tag + ")" : "");
   }
   producer(p) { return p < 0 ? "from before" : this.names[p]; }
+  // An operator, and of a part of one which.
+  title(i) {
+    const parts = this.ops.parts ? this.ops.parts[i] : 0;
+    return this.names[this.ops.n[i]] + (parts ? " part " + (this.ops.part[i] + 1) + " of " + parts : "");
+  }
   alive(at) {
     const found = [], b = this.buffers;
     for (let i = 0; i < b.n.length; ++i) if (b.t[i] <= at && at < b.t[i] + b.d[i] + (b.d[i] === 0)) found.push(i);
@@ -333,7 +338,7 @@ function drawLanes(g, chart) {
       const x = Math.max(chart.left, chart.x(lane.t[i])), end = Math.min(chart.width - 8, chart.x(lane.t[i] + lane.d[i]));
       g.fillStyle = key === "ops" ? PALETTE[run.opClass[lane.n[i]] % PALETTE.length] : colour;
       g.fillRect(x, top, Math.max(0.5, end - x - 0.6), LANE.height);
-      const text = key === "ops" ? run.names[lane.n[i]] : lane.b[i] < 0 ? "" : "buffer " + run.buffers.id[lane.b[i]];
+      const text = key === "ops" ? run.title(i) : lane.b[i] < 0 ? "" : "buffer " + run.buffers.id[lane.b[i]];
       if (end - x > 40 && g.measureText(text).width < end - x - 8) {
         g.fillStyle = "#fff";
         g.fillText(text, x + 4, top + LANE.height / 2 + 4);
@@ -354,7 +359,7 @@ function hoverMemory(t, y, chart) {
   const live = held.reduce((sum, i) => sum + run.buffers.n[i], 0), of = new Map();
   for (const i of held) of.set(run.groupOf[i], (of.get(run.groupOf[i]) || 0) + run.buffers.n[i]);
   const groups = [...of.entries()].sort((a, b) => b[1] - a[1]).slice(0, 5);
-  return ms(t) + ", while " + run.names[run.ops.n[at]] + "\nalive " + bytes(live) + " in " + held.length + " buffers\non the device " + bytes(run.ops.held[at] * 1048576) + ", evicted " + bytes(run.ops.evicted[at] * 1048576) +
+  return ms(t) + ", while " + run.title(at) + "\nalive " + bytes(live) + " in " + held.length + " buffers\non the device " + bytes(run.ops.held[at] * 1048576) + ", evicted " + bytes(run.ops.evicted[at] * 1048576) +
     "\n" + groups.map(([k, n]) => bytes(n) + "  " + run.groups[k]).join("\n");
 }
 
@@ -363,7 +368,7 @@ function hoverLanes(t, y, chart) {
   if (at < 0 || at >= LANES.length) return null;
   const key = LANES[at][1], lane = run[key], i = floorIndex(lane.t, t);
   if (i < 0 || t > lane.t[i] + lane.d[i]) return null;
-  if (key === "ops") return run.names[lane.n[i]] + "\noperator " + (run.firstOperator + i) + ", " + ms(lane.d[i]) + "\nat " + ms(lane.t[i]);
+  if (key === "ops") return run.title(i) + "\noperator " + (run.firstOperator + i) + ", " + ms(lane.d[i]) + "\nat " + ms(lane.t[i]);
   const what = (key === "out" ? "out to the host" : "back to the device") + ": " + bytes(lane.n[i]) + " in " + ms(lane.d[i]) + (lane.w[i] < 0 ? "" : "\nbecause: " + run.reasons[key][lane.w[i]].replaceAll("_", " "));
   const buffer = lane.b[i];
   return what + (buffer < 0 ? "" : "\n" + aboutBuffer(run, buffer));

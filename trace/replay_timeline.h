@@ -16,49 +16,50 @@
 
 namespace thermocline {
 
-inline constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::max();
 
-struct StoryOperator {
-  std::uint32_t name;    // index into the trace's names
+struct TimelineOperator {
+  std::uint32_t op;      // index into the trace's operators
   std::uint32_t stream;  // index into the trace's streams
   double begin_us, end_us;
   // State when it had been submitted: bytes on the device, non-resident bytes, and bytes on the host.
   Bytes device_bytes, nonresident_bytes, host_bytes;
 };
 
-struct StoryBuffer {
+struct TimelineBuffer {
   std::uint64_t id;  // as in the file; buffers of a repeated step have the ids of the original step
   std::uint64_t address;
   Bytes bytes;
   std::uint32_t tag;  // index into the trace's tags
   double begin_us, end_us;
-  std::uint32_t producer;           // the first operator to write it; kNobody: none, or it existed before all of them
+  std::uint32_t producer;           // the first operator to write it; kNoIndex: none, or it existed before all of them
   std::vector<std::uint32_t> uses;  // operators, in order
   bool outlives_window;             // alive at the end
 };
 
-struct StoryCopy {
+struct TimelineCopy {
   bool to_host;
   double begin_us, end_us;
   Bytes bytes;
-  std::uint32_t buffer;    // kNobody: no live buffer
-  std::uint32_t restores;  // for a copy to the device: index of the copy to the host that saved the bytes; else kNobody
-  const char* reason;      // of the eviction or the fetch (offload/movement.h)
+  std::uint32_t buffer;  // kNoIndex: no live buffer
+  std::uint32_t
+      restores;        // for a copy to the device: index of the copy to the host that saved the bytes; else kNoIndex
+  const char* reason;  // of the eviction or the fetch (offload/movement.h)
 };
 
 // The beginning or end of a buffer's life. In program order, in which no address is in use twice at once; times do not
 // decrease.
-struct StoryChange {
+struct TimelineChange {
   double at_us;
   bool begins;
   std::uint32_t buffer;
 };
 
-struct Story {
-  std::vector<StoryOperator> operators;  // in program order
-  std::vector<StoryBuffer> buffers;      // in order of allocation
-  std::vector<StoryChange> changes;
-  std::vector<StoryCopy> copies;         // in order of their beginnings
+struct ReplayTimeline {
+  std::vector<TimelineOperator> operators;  // in program order
+  std::vector<TimelineBuffer> buffers;      // in order of allocation
+  std::vector<TimelineChange> changes;
+  std::vector<TimelineCopy> copies;      // in order of their beginnings
   std::vector<std::uint32_t> step_ends;  // number of operators before each
   std::vector<double> step_end_us;       // when the last operator of each step had ended
   ReplayResult result;
@@ -66,6 +67,7 @@ struct Story {
 
 // Replays with `options` (whose watchers and timeline are replaced) and fills `out`. Needs about 250 bytes of memory
 // per operation.
-bool tell_story(const Trace& trace, const StepProgram& program, ReplayOptions options, Story* out, std::string* reason);
+bool replay_with_timeline(const Trace& trace, const StepProgram& program, ReplayOptions options, ReplayTimeline* out,
+                          std::string* reason);
 
 }  // namespace thermocline

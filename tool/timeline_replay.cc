@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tool/told.h"
+#include "tool/timeline_replay.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <utility>
 
 #include "config/load.h"
 #include "config/option_table.h"
@@ -11,6 +12,7 @@
 #include "tool/number_option.h"
 #include "tool/places.h"
 #include "tool/replay_options.h"
+#include "tool/splits.h"
 #include "tool/values.h"
 #include "trace/steady_step.h"
 
@@ -20,7 +22,7 @@ namespace {
 // Enough for a plan to be in force in the last ones, which are shown.
 constexpr std::size_t kUsualSteps = 6;
 
-int check_flags(const ToldFlags& flags, Settings* settings, std::optional<Budget>* budget, Told* out) {
+int check_flags(const TimelineFlags& flags, Settings* settings, std::optional<Budget>* budget, TimelineReplay* out) {
   LoadedSettings loaded = default_loaded_settings();
   if (flags.config) load_settings_file(*flags.config, &loaded);
   say_all(loaded.problems);
@@ -32,13 +34,30 @@ int check_flags(const ToldFlags& flags, Settings* settings, std::optional<Budget
   remark_on_recompute(*settings, false);
   out->policy = value_text(*find_option("policy"), *settings);
   out->profile = find_device_flag(flags.device, "--device");
-  if (out->profile == nullptr) return kWrongUsage;
+  if (out->profile == nullptr || !is_split_mode(flags.split)) return kWrongUsage;
   return kDone;
+}
+
+// The trace as it is replayed, and how many steps of it.
+bool prepare(const TimelineFlags& flags, TimelineReplay* out, std::string* reason) {
+  const WantedSteps steps{flags.steps, kUsualSteps, out->steps_repeat};
+  const auto choose = [&](Trace* trace, StepProgram* program) {
+    return choose_steps(*trace, steps.asked, steps.usual, steps.repeat, program, reason);
+  };
+  SplitTrace split = take_splits(flags.split, out->trace, out->budget, *out->options.rates,
+                                 [&](const Trace& trace) { return replayed_step_ms(trace, steps, out->options); });
+  if (!choose(&out->trace, &out->program)) return false;
+  const bool any_split = split.any_split();
+  out->too_large = std::move(split.operators);
+  if (!any_split) return true;
+  out->whole = std::exchange(out->trace, std::move(split.trace));
+  out->whole_program = out->program;
+  return choose(&out->trace, &out->program);
 }
 
 }  // namespace
 
-void add_told_flags(CLI::App* command, ToldFlags* flags) {
+void add_timeline_flags(CLI::App* command, TimelineFlags* flags) {
   command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->device,
                       "device profile (default: reference; 'thermocline devices' lists them)");
@@ -46,13 +65,14 @@ void add_told_flags(CLI::App* command, ToldFlags* flags) {
       "--budget", flags->budget,
       "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
   command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
+  add_split_flag(command, &flags->split);
   command->add_option("--config", flags->config, "a settings file; no other is read");
   add_number(
       command, "--steps", flags->steps, kKeptStepCounts,
       "how many steps; the file's last one repeats (default: 6, or the file's where it has more or they differ)");
 }
 
-int tell(const ToldFlags& flags, const std::string& path, Told* out) {
+int replay_timeline_of(const TimelineFlags& flags, const std::string& path, TimelineReplay* out) {
   Settings settings;
   std::optional<Budget> budget;
   if (const int status = check_flags(flags, &settings, &budget, out); status != kDone) return status;
@@ -63,41 +83,40 @@ int tell(const ToldFlags& flags, const std::string& path, Told* out) {
     return kFailed;
   }
   if (!read_trace_file(path, &out->trace)) return kBadInput;
-  StepProgram& program = out->program;
   out->steps_repeat = steady_step(out->trace, rates_of(*out->profile)).repeats;
-  if (!choose_steps(out->trace, flags.steps, kUsualSteps, out->steps_repeat, &program, &reason)) {
-    say(path + ": " + reason);
-    return kBadInput;
-  }
   const Bytes device_bytes = out->profile->memory_bytes.value;
   const Budget taken = budget.value_or(whole_device());
   out->budget = std::min(taken.resolve(device_bytes, out->trace.peak_live_bytes), device_bytes);
-  out->budget_told = taken.told(out->budget, device_bytes, out->trace.peak_live_bytes);
+  out->budget_text = taken.text(out->budget, device_bytes, out->trace.peak_live_bytes);
   out->min_offload_bytes = settings.min_offload_bytes.resolve(0);
   ReplayOptions& options = out->options = replay_options(settings, *out->profile, *simulator, out->budget);
   options.device.check = false;
+  if (!prepare(flags, out, &reason)) {
+    say(path + ": " + reason);
+    return kBadInput;
+  }
   Progress progress("replaying");
-  options.progress = [&](std::size_t step) { progress.show(step, program.steps); };
-  if (!tell_story(out->trace, program, options, &out->story, &reason)) {
+  options.progress = [&](std::size_t step) { progress.show(step, out->program.steps); };
+  if (!replay_with_timeline(out->trace, out->program, options, &out->timeline, &reason)) {
     say(path + ": " + reason);
     return kFailed;
   }
   options.progress = nullptr;
-  if (out->story.step_ends.empty()) {
+  if (out->timeline.step_ends.empty()) {
     say(path + ": memory ran out in the first step; 'thermocline replay' shows who held it");
     return kFailed;
   }
   return kDone;
 }
 
-StoryWindow last_steps(const Story& story, std::size_t steps) {
-  StoryWindow window;
-  const std::size_t all = story.step_ends.size();
+TimelineWindow last_steps(const ReplayTimeline& timeline, std::size_t steps) {
+  TimelineWindow window;
+  const std::size_t all = timeline.step_ends.size();
   window.first_step = all - std::min(steps, all);
-  window.begin = window.first_step == 0 ? 0 : story.step_ends[window.first_step - 1];
-  window.end = story.step_ends.back();
-  window.begin_us = window.first_step == 0 ? 0 : story.step_end_us[window.first_step - 1];
-  window.end_us = story.step_end_us.back();
+  window.begin = window.first_step == 0 ? 0 : timeline.step_ends[window.first_step - 1];
+  window.end = timeline.step_ends.back();
+  window.begin_us = window.first_step == 0 ? 0 : timeline.step_end_us[window.first_step - 1];
+  window.end_us = timeline.step_end_us.back();
   return window;
 }
 

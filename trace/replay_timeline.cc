@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/story.h"
+#include "trace/replay_timeline.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "trace/gzip_lines.h"
@@ -18,9 +19,10 @@ namespace thermocline {
 namespace {
 
 // Records events in the replay's order; times are known only when the replay has ended.
-class Listener : public ReplayWatcher, public MovementObserver {
+class TimelineRecorder : public ReplayWatcher, public MovementObserver {
  public:
-  Listener(const Trace& trace, Story* story) : trace_(trace), story_(story), current_(trace.buffers.size(), kNobody) {}
+  TimelineRecorder(const Trace& trace, ReplayTimeline* timeline)
+      : trace_(trace), timeline_(timeline), current_(trace.buffers.size(), kNoIndex) {}
 
   // In host time; the end is unset while a buffer is alive.
   struct Life {
@@ -28,29 +30,31 @@ class Listener : public ReplayWatcher, public MovementObserver {
     std::uint32_t first_operator, end_operator;
   };
   const std::vector<Life>& lives() const { return lives_; }
+  // By operator of the timeline: its number on the device, which the parts of an operator have in common.
+  const std::vector<std::uint64_t>& ordinals() const { return ordinal_of_; }
 
   void allocated(std::uint32_t buffer, DeviceAddress address, std::int64_t now) override {
     rename_all();
     current_[buffer] = static_cast<std::uint32_t>(lives_.size());
-    lives_.push_back({now, std::numeric_limits<std::int64_t>::max(), operators(), kNobody});
-    story_->changes.push_back({.at_us = 0, .begins = true, .buffer = current_[buffer]});
-    story_->buffers.push_back({.id = trace_.buffers[buffer].id,
-                               .address = address.value,
-                               .bytes = trace_.buffers[buffer].bytes,
-                               .tag = trace_.buffers[buffer].tag,
-                               .begin_us = 0,
-                               .end_us = 0,
-                               .producer = kNobody,
-                               .uses = {},
-                               .outlives_window = true});
+    lives_.push_back({now, std::numeric_limits<std::int64_t>::max(), operators(), kNoIndex});
+    timeline_->changes.push_back({.at_us = 0, .begins = true, .buffer = current_[buffer]});
+    timeline_->buffers.push_back({.id = trace_.buffers[buffer].id,
+                                  .address = address.value,
+                                  .bytes = trace_.buffers[buffer].bytes,
+                                  .tag = trace_.buffers[buffer].tag,
+                                  .begin_us = 0,
+                                  .end_us = 0,
+                                  .producer = kNoIndex,
+                                  .uses = {},
+                                  .outlives_window = true});
   }
   void freed(std::uint32_t buffer, std::int64_t now) override {
     rename_all();
-    const std::uint32_t at = std::exchange(current_[buffer], kNobody);
-    story_->changes.push_back({.at_us = 0, .begins = false, .buffer = at});
+    const std::uint32_t at = std::exchange(current_[buffer], kNoIndex);
+    timeline_->changes.push_back({.at_us = 0, .begins = false, .buffer = at});
     lives_[at].end_ns = now;
     lives_[at].end_operator = operators();
-    story_->buffers[at].outlives_window = false;
+    timeline_->buffers[at].outlives_window = false;
   }
   // All renames of a step come before its other events, and may form chains, so they are applied together.
   void renamed(std::uint32_t produced, std::uint32_t carried) override {
@@ -62,15 +66,17 @@ class Listener : public ReplayWatcher, public MovementObserver {
     const TraceOperator& o = trace_.operators[op];
     for (const std::uint32_t buffer : trace_.reads(o)) use(buffer, false);
     for (const std::uint32_t buffer : trace_.writes(o)) use(buffer, true);
-    story_->operators.push_back({.name = o.name,
-                                 .stream = stream,
-                                 .begin_us = 0,
-                                 .end_us = 0,
-                                 .device_bytes = now.device_bytes,
-                                 .nonresident_bytes = now.nonresident_bytes,
-                                 .host_bytes = now.host_live_bytes});
+    ordinals_ += o.first_slice > 0 ? 0 : 1;
+    ordinal_of_.push_back(ordinals_);
+    timeline_->operators.push_back({.op = op,
+                                    .stream = stream,
+                                    .begin_us = 0,
+                                    .end_us = 0,
+                                    .device_bytes = now.device_bytes,
+                                    .nonresident_bytes = now.nonresident_bytes,
+                                    .host_bytes = now.host_live_bytes});
   }
-  void step_ended() override { story_->step_ends.push_back(operators()); }
+  void step_ended() override { timeline_->step_ends.push_back(operators()); }
 
   void copying_out(const MovedUnit& unit, EvictReason reason) override { add_reason(true, unit, name_of(reason)); }
   void evicted(const MovedUnit&, EvictReason) override {}
@@ -96,21 +102,23 @@ class Listener : public ReplayWatcher, public MovementObserver {
     reasons_[{unit.address.value, to_host}].push_back(reason);
   }
 
-  std::uint32_t operators() const { return static_cast<std::uint32_t>(story_->operators.size()); }
+  std::uint32_t operators() const { return static_cast<std::uint32_t>(timeline_->operators.size()); }
 
   void use(std::uint32_t buffer, bool writes) {
     const std::uint32_t at = current_[buffer];
-    if (at == kNobody) return;  // a buffer of no bytes
-    StoryBuffer& b = story_->buffers[at];
+    if (at == kNoIndex) return;  // a buffer of no bytes
+    TimelineBuffer& b = timeline_->buffers[at];
     if (b.uses.empty() || b.uses.back() != operators()) b.uses.push_back(operators());
-    if (writes && b.producer == kNobody && lives_[at].first_operator > 0) b.producer = operators();
+    if (writes && b.producer == kNoIndex && lives_[at].first_operator > 0) b.producer = operators();
   }
 
   const Trace& trace_;
-  Story* story_;
-  std::vector<std::uint32_t> current_;  // by the trace's index: index into the story's buffers
+  ReplayTimeline* timeline_;
+  std::vector<std::uint32_t> current_;  // by the trace's index: index into the timeline's buffers
   std::vector<std::pair<std::uint32_t, std::uint32_t>> renames_;
-  std::vector<Life> lives_;                                                    // by the story's index
+  std::vector<Life> lives_;  // by the timeline's index
+  std::vector<std::uint64_t> ordinal_of_;
+  std::uint64_t ordinals_ = 0;
   std::map<std::pair<std::uint64_t, bool>, std::deque<const char*>> reasons_;  // by address and direction
 };
 
@@ -129,13 +137,13 @@ class FileDescriptor {
 };
 
 // One line of the timeline.
-struct Ran {
+struct TimedOperation {
   double begin_us = 0, duration_us = 0, submitted_us = 0;
   std::int64_t lane = 0;
   std::int64_t bytes = 0, address = 0, ordinal = 0;
 };
 
-bool read_arguments(JsonCursor& cursor, Ran* ran) {
+bool read_arguments(JsonCursor& cursor, TimedOperation* ran) {
   if (!cursor.enter_object()) return false;
   for (std::string_view key; cursor.next_key(&key);) {
     if (key == "submitted") {
@@ -154,7 +162,7 @@ bool read_arguments(JsonCursor& cursor, Ran* ran) {
 }
 
 // False for a line that is not an operation.
-bool read_line(std::string_view line, Ran* ran) {
+bool read_line(std::string_view line, TimedOperation* ran) {
   if (line.ends_with(',')) line.remove_suffix(1);
   // A cursor can not return to an object's member from inside another member, so the arguments get a cursor of their
   // own.
@@ -183,8 +191,9 @@ bool read_line(std::string_view line, Ran* ran) {
 // Which buffer was alive at an address when a copy was submitted. Addresses are reused at other times.
 class Residents {
  public:
-  Residents(const Story& story, const std::vector<Listener::Life>& lives) : story_(story), lives_(lives) {
-    for (std::uint32_t i = 0; i < story.buffers.size(); ++i) by_address_[story.buffers[i].address].push_back(i);
+  Residents(const ReplayTimeline& timeline, const std::vector<TimelineRecorder::Life>& lives)
+      : timeline_(timeline), lives_(lives) {
+    for (std::uint32_t i = 0; i < timeline.buffers.size(); ++i) by_address_[timeline.buffers[i].address].push_back(i);
   }
 
   std::uint32_t at(std::uint64_t address, double submitted_us) const {
@@ -196,56 +205,75 @@ class Residents {
       --place;
       for (const std::uint32_t i : place->second) {
         const bool alive = lives_[i].begin_ns <= submitted_ns + 1 && submitted_ns <= lives_[i].end_ns;
-        if (alive && address < story_.buffers[i].address + std::max(story_.buffers[i].bytes, story_.result.page_bytes))
+        if (alive &&
+            address < timeline_.buffers[i].address + std::max(timeline_.buffers[i].bytes, timeline_.result.page_bytes))
           return i;
       }
     }
-    return kNobody;
+    return kNoIndex;
   }
 
  private:
   static constexpr int kTries = 64;
-  const Story& story_;
-  const std::vector<Listener::Life>& lives_;
+  const ReplayTimeline& timeline_;
+  const std::vector<TimelineRecorder::Life>& lives_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> by_address_;
 };
 
 struct TimedCopy {
-  StoryCopy copy;
+  TimelineCopy copy;
   std::uint64_t address;
 };
 
-void place_copies(std::vector<TimedCopy>& timed, Listener& listener, Story* story) {
+void place_copies(std::vector<TimedCopy>& timed, TimelineRecorder& recorder, ReplayTimeline* timeline) {
   std::ranges::stable_sort(timed, {}, [](const TimedCopy& t) { return t.copy.begin_us; });
   std::map<std::uint64_t, std::uint32_t> last_out;  // by address
   for (TimedCopy& t : timed) {
-    t.copy.reason = listener.take_reason(t.copy.to_host, t.address);
+    t.copy.reason = recorder.take_reason(t.copy.to_host, t.address);
     if (t.copy.to_host) {
-      last_out[t.address] = static_cast<std::uint32_t>(story->copies.size());
+      last_out[t.address] = static_cast<std::uint32_t>(timeline->copies.size());
     } else {
       const auto out = last_out.upper_bound(t.address);
       if (out != last_out.begin()) {
         const std::uint32_t found = std::prev(out)->second;
-        const StoryCopy& left = story->copies[found];
+        const TimelineCopy& left = timeline->copies[found];
         if (left.buffer == t.copy.buffer && t.address < std::prev(out)->first + left.bytes) t.copy.restores = found;
       }
     }
-    story->copies.push_back(t.copy);
+    timeline->copies.push_back(t.copy);
   }
 }
 
-bool read_timeline(const std::string& path, Listener& listener, Story* story, std::string* reason) {
-  const Residents residents(*story, listener.lives());
+// Which operator of the timeline a launch was: the parts of one are launched in order.
+class Launches {
+ public:
+  explicit Launches(const std::vector<std::uint64_t>& ordinals) : ordinals_(ordinals) {}
+
+  std::uint32_t next(std::int64_t ordinal) {
+    const auto number = static_cast<std::uint64_t>(ordinal);
+    const auto first = static_cast<std::size_t>(std::ranges::lower_bound(ordinals_, number) - ordinals_.begin());
+    const std::size_t at = first + seen_[number]++;
+    return at < ordinals_.size() && ordinals_[at] == number ? static_cast<std::uint32_t>(at) : kNoIndex;
+  }
+
+ private:
+  const std::vector<std::uint64_t>& ordinals_;
+  std::unordered_map<std::uint64_t, std::size_t> seen_;
+};
+
+bool read_timeline(const std::string& path, TimelineRecorder& recorder, ReplayTimeline* timeline, std::string* reason) {
+  const Residents residents(*timeline, recorder.lives());
+  Launches launches(recorder.ordinals());
   GzipLines lines(path);
   std::vector<TimedCopy> timed;
   constexpr std::int64_t kToDevice = 1, kToHost = 2;
   for (std::string_view line; lines.next(&line);) {
-    Ran ran;
+    TimedOperation ran;
     if (!read_line(line, &ran)) continue;
     const double end_us = ran.begin_us + ran.duration_us;
     // The final reads of remaining contents are not part of the program.
-    if (ran.ordinal > 0 && static_cast<std::size_t>(ran.ordinal) <= story->operators.size()) {
-      StoryOperator& op = story->operators[static_cast<std::size_t>(ran.ordinal) - 1];
+    if (const std::uint32_t at = ran.ordinal > 0 ? launches.next(ran.ordinal) : kNoIndex; at != kNoIndex) {
+      TimelineOperator& op = timeline->operators[at];
       op.begin_us = ran.begin_us;
       op.end_us = end_us;
     } else if (ran.lane == kToDevice || ran.lane == kToHost) {
@@ -255,7 +283,7 @@ bool read_timeline(const std::string& path, Listener& listener, Story* story, st
                         .end_us = end_us,
                         .bytes = static_cast<Bytes>(ran.bytes),
                         .buffer = residents.at(address, ran.submitted_us),
-                        .restores = kNobody,
+                        .restores = kNoIndex,
                         .reason = nullptr},
                        address});
     }
@@ -264,31 +292,31 @@ bool read_timeline(const std::string& path, Listener& listener, Story* story, st
     *reason = lines.error();
     return false;
   }
-  place_copies(timed, listener, story);
+  place_copies(timed, recorder, timeline);
   return true;
 }
 
-void set_times(const Listener& listener, Story* story) {
-  const std::vector<StoryOperator>& ops = story->operators;
+void set_times(const TimelineRecorder& recorder, ReplayTimeline* timeline) {
+  const std::vector<TimelineOperator>& ops = timeline->operators;
   // Streams overlap: a step ends with the operator that ends last.
   double latest = 0;
   std::uint32_t at = 0;
-  for (const std::uint32_t end : story->step_ends) {
+  for (const std::uint32_t end : timeline->step_ends) {
     for (; at < end; ++at) latest = std::max(latest, ops[at].end_us);
-    story->step_end_us.push_back(latest);
+    timeline->step_end_us.push_back(latest);
   }
   for (; at < ops.size(); ++at) latest = std::max(latest, ops[at].end_us);
-  for (std::size_t i = 0; i < story->buffers.size(); ++i) {
-    const Listener::Life& life = listener.lives()[i];
-    StoryBuffer& buffer = story->buffers[i];
+  for (std::size_t i = 0; i < timeline->buffers.size(); ++i) {
+    const TimelineRecorder::Life& life = recorder.lives()[i];
+    TimelineBuffer& buffer = timeline->buffers[i];
     buffer.begin_us = life.first_operator < ops.size() ? ops[life.first_operator].begin_us : latest;
     buffer.end_us = latest;
-    if (life.end_operator != kNobody) buffer.end_us = life.end_operator == 0 ? 0 : ops[life.end_operator - 1].end_us;
+    if (life.end_operator != kNoIndex) buffer.end_us = life.end_operator == 0 ? 0 : ops[life.end_operator - 1].end_us;
     buffer.end_us = std::max(buffer.end_us, buffer.begin_us);
   }
   double now = 0;
-  for (StoryChange& change : story->changes) {
-    const StoryBuffer& buffer = story->buffers[change.buffer];
+  for (TimelineChange& change : timeline->changes) {
+    const TimelineBuffer& buffer = timeline->buffers[change.buffer];
     now = std::max(now, change.begins ? buffer.begin_us : buffer.end_us);
     change.at_us = now;
   }
@@ -296,9 +324,9 @@ void set_times(const Listener& listener, Story* story) {
 
 }  // namespace
 
-bool tell_story(const Trace& trace, const StepProgram& program, ReplayOptions options, Story* out,
-                std::string* reason) {
-  *out = Story();
+bool replay_with_timeline(const Trace& trace, const StepProgram& program, ReplayOptions options, ReplayTimeline* out,
+                          std::string* reason) {
+  *out = ReplayTimeline();
   // The timeline goes to an anonymous memory file, so that no file remains whatever happens.
   const FileDescriptor memory(memfd_create("timeline", MFD_CLOEXEC));
   if (memory.get() < 0) {
@@ -306,13 +334,13 @@ bool tell_story(const Trace& trace, const StepProgram& program, ReplayOptions op
     return false;
   }
   const std::string path = "/proc/self/fd/" + std::to_string(memory.get());
-  Listener listener(trace, out);
-  options.watcher = &listener;
-  options.engine.movements = &listener;
+  TimelineRecorder recorder(trace, out);
+  options.watcher = &recorder;
+  options.engine.movements = &recorder;
   options.device.timeline = path;
   if (!replay(trace, program, options, &out->result, reason)) return false;
-  if (!read_timeline(path, listener, out, reason)) return false;
-  set_times(listener, out);
+  if (!read_timeline(path, recorder, out, reason)) return false;
+  set_times(recorder, out);
   return true;
 }
 

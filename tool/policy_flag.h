@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flag --policy of a replay, which has more policies than the settings: all of the table, and those that are named
+// after their plans.
+#pragma once
+
+#include <string>
+
+#include "config/settings.h"
+
+namespace thermocline {
+
+// False: an error has been printed.
+bool parse_policy_flag(const std::string& text, Settings* settings);
+
+// Of the table, then those named after their plans.
+std::string policy_help();
+
+}  // namespace thermocline
