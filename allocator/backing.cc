@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kCreatedPerGuard = 256;
 
 // Addresses still mapped are unmapped when they are more than half of all created pages. By then adjacent ones can be
-// unmapped together, and an unmap call costs the same whatever its length.
+// unmapped with fewer calls.
 constexpr std::uint64_t kCreatedPerStillMapped = 2;
 
 // Number of attempts for a call whose failure would leave pages unusable.
@@ -28,7 +28,7 @@ bool borrows(Wait wait) { return wait == Wait::kBehind || wait == Wait::kBehindN
 Backing::~Backing() {
   waiting_calls_ = WaitingCalls::kNone;  // there is nobody to try again
   mapping_may_be_called();
-  // Adjacent chunks are unmapped together: a call costs the same whatever its length.
+  // Adjacent chunks are unmapped together: fewer calls.
   for_each_mapped_range(
       [this](std::uint64_t first, std::uint64_t count) { static_cast<void>(unmap_pages(first, count)); });
   while (Chunk* chunk = space_->largest_stale([](const Chunk&) { return true; })) {
@@ -209,7 +209,7 @@ Status Backing::harvest(std::uint64_t count, Wait wait) {
   return Status();
 }
 
-// Adjacent runs are unmapped together: a call costs the same whatever its length.
+// Adjacent runs are unmapped together: fewer calls.
 Status Backing::harvest_runs() {
   for (auto run = runs_.begin(); run != runs_.end();) {
     Run whole = *run;
@@ -309,7 +309,7 @@ Status Backing::sweep_all(Wait wait) {
   return Status();
 }
 
-// Unmaps the largest chunk first: a call costs the same whatever its length.
+// Unmaps the largest chunk first: most pages for one call.
 Status Backing::sweep_one() {
   Chunk* const chunk = space_->largest_stale([this](const Chunk& one) { return clock_->passed(one.tag.pending); });
   return chunk == nullptr ? Status() : sweep(chunk);

@@ -309,7 +309,7 @@ class Heap {
 
 inline bool Heap::owns_pages(Bytes requested) const {
   if (requested >= options_.whole_pages_from) return true;
-  // Rounding up wastes more than an eighth of the last page, and there is no other.
+  // Rounding up wastes more than an eighth of the last page, which is the only one.
   if (requested <= options_.page_bytes / 2) [[likely]]
     return false;
   const Bytes rounded = round_up(requested, options_.page_bytes);

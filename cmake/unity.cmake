@@ -1,5 +1,5 @@
 # Sources of a library compiled several at a time: what they include is read once for ten of them, a third of the time of a whole build.
-# Presets that are built as a whole say so (asan, tsan); others keep a command for each source, for changes and for the lint.
+# What is built as a whole says so (the presets asan and tsan, ./dev demo); others keep a command for each source, for changes and for the lint.
 option(THERMOCLINE_UNITY "Compile the sources of each library several at a time" OFF)
 
 # At the end, when all targets and their sources are known. Sources that define a name of their own that another has, too, stay alone:

@@ -82,7 +82,7 @@ void apply_entry(const std::string& path, const TomlEntry& entry, LoadedSettings
     std::vector<std::string_view> keys;
     for (const Option& known : option_table()) keys.emplace_back(known.key);
     place.message = "unknown key '" + entry.key + "'";
-    // Settings are in no table.
+    // Every setting is a key of the top level, outside of any [table]: its last component is compared.
     place.suggestion = nearest_name(entry.key.substr(entry.key.rfind('.') + 1), keys);
     loaded->problems.push_back(std::move(place));
     return;

@@ -138,7 +138,7 @@ constexpr std::array kLogLevels = {
     choice("info", LogLevel::kInfo),   choice("debug", LogLevel::kDebug),
 };
 
-// The engine's own defaults are the defaults of the settings.
+// Where a row does not say otherwise, the engine's own default is that of the setting.
 constexpr EngineOptions kEngine;
 
 template <std::size_t count, typename Enum>

@@ -91,8 +91,8 @@ constexpr Assumption kTable[] = {
      "an audit (run --audit) does not catch an unknown access", "alias_access_is_each_mappings_own", "", "",
      "counted (left_open), and reported at the end of the audit"},
     {"mapping_cost",
-     "giving access to a mapping and unmapping it take tens of microseconds, whatever its size and however many are in "
-     "the call; creating a handle takes ten to hundreds",
+     "giving access to a mapping and unmapping it take tens of microseconds for each mapping in the call, whatever its "
+     "size; creating a handle takes ten to hundreds",
      "bench/results/gpu-nvidia-h200.json (H200); kvcached, benchmarks/bench_vmm/README.md (A100)",
      "as the profile says", "", "plans move more than is worth it; bits stay the same", "", "",
      "a duration, not a yes or no: section probe of ./dev gpu measures each call",

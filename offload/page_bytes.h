@@ -8,7 +8,7 @@
 
 namespace thermocline {
 
-// Of how many pages a budget consists at least. A buffer that has pages to itself wastes half of one on average (buffers
+// The least number of pages in a budget. A buffer that has pages to itself wastes half of one on average (buffers
 // below half a page share pages), so an operation with four needs 1 % of the budget more.
 inline constexpr Bytes kLeastPages = 256;
 // From there on mapping costs next to nothing beside copying.

@@ -22,8 +22,8 @@ CLI::Option* add_split_flag(CLI::App* command, std::string* mode);
 // False: an error has been printed.
 bool is_split_mode(const std::string& mode);
 
-// Splits operators that need more than a limit: the budget, and then less and less of it, because an operator is not
-// alone, and because smaller pieces leave more choice of what is on the device. `step_ms`: how long a step takes then;
+// Splits operators that need more than a limit: first the budget, then smaller limits, because other buffers share it
+// with an operator, and because smaller pieces leave more choice of what is on the device. `step_ms`: how long a step takes then;
 // none: it does not run within the budget. The fastest is taken, of equally fast ones that with fewest parts; and where
 // none runs, what the budget asks for. Nothing is split where the program runs as it is.
 SplitTrace split_for_budget(const Trace& trace, Bytes budget, const DeviceRates& rates,

@@ -258,7 +258,7 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const 
   const CUresult result = real<Function::cuLibraryGetKernel>(pKernel, library, name);
   if (result != CUDA_SUCCESS || pKernel == nullptr) return result;
   return guarded([&] {
-    layouts().is_kernel(*pKernel, library);
+    layouts().note_kernel(*pKernel, library);
     note_function(*pKernel, library, name);
     return result;
   });
@@ -272,7 +272,7 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKe
     // A library with fewer kernels leaves the rest of the array unchanged.
     unsigned int count = 0;
     if (real<Function::cuLibraryGetKernelCount>(&count, lib) != CUDA_SUCCESS) return result;
-    for (unsigned int i = 0; i < std::min(count, numKernels); ++i) layouts().is_kernel(kernels[i], lib);
+    for (unsigned int i = 0; i < std::min(count, numKernels); ++i) layouts().note_kernel(kernels[i], lib);
     return result;
   });
 }

@@ -305,7 +305,7 @@ bool may_be_ours(StreamHandle stream, std::optional<CUmemoryPool> pool) {
 CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, std::optional<CUmemoryPool> pool,
                            const void* caller, Call otherwise) {
   if (!Inside::now() && is_recording(stream)) {
-    graphs_allocate();
+    note_graph_allocates();
     return otherwise();
   }
   if (is_of_nccl(caller)) return allocate_external(out, bytes, otherwise);

@@ -113,7 +113,7 @@ CUresult destroy(CUstream stream, Call call) {
 // The stream may be blocked behind the call, and this thread may be the one that lets it go on: then an engine must not
 // wait for what comes behind it.
 CUresult call_that_blocks(StreamHandle stream, Call call) {
-  streams_may_block();
+  note_streams_may_block();
   return submit(stream, Host::kGoesOn, {}, {.may_block = true}, call);
 }
 

@@ -52,7 +52,7 @@ void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned i
       case CU_STREAM_MEM_OP_WAIT_VALUE_32:
       case CU_STREAM_MEM_OP_WAIT_VALUE_64:
         any_waits.store(true, std::memory_order_relaxed);
-        streams_may_block();
+        note_streams_may_block();
         accesses->read(one.waitValue.address, one.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ? 4 : 8);
         break;
       case CU_STREAM_MEM_OP_WRITE_VALUE_32:

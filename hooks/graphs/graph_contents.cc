@@ -101,7 +101,7 @@ bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeC
       break;
     case CU_GRAPH_NODE_TYPE_HOST:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-      streams_may_block();
+      note_streams_may_block();
       out->may_write_host = true;
       return true;
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:

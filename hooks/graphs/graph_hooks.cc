@@ -186,7 +186,7 @@ CUresult set_any(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams* pa
 }
 
 CUresult add_any(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams* params, Call call) {
-  if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) graphs_allocate();
+  if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) note_graph_allocates();
   const CUresult result = hold(named_by(params), call);
   if (result != CUDA_SUCCESS || params == nullptr || params->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return result;
   // If this fails, the contents are unknown: launches of the graph count as accessing anything.
@@ -241,7 +241,7 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
   if (is_recording(stream)) return submit(stream, Host::kGoesOn, {}, {.follows = true}, call);
   return guarded([&] {
     // Of what was recorded nothing blocked a stream so far.
-    if (any_stream_may_block()) streams_may_block();
+    if (any_stream_may_block()) note_streams_may_block();
     GraphAccess access = access_of(exec);
     if (access.may_write_host || access.first.empty() || !has_nothing_before(stream)) access.first.clear();
     if (const HeldEngines engines; !engines.none()) {

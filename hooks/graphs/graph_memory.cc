@@ -76,7 +76,7 @@ void count_for(const ActiveEngine& active) {
 
 }  // namespace
 
-void graphs_allocate() { allocate.store(true, std::memory_order_relaxed); }
+void note_graph_allocates() { allocate.store(true, std::memory_order_relaxed); }
 bool any_graph_allocates() { return allocate.load(std::memory_order_relaxed); }
 
 void count_graph_memory() {
@@ -120,7 +120,7 @@ extern "C" {
 CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
                                         size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS* nodeParams) {
   using namespace thermocline;
-  graphs_allocate();
+  note_graph_allocates();
   return real<Function::cuGraphAddMemAllocNode>(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 

@@ -12,7 +12,7 @@
 namespace thermocline {
 
 // Some graph was given a node that allocates.
-void graphs_allocate();
+void note_graph_allocates();
 bool any_graph_allocates();
 
 // Instantiates the graph with `call` and records what the executable graph names (graph_execs.h).

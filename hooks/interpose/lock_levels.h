@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels of the hooks' mutexes (driver/locks.h). Those below lock_level::kEngine may be held while an engine is called;
-// the others never, and engines may come to them through the driver's table.
+// Levels of the hooks' mutexes (driver/locks.h). Those below lock_level::kEngine may be held while an engine is called.
+// The higher ones never are: an engine takes them itself, through the functions it was given.
 #pragma once
 
 namespace thermocline::lock_level {

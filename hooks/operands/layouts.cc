@@ -125,7 +125,7 @@ void Layouts::set_rules(const std::vector<OperatorRule>& rules) {
   rules_ = rules;
 }
 
-void Layouts::is_kernel(CUkernel kernel, CUlibrary library) {
+void Layouts::note_kernel(CUkernel kernel, CUlibrary library) {
   const std::unique_lock lock(mutex_);
   kernels_[reinterpret_cast<CUfunction>(kernel)] = library;
 }

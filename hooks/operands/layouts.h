@@ -40,7 +40,7 @@ class Layouts {
   // Must be called before the first launch.
   void set_rules(const std::vector<OperatorRule>& rules);
   // The driver returned the handle as a CUkernel.
-  void is_kernel(CUkernel kernel, CUlibrary library);
+  void note_kernel(CUkernel kernel, CUlibrary library);
   // A module or library was unloaded, or a context has ended: its handles may be reused for other functions.
   void forget();
   void forget_kernels(CUlibrary library);

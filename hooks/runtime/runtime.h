@@ -5,7 +5,7 @@
 // reason, calls are passed through to the driver.
 //
 // Failures are logged once on stderr and make the library stand aside: for all devices if they concern the first one,
-// otherwise for that device (promise 4). A broken invariant is the exception: then it is unknown where the program's
+// otherwise for that device. A broken invariant is the exception: then it is unknown where the program's
 // bytes are, so every operation on the engines' memory, of all devices, fails from then on with CUDA_ERROR_UNKNOWN,
 // while other memory continues to work as without the library.
 #pragma once
@@ -40,7 +40,7 @@ class Runtime {
   bool is_there(const ActiveEngine* engine) const noexcept;
   // The engine of the current context; created in the first context of a device that asks. Null: pass the call through.
   const ActiveEngine* in_current_context();
-  // The same if the current context is known, without creating an engine; null: there is none.
+  // The same for a current context that the caller knows.
   const ActiveEngine* in_current_context(CUcontext current);
   // Visits each engine in turn; none begins or ends meanwhile. Must not be called from within an engine.
   template <class Visit>

@@ -168,7 +168,7 @@ void forget(bool is_gone, CUcontext context, StreamHandle stream) {
 
 }  // namespace
 
-void streams_may_block() {
+void note_streams_may_block() {
   // From here on nothing more is cached. To free what is cached could wait for the stream that is about to be blocked.
   if (!may_block.exchange(true)) empty_caches();
   queues_are_counted.store(true, std::memory_order_relaxed);

@@ -20,7 +20,7 @@
 namespace thermocline {
 
 // To be called before the program uses something that may block a stream, without a lock.
-void streams_may_block();
+void note_streams_may_block();
 bool any_stream_may_block() noexcept;
 
 // For a call that adds to the stream, begun while no lock is held: waits while the stream's queue is too full. As long as

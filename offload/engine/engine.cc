@@ -110,7 +110,7 @@ Status Engine::allocate_by_key(Bytes bytes, std::uint64_t stream, DeviceAddress*
     case ThreadCache::Taken::kPerhaps:
       break;
   }
-  // There: a call of take here would need a frame.
+  // Done there: calling take() here would give this function a stack frame.
   return allocate_without_entry(bytes, stream, out);
 }
 
@@ -135,7 +135,7 @@ Status Engine::free_without_entry(DeviceAddress address, std::uint64_t stream) {
 }
 
 Status Engine::allocate_slowly(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
-  // Ends after the lock has been given back.
+  // Declared before `lock`, so that it ends after the lock has been released.
   const Undisturbed undisturbed;
   std::unique_lock lock(mutex_, std::adopt_lock);
   return ask_without_waiting(lock, [&] { return state_->allocate(bytes, stream, out); });

@@ -98,7 +98,7 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Neither is cut short where its thread is cancelled; callers of the rest see to that themselves.
+  // Thread cancellation interrupts neither of them. Callers of the other functions must make sure of that themselves.
   //
   // Both are done without the lock where the calling thread freed a buffer of that size on that stream before, or was
   // given the buffer itself (allocator/thread_cache.h).

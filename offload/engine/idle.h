@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a program that does nothing gives back what it does not use. What is given back has to be made again when it is
-// wanted (a page costs 193 us, 100 MB of pinned memory 30 ms), so a program that goes on soon waits longer before the
-// next time, twice as long each time: what is made again costs little against the rest that came before it.
+// wanted (a page costs 193 us, 100 MB of pinned memory 30 ms), so if the program goes on soon after, the time without
+// work that is required doubles: what is made again costs little against the rest that came before it.
 //
 // Reads no clock: the time is its caller's.
 #pragma once
@@ -16,7 +16,7 @@ class IdleWatch {
   // after_ns 0: it is never due.
   explicit IdleWatch(std::uint64_t after_ns) : after_ns_(after_ns), required_idle_ns_(after_ns) {}
 
-  // `activity`: a number that is another one after each allocation, free and move. True when it has been the same for
+  // `activity`: a number that changes with each allocation, free and move. True when it has been the same for
   // long enough, until given_back() is called.
   bool is_due(std::uint64_t now_ns, std::uint64_t activity);
   // Nothing is left to be given back before the program goes on.

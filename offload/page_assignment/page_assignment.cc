@@ -264,7 +264,7 @@ PageAssignment assign_in(Order by, const LiveRangeHistory& history, const LiveRa
   for (std::uint32_t i = 0; i < history.page_owners.size(); ++i) {
     const PageOwner& page_owner = history.page_owners[i];
     if (page_owner.stays.empty() || always(history, page_owner)) continue;
-    result.page_owners += page_owner.range.count;
+    result.owned_pages += page_owner.range.count;
     if (page_owner.stays.front().from == 0) {
       assignment.begin_with(i);
     } else {

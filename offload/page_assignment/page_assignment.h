@@ -32,7 +32,7 @@ struct AssignedPage {
 struct PageAssignment {
   std::vector<AssignedPage> assigned;
   std::uint32_t pages = 0;        // physical pages are numbered below this
-  std::uint64_t page_owners = 0;  // pages of page owners that are evicted and fetched
+  std::uint64_t owned_pages = 0;  // pages of page owners that are evicted and fetched
   std::uint64_t unassigned = 0;   // of these: pages without a physical page in some live range
   // Duration of an iteration if every owner takes any free page, and if each takes its assigned page.
   double anywhere_ns = 0, assigned_ns = 0;
@@ -42,7 +42,7 @@ struct PageAssignment {
   // page it takes. With 22 of 7,706 pages unassigned a recorded step (ResNet-50) took 16 % longer; with 22 of 17,916
   // another one (ResNet-1001, recomputed at 60 %) took 42 % less.
   bool is_worth_it() const {
-    return page_owners > 0 && unassigned * 500 <= page_owners && assigned_ns <= 1.003 * anywhere_ns;
+    return owned_pages > 0 && unassigned * 500 <= owned_pages && assigned_ns <= 1.003 * anywhere_ns;
   }
 };
 

@@ -89,7 +89,7 @@ class EvictionPolicy {
   virtual VictimOrder* victim_order() { return nullptr; }
   // The same of host copies that go to the spill file: the first goes first. Null: least recently used first.
   virtual VictimOrder* spill_order() { return victim_order(); }
-  // The device is about to run out of work, so what can be done later should be.
+  // The device is about to run out of work: what can be done later is put off.
   virtual bool is_hurried() { return false; }
 
   // Addresses that are kept for the buffers of a repeated iteration.

@@ -30,7 +30,7 @@ class ScheduleSource {
   virtual ~ScheduleSource() = default;
   // The planner takes the fastest of them that fits without copies (plan_scheduled in joint_plan.h).
   virtual std::vector<Schedule> schedules(const Profile& profile, const Lineage& lineage, Bytes limit) const = 0;
-  // Has those planned that may be the fastest that fits, one after the other.
+  // Calls `plan` for each schedule that may be the fastest that fits, one after the other.
   virtual void search(const Profile& profile, const Lineage& lineage, Bytes limit,
                       const std::function<ScheduleFit(const Schedule&)>& plan) const {
     for (const Schedule& schedule : schedules(profile, lineage, limit)) plan(schedule);

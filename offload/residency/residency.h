@@ -162,8 +162,8 @@ class Residency {
   // Unless trusting for good: from now on some are not. Nothing leads to pages of others any more, and what is evicted is
   // on the host. Waits for what may still use those addresses; on failure it is trusting still.
   Status distrust();
-  // Trusting: what leaves gives up its pages at once, and not when somebody asks for them. If nobody does until it
-  // returns, it finds them as it left them.
+  // Trusting: what leaves gives up its pages at once, and not when somebody asks for them. If nobody takes
+  // them before it returns, its contents are still in them.
   void give_up_at_once(bool does);
   // The log is told of all units that have pages, and of every change from now on; null: nobody is.
   void watch(LiveRangeLog* log);

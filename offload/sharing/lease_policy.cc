@@ -70,7 +70,7 @@ Bytes owed(Bytes capacity, std::span<const Sharer> sharers, std::span<const Byte
   const Bytes free = less(capacity, taken);
   const Bytes excess = less(taken, capacity);
   const Bytes needed = less(lacking, free) + excess;
-  return needed > capacity / kLeastMovedPart || excess > 0 || lacking_minimums > free ? needed : 0;
+  return needed > capacity / kLeastMovedDivisor || excess > 0 || lacking_minimums > free ? needed : 0;
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ Bytes fair_share(Bytes capacity, std::span<const Sharer> sharers, std::size_t se
 // What the minimums of the others leave: no lease becomes larger.
 Bytes largest_lease(Bytes capacity, std::span<const Sharer> sharers, std::size_t self);
 
-// Less than this is not worth that somebody gives it back.
-inline constexpr Bytes kLeastMovedPart = 64;
+// Nobody gives back less than the device's memory divided by this.
+inline constexpr Bytes kLeastMovedDivisor = 64;
 
 }  // namespace thermocline

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One value for each 2 MiB page of this process's address space, zero until it is set. Virtual memory that takes real
-// memory only where it is written, as in core/page_table.h.
+// memory only where it is written, as in core/memory/page_table.h.
 #pragma once
 
 #include <sys/mman.h>

@@ -15,7 +15,7 @@ namespace thermocline {
 namespace {
 
 constexpr Bytes kCapacity = 1000 * kMiB;
-constexpr Bytes kStep = kCapacity / kLeastMovedPart;
+constexpr Bytes kStep = kCapacity / kLeastMovedDivisor;
 
 Sharer sharer(Bytes minimum, Bytes demand, bool is_active, Bytes lease = 0, unsigned weight = 100) {
   return {.minimum = minimum, .weight = weight, .demand = demand, .lease = lease, .is_active = is_active};

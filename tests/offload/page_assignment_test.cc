@@ -82,7 +82,7 @@ TEST(PageAssignment, WhoComesAfterAnotherHasGoneSharesItsPages) {
   it.change(Kind::kFrees, b, 400);
   const PageAssignment assignment = assign_pages(it.end(), 3, {});
   EXPECT_EQ(assignment.unassigned, 0u);
-  EXPECT_EQ(assignment.page_owners, 6u);
+  EXPECT_EQ(assignment.owned_pages, 6u);
   EXPECT_EQ(assignment.pages, 3u);
   EXPECT_EQ(check(it.history, assignment), 6u);
   EXPECT_TRUE(assignment.is_worth_it());
@@ -95,7 +95,7 @@ TEST(PageAssignment, WhoAlwaysStaysNeedsNoHome) {
   it.change(Kind::kTakes, b, 100);
   it.change(Kind::kFrees, b, 200);
   const PageAssignment assignment = assign_pages(it.end(), 1, {});
-  EXPECT_EQ(assignment.page_owners, 1u);
+  EXPECT_EQ(assignment.owned_pages, 1u);
   EXPECT_EQ(assignment.assigned.size(), 1u);
 }
 
@@ -213,7 +213,7 @@ TEST(PageAssignment, OfRandomIterationsNoTwoOwnersMeet) {
     const auto loose = static_cast<std::uint32_t>(peak - pages + pick(4));
     const PageAssignment assignment = assign_pages(it.end(), loose, {double(pick(500)), double(pick(500))});
     const std::uint64_t complete = check(it.history, assignment);
-    EXPECT_EQ(complete + assignment.unassigned, assignment.page_owners);
+    EXPECT_EQ(complete + assignment.unassigned, assignment.owned_pages);
     EXPECT_LE(assignment.pages, pages + loose);
     if (testing::Test::HasFailure()) return;
   }

@@ -3,7 +3,7 @@
 // wait for what the thread does next that makes the device go on. Most do not wait; so whoever begins one stays with it
 // for a moment, and what a program observes is then as if it had run at once.
 //
-// Not thread-safe: guarded by the machine's lock, which the functions do not need.
+// Not thread-safe: guarded by the machine's lock. The functions themselves run without it.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contents of memory, in one of two forms: bytes (real_contents.h) or tags (tagged_contents.h). Ranges are in this
+// The contents of memory, in one of two forms: bytes (real_contents.cc) or tags (tagged_contents.cc). Ranges are in this
 // process's address space, for device and host memory alike; whether the device may access them has been checked
 // before. Addresses may alias: contents belong to pages.
 #pragma once

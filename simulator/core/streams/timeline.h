@@ -47,14 +47,14 @@ struct Operation {
   Engine engine = Engine::kNone;
   bool completed = false;
   bool executed = false;    // its effects have happened
-  bool is_running = false;  // they have, because its duration had to be known, and its end is still to come
+  bool is_running = false;  // its effects have happened, its end is still to come: its duration had to be known
   Time submitted = 0;
   Time duration = 0;
   Time ready = 0;
   Time end = 0;
   std::uint32_t waits_for = 0;
   std::uint32_t first_edge = 0;  // list of the operations that wait for this one; 0: none
-  // Slots of registered buffers that were fresh at submission and that this operation accesses (core/buffers.h).
+  // Slots of registered buffers that were fresh at submission and that this operation accesses (memory/buffers.h).
   boost::container::small_vector<std::uint32_t, 2> fresh_buffers;
   // The same of those that it does not name, but may access.
   boost::container::small_vector<std::uint32_t, 2> other_fresh_buffers;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conditional nodes: handles, the graphs that are their bodies, and how a launch runs them. The device's side is in
-// core/conditional.h.
+// core/streams/conditional.h.
 //
 // As strict as CUDA's documentation allows: a handle belongs to one node; every handle of a graph must be used when the
 // graph is instantiated; bodies may contain what the documentation lists, and copies of pinned and device memory. A
