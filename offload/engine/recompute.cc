@@ -10,7 +10,7 @@
 
 namespace thermocline {
 
-void Residency::discard(BlockState& state) {
+void Residency::drop_contents(BlockState& state) {
   THERMOCLINE_CHECK(trusting_, "pages change hands at once only while all accesses are known");
   state.dropped = true;
   for (EvictionUnit& unit : state.units()) {
@@ -214,7 +214,7 @@ Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers,
     } else if (status.ok()) {
       versions->restored(buffer->number());
     } else {
-      residency.discard(residency.state_of(buffer->block()));
+      residency.drop_contents(residency.state_of(buffer->block()));
     }
   }
   return status;
@@ -305,7 +305,8 @@ void Engine::State::note_submission(Use use) {
 void Engine::State::put_back_overwriting() {
   for (const Overwriting& one : std::exchange(overwriting, {})) {
     const Buffer* const buffer = heap.find(one.address);
-    if (buffer != nullptr && versions->is_dropped(one.number)) residency.discard(residency.state_of(buffer->block()));
+    if (buffer != nullptr && versions->is_dropped(one.number))
+      residency.drop_contents(residency.state_of(buffer->block()));
   }
 }
 
@@ -319,7 +320,7 @@ bool Engine::State::drop_block(BlockState& state) {
   heap.for_each_buffer(block, [&number](const Buffer& buffer) { number = buffer.number(); });
   if (versions->current(number) == kNoVersion || !versions->drop(number)) return false;
   counters.dropped_bytes += block.bytes();
-  residency.discard(state);
+  residency.drop_contents(state);
   return true;
 }
 

@@ -61,7 +61,7 @@ Status Residency::make_room(EvictionUnit& unit, bool* untouched) {
 Status Residency::reclaim(Bytes missing, bool enough_pending, bool* progress) {
   if (!options_.may_evict) return {};
   for (const Victims victims : {Victims::kPlanned, Victims::kOthers, Victims::kPrefetched}) {
-    if (*progress = drop_clean(missing, victims); *progress) return {};
+    if (*progress = evict_clean(missing, victims); *progress) return {};
     if (Status status = drop_first_leaving(victims, progress); !status.ok() || *progress) return status;
   }
   if (Status status = drop_partial(progress); !status.ok() || *progress) return status;
@@ -75,14 +75,14 @@ Residency::Victims Residency::victims_of(const EvictionUnit& unit) {
 }
 
 // Oldest first, until `missing` bytes have become free. True if any has.
-bool Residency::drop_clean(Bytes missing, Victims victims) {
+bool Residency::evict_clean(Bytes missing, Victims victims) {
   Bytes dropped = 0;
   for_each_victim(clean_, [&](EvictionUnit& unit) {
     if (victims_of(unit) != victims || !is_evictable(unit)) return true;
     if (!migration_.has_left(unit) || !idle(unit)) return true;
     if (trusting_) {
       give_up(unit);
-    } else if (!drop(unit)) {
+    } else if (!evict_unit(unit)) {
       return true;
     }
     dropped += unit.bytes();
@@ -108,7 +108,7 @@ Bytes Residency::give_up_leaving(Bytes missing, std::optional<Victims> victims) 
 
 // False where the driver did not unmap: the unit keeps its pages and stays what it is. If it lost some of them it has
 // left all the same, for its contents are on the host; drop_partial finds the others.
-bool Residency::drop(EvictionUnit& unit) {
+bool Residency::evict_unit(EvictionUnit& unit) {
   THERMOCLINE_CHECK(!unit.defined || unit.copy == HostCopy::kCurrent,
                     "contents leave the device only with a current host copy");
   THERMOCLINE_CHECK(idle(unit), "pages that somebody uses are not given away");
@@ -153,7 +153,7 @@ Status Residency::drop_first_leaving(Victims victims, bool* progress) {
     if (victims_of(unit) != victims || !is_evictable(unit)) return true;
     status = migration_.finish(unit);
     if (status.ok()) status = await(unit);
-    *progress = status.ok() && drop(unit);
+    *progress = status.ok() && evict_unit(unit);
     return status.ok() && !*progress;
   });
   return status;
@@ -192,7 +192,7 @@ Status Residency::start_copies(Bytes missing, bool* progress) {
     } else {
       status = await(unit);
       if (!status.ok()) return false;
-      if (!drop(unit)) return true;
+      if (!evict_unit(unit)) return true;
     }
     started += unit.bytes();
     *progress = true;

@@ -336,7 +336,7 @@ bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
     } else if (!fetch(unit)) {
       // What has left by now gives its room to what comes.
       const bool planned = reason == FetchReason::kPlanned;
-      if (!drop_clean(unit.bytes(), Victims::kPlanned) && (planned || !drop_clean(unit.bytes(), Victims::kOthers)))
+      if (!evict_clean(unit.bytes(), Victims::kPlanned) && (planned || !evict_clean(unit.bytes(), Victims::kOthers)))
         return false;
       if (!fetch(unit)) return false;
     }

@@ -119,7 +119,7 @@ class Residency {
   // What the plan has chosen to leave, and has not left yet, is like all that is clean.
   void plan_ended();
   // The block's contents can be recomputed: they are given up, and its pages at once, behind its uses on the device.
-  void discard(BlockState& state);
+  void drop_contents(BlockState& state);
   // As planned, or asked for: the block is wanted soon. True when it is on the device, or on its way there; false when
   // there is no room yet. `may_wait`: the host may wait until nobody uses the block's addresses any more (trusting);
   // else that is false, too.
@@ -262,7 +262,7 @@ class Residency {
   void for_each_victim(UnitList& list, Visit visit);
   // Steps 2 to 4 of the list above, then 6 unless `enough_pending`. `progress`: whether one made room, or begins to.
   Status reclaim(Bytes missing, bool enough_pending, bool* progress);
-  bool drop_clean(Bytes missing, Victims victims);
+  bool evict_clean(Bytes missing, Victims victims);
   Bytes give_up_leaving(Bytes missing, std::optional<Victims> victims = {});
   Status drop_first_leaving(Victims victims, bool* progress);
   Status drop_partial(bool* progress);
@@ -308,7 +308,7 @@ class Residency {
   bool fetch(EvictionUnit& unit);
   // Nobody has its pages, and nobody uses its addresses.
   bool is_free_to_come(const EvictionUnit& unit);
-  bool drop(EvictionUnit& unit);
+  bool evict_unit(EvictionUnit& unit);
   // Trusting: the unit loses its pages while its uses, and its copy out, may still be to come.
   void give_up(EvictionUnit& unit);
   void evict_now(EvictionUnit& unit);

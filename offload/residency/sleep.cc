@@ -69,7 +69,7 @@ void Residency::drop_for_sleep(std::uint64_t since, Step* step) {
       continue;
     }
     const auto before = std::exchange(unit.evict_reason, EvictReason::kSleep);
-    if (!drop(unit)) unit.evict_reason = before;
+    if (!evict_unit(unit)) unit.evict_reason = before;
   }
 }
 
@@ -81,7 +81,7 @@ void Residency::copy_for_sleep(std::uint64_t since, Step* step) {
       // A copy behind work that does not end would keep all other copies from leaving.
       step->busy = &unit;
     } else if (!unit.defined) {
-      static_cast<void>(drop(unit));
+      static_cast<void>(evict_unit(unit));
     } else if (step->no_host || !step->status.ok()) {
       continue;
     } else if (migration_.copies_out() >= kMostCopiesOut) {
