@@ -22,7 +22,7 @@ function(thermocline_unity)
   set(alone_simulated_cudart not_carried.cc memory/batch_api.cc memory/copy_api.cc stream/stream_api.cc)
   set(alone_thermocline_trace split.cc event_file.cc event_lines.cc execution_order.cc)
   foreach(target IN ITEMS thermocline_driver thermocline_allocator thermocline_telemetry thermocline_offload thermocline_config
-      thermocline_hooks simulator_core simulated_cuda simulated_cudart thermocline_trace thermocline_tool_parts)
+      thermocline_hooks simulator_core simulated_cuda simulated_cudart thermocline_trace thermocline_tool_parts thermocline_tool)
     if(NOT TARGET ${target})
       continue()
     endif()

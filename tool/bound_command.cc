@@ -24,7 +24,7 @@ namespace {
 // Already a hundred take minutes for a budget, and the bound hardly changes (docs/bound.md).
 constexpr CountRange kSlotCounts{1, 200};
 
-struct Flags {
+struct BoundFlags {
   std::string trace;
   std::string device = "reference";
   std::string alternatives = kRecordedAlternatives, split = kNoSplits;
@@ -44,7 +44,7 @@ struct Row {
   Bytes least_budget = 0;
 };
 
-void print_json(const Flags& flags, const Trace& trace, const SwapBounds& bounds, const std::vector<Row>& rows) {
+void print_json(const BoundFlags& flags, const Trace& trace, const SwapBounds& bounds, const std::vector<Row>& rows) {
   nlohmann::ordered_json out = {{"schema", "thermocline-bound/1"},
                                 {"trace", flags.trace},
                                 {"device", flags.device},
@@ -75,7 +75,7 @@ void print_json(const Flags& flags, const Trace& trace, const SwapBounds& bounds
   std::puts(json_text(out).c_str());
 }
 
-void print_text(const Flags& flags, const Trace& trace, const SwapBounds& bounds, const std::vector<Row>& rows) {
+void print_text(const BoundFlags& flags, const Trace& trace, const SwapBounds& bounds, const std::vector<Row>& rows) {
   const double compute = bounds.step().busiest_stream * 1e3;
   std::fprintf(stdout, "%s on %s: peak %s, %u operators a step, compute %.2f ms\n", flags.trace.c_str(),
                flags.device.c_str(), human_bytes(trace.peak_live_bytes).c_str(), bounds.step().operators(), compute);
@@ -106,7 +106,7 @@ void print_text(const Flags& flags, const Trace& trace, const SwapBounds& bounds
 // The bounds of a trace, as recorded or with its operators split for a budget.
 class Bounding {
  public:
-  Bounding(const Flags& flags, const Trace& trace, const DeviceRates& rates, Bytes pages)
+  Bounding(const BoundFlags& flags, const Trace& trace, const DeviceRates& rates, Bytes pages)
       : bounds(trace, rates, flags.slots.value_or(kDefaultSlots), pages) {
     if (flags.joint) joint_.emplace(steady_step(trace, rates), rates, flags.slots);
   }
@@ -125,7 +125,7 @@ class Bounding {
 };
 
 // With operators split that the budget is too small for.
-Row split_row(const Flags& flags, const Trace& trace, const DeviceRates& rates, Bytes pages, const Budget& budget,
+Row split_row(const BoundFlags& flags, const Trace& trace, const DeviceRates& rates, Bytes pages, const Budget& budget,
               Bytes bytes) {
   // The fewest parts that fit: a bound for others would need a search, too.
   const auto fits = [&](const Trace& tried) {
@@ -137,7 +137,7 @@ Row split_row(const Flags& flags, const Trace& trace, const DeviceRates& rates, 
   return row;
 }
 
-int bound(const Flags& flags) {
+int bound(const BoundFlags& flags) {
   const simulator::Profile* profile = find_device_flag(flags.device, "--device");
   if (profile == nullptr || !is_split_mode(flags.split)) return kWrongUsage;
   std::vector<Budget> budgets;
@@ -161,14 +161,17 @@ int bound(const Flags& flags) {
     rows.push_back(splits ? split_row(flags, trace, rates_of(*profile), *pages, budget, bytes)
                           : whole.row(budget.text(), bytes));
   }
-  (flags.json ? print_json : print_text)(flags, trace, whole.bounds, rows);
+  if (flags.json)
+    print_json(flags, trace, whole.bounds, rows);
+  else
+    print_text(flags, trace, whole.bounds, rows);
   return kDone;
 }
 
 }  // namespace
 
 void add_bound(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<BoundFlags>();
   CLI::App* command =
       app.add_subcommand("bound", "How fast a step could be under a budget, if memory can only be swapped");
   command->add_option("TRACE", flags->trace, kTraceHelp)->required();

@@ -28,7 +28,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Flags {
+struct CompareFlags {
   std::vector<std::string> traces;
   std::string device = "reference";
   bool json = false;
@@ -117,7 +117,7 @@ Summary summary_of(const std::vector<Facts>& all) {
   return sum;
 }
 
-void print_json(const Flags& flags, const std::vector<Facts>& all) {
+void print_json(const CompareFlags& flags, const std::vector<Facts>& all) {
   const Summary sum = summary_of(all);
   ordered_json out = {{"schema", "thermocline-compare/1"}, {"device", flags.device}, {"traces", ordered_json::array()}};
   for (const Facts& facts : all) {
@@ -159,7 +159,7 @@ void print_text(const std::vector<Facts>& all) {
   if (sum.same) std::fputs("  all do the same\n", stdout);
 }
 
-int compare(const Flags& flags) {
+int compare(const CompareFlags& flags) {
   const simulator::Profile* const profile = find_device_flag(flags.device, "--device");
   if (profile == nullptr) return kWrongUsage;
   const DeviceRates rates = rates_of(*profile);
@@ -186,7 +186,7 @@ int compare(const Flags& flags) {
 }  // namespace
 
 void add_compare(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CompareFlags>();
   CLI::App* command =
       app.add_subcommand("compare", "Traces of a job's ranks side by side, and what they need together");
   command->footer(

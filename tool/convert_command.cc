@@ -18,7 +18,7 @@
 namespace thermocline {
 namespace {
 
-struct Flags {
+struct ConvertFlags {
   std::string from, to;
   bool mark_slices = false;
 };
@@ -30,7 +30,7 @@ std::string size_of(const std::string& path) {
 }
 
 // The rules look at all of the trace before any of it is written.
-int find_rules(const Flags& flags, std::optional<SliceRules>* out) {
+int find_rules(const ConvertFlags& flags, std::optional<SliceRules>* out) {
   if (!flags.mark_slices) return kDone;
   if (flags.from == "-") {
     say("--mark-slices reads the trace twice, which '-' does not allow; give it a file");
@@ -42,7 +42,7 @@ int find_rules(const Flags& flags, std::optional<SliceRules>* out) {
   return kDone;
 }
 
-int convert(const Flags& flags) {
+int convert(const ConvertFlags& flags) {
   std::optional<SliceRules> rules;
   if (const int status = find_rules(flags, &rules); status != kDone) return status;
   Converted done;
@@ -72,7 +72,7 @@ int convert(const Flags& flags) {
 }  // namespace
 
 void add_convert(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ConvertFlags>();
   CLI::App* command = app.add_subcommand("convert", "A trace in another form: packed, or JSON Lines");
   command->footer(
       "*.jsonl and *.jsonl.gz are JSON Lines (thermocline-trace/1), '-' prints them, any other name is packed.\n"

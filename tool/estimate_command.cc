@@ -39,9 +39,9 @@ using simulator::Profile;
 // (docs/simulated_device.md).
 constexpr const char* kDefaultBudget = "95%";
 // Learning takes two or three steps; the figures are of the steps after that.
-constexpr std::size_t kUsualSteps = 8;
+constexpr std::size_t kEstimateSteps = 8;
 
-struct Flags {
+struct EstimateFlags {
   std::string trace;
   std::vector<std::string> devices;
   std::string budget = kDefaultBudget;
@@ -59,7 +59,7 @@ struct Replayed {
   StepProgram program;  // as recorded
 };
 
-struct Answer {
+struct DeviceAnswer {
   const Profile* profile = nullptr;
   Bytes budget_bytes = 0;
   bool runs = false;   // else it runs out of memory
@@ -74,9 +74,9 @@ struct Answer {
   ordered_json split = nullptr;
 };
 
-const char* fit(const Answer& answer) { return !answer.runs ? "no" : answer.moves ? "swapped" : "whole"; }
+const char* fit(const DeviceAnswer& answer) { return !answer.runs ? "no" : answer.moves ? "swapped" : "whole"; }
 
-int choose_devices(const Flags& flags, std::vector<const Profile*>* out) {
+int choose_devices(const EstimateFlags& flags, std::vector<const Profile*>* out) {
   for (const std::string& name : flags.devices) {
     out->push_back(find_device_flag(name, "--device"));
     if (out->back() == nullptr) return kWrongUsage;
@@ -94,12 +94,12 @@ struct Taken {
   StepProgram program;
 
   bool choose(const Replayed& replayed, std::string* reason) {
-    return choose_steps(trace, replayed.asked, kUsualSteps, replayed.repeat, &program, reason);
+    return choose_steps(trace, replayed.asked, kEstimateSteps, replayed.repeat, &program, reason);
   }
 };
 
 std::optional<double> step_ms_of(const Replayed& replayed, const ReplayOptions& options, const Trace& trace) {
-  return replayed_step_ms(trace, {replayed.asked, kUsualSteps, replayed.repeat}, options);
+  return replayed_step_ms(trace, {replayed.asked, kEstimateSteps, replayed.repeat}, options);
 }
 
 bool take_alternatives(const Replayed& replayed, const ReplayOptions& options, Taken* out, std::string* reason) {
@@ -109,7 +109,7 @@ bool take_alternatives(const Replayed& replayed, const ReplayOptions& options, T
   return replayed.alternatives.take(terms, &out->trace) && out->choose(replayed, reason);
 }
 
-bool take_splits(const Replayed& replayed, const ReplayOptions& options, Answer* answer, Taken* taken,
+bool take_splits(const Replayed& replayed, const ReplayOptions& options, DeviceAnswer* answer, Taken* taken,
                  std::string* reason) {
   if (!replayed.may_split) return true;
   const auto step_ms = [&](const Trace& trace) { return step_ms_of(replayed, options, trace); };
@@ -122,7 +122,7 @@ bool take_splits(const Replayed& replayed, const ReplayOptions& options, Answer*
 }
 
 // False, with a message in `reason`, if the simulated device fails for another reason than memory.
-bool ask(const Replayed& replayed, const std::string& simulator, Answer* answer, std::string* reason) {
+bool ask(const Replayed& replayed, const std::string& simulator, DeviceAnswer* answer, std::string* reason) {
   ReplayOptions options = replay_options(default_settings(), *answer->profile, simulator, answer->budget_bytes);
   options.device.check = false;
   Taken taken;
@@ -168,7 +168,8 @@ ExecutionOrder order_of(const Trace& trace) {
   return better_order(steady_step(trace, rates_of(*simulator::find_profile("reference"))));
 }
 
-void print_json(const Flags& flags, const Trace& trace, const Replayed& replayed, const std::vector<Answer>& answers) {
+void print_json(const EstimateFlags& flags, const Trace& trace, const Replayed& replayed,
+                const std::vector<DeviceAnswer>& answers) {
   const ExecutionOrder order = order_of(trace);
   ordered_json out = {{"schema", "thermocline-estimate/1"},
                       {"trace", flags.trace},
@@ -181,7 +182,7 @@ void print_json(const Flags& flags, const Trace& trace, const Replayed& replayed
                         {"freed_at_last_use_peak_bytes", order.trimmed_peak},
                         {"reordered_peak_bytes", order.best_peak}}},
                       {"devices", ordered_json::array()}};
-  for (const Answer& a : answers) {
+  for (const DeviceAnswer& a : answers) {
     const auto if_runs = [&a](auto value) { return a.runs ? ordered_json(value) : ordered_json(nullptr); };
     out["devices"].push_back({{"device", a.profile->name},
                               {"title", a.profile->title},
@@ -216,9 +217,9 @@ void print_order(const ExecutionOrder& order) {
 }
 
 // Where memory runs out, once for all devices on which it is the same.
-void print_refusals(const std::vector<Answer>& answers) {
+void print_refusals(const std::vector<DeviceAnswer>& answers) {
   std::map<std::string, std::string> devices;  // by place and buffers
-  for (const Answer& a : answers) {
+  for (const DeviceAnswer& a : answers) {
     if (a.runs || a.refused.starts_with('\n')) continue;
     std::string& names = devices[a.refused];
     names += (names.empty() ? "" : ", ") + std::string(a.profile->name);
@@ -227,11 +228,12 @@ void print_refusals(const std::vector<Answer>& answers) {
     std::fprintf(stdout, "On %s memory runs out at %s", names.c_str(), refused.c_str());
 }
 
-void print_text(const Flags& flags, const Trace& trace, const Replayed& replayed, const std::vector<Answer>& answers) {
+void print_text(const EstimateFlags& flags, const Trace& trace, const Replayed& replayed,
+                const std::vector<DeviceAnswer>& answers) {
   std::fprintf(stdout, "%s holds %s at most\n", flags.trace.c_str(), human_bytes(trace.peak_live_bytes).c_str());
   std::fprintf(stdout, "  %-12s %10s  %-8s %12s %9s %12s %12s\n", "device", "memory", "fits", "step", "slowdown",
                "at best", "out a step");
-  for (const Answer& a : answers) {
+  for (const DeviceAnswer& a : answers) {
     const std::string memory = human_bytes(a.budget_bytes);
     if (!a.runs) {
       std::fprintf(stdout, "  %-12s %10s  %-8s out of memory (with enough of it a step takes %.2f ms)\n",
@@ -243,7 +245,7 @@ void print_text(const Flags& flags, const Trace& trace, const Replayed& replayed
                  a.bound_ms ? milliseconds(*a.bound_ms).c_str() : "-", human_bytes(a.evicted_bytes).c_str());
   }
   print_refusals(answers);
-  for (const Answer& a : answers) {
+  for (const DeviceAnswer& a : answers) {
     const std::string taken = alternatives_text(a.taken);
     if (!taken.empty()) std::fprintf(stdout, "Alternatives on %s: %s.\n", a.profile->name, taken.c_str());
     if (!a.split_told.empty()) std::fprintf(stdout, "Split on %s: %s.\n", a.profile->name, a.split_told.c_str());
@@ -260,7 +262,7 @@ void print_text(const Flags& flags, const Trace& trace, const Replayed& replayed
   std::fputs("'thermocline devices NAME' says where the figures come from.\n", stdout);
 }
 
-int estimate(const Flags& flags) {
+int estimate(const EstimateFlags& flags) {
   const auto budget = parse_budget_flag(flags.budget, "--budget", Whole::kDevice);
   if (!budget || !is_split_mode(flags.split)) return kWrongUsage;
   std::vector<const Profile*> devices;
@@ -278,17 +280,17 @@ int estimate(const Flags& flags) {
   replayed.asked = flags.steps;
   replayed.repeat = steady_step(trace, rates_of(*devices.front())).repeats;
   std::string reason;
-  if (!choose_steps(trace, flags.steps, kUsualSteps, replayed.repeat, &replayed.program, &reason)) {
+  if (!choose_steps(trace, flags.steps, kEstimateSteps, replayed.repeat, &replayed.program, &reason)) {
     say(flags.trace + ": " + reason);
     return kBadInput;
   }
-  std::vector<Answer> answers;
+  std::vector<DeviceAnswer> answers;
   {
     Progress progress("estimating");
     for (const Profile* profile : devices) {
       progress.show(answers.size(), devices.size());
       const Bytes device_bytes = profile->memory_bytes.value;
-      Answer answer;
+      DeviceAnswer answer;
       answer.profile = profile;
       answer.budget_bytes = std::min(budget->resolve(device_bytes, trace.peak_live_bytes), device_bytes);
       answers.push_back(answer);
@@ -298,14 +300,17 @@ int estimate(const Flags& flags) {
       }
     }
   }
-  (flags.json ? print_json : print_text)(flags, trace, replayed, answers);
+  if (flags.json)
+    print_json(flags, trace, replayed, answers);
+  else
+    print_text(flags, trace, replayed, answers);
   return kDone;
 }
 
 }  // namespace
 
 void add_estimate(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EstimateFlags>();
   CLI::App* command =
       app.add_subcommand("estimate", "Would a recorded program fit on known devices, and how slow would it be");
   command->add_option("TRACE", flags->trace, kTraceHelp)->required();

@@ -26,7 +26,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Flags {
+struct PlanFlags {
   std::string trace;
   std::string device = "reference";
   std::string budget;
@@ -37,7 +37,7 @@ struct Flags {
   bool json = false;
 };
 
-struct Answer {
+struct PlanAnswer {
   Bytes budget = 0;
   StepPlan plan;
   LeastMemory least;
@@ -72,12 +72,12 @@ std::string operator_at(const Trace& trace, std::uint32_t place) {
   return "";
 }
 
-Answer answer(const Flags& flags, const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
-              const PlanPolicy& policy) {
+PlanAnswer answer(const PlanFlags& flags, const Trace& trace, const DeviceRates& rates, Bytes budget,
+                  const StepTerms& terms, const PlanPolicy& policy) {
   const auto planned = [&](Bytes bytes) {
     return plan_step(trace, rates, bytes, terms, policy.kind, PlanEffort::kFull, policy.schedules);
   };
-  Answer out;
+  PlanAnswer out;
   out.budget = budget;
   out.plan = planned(budget);
   out.least = least_memory(trace, terms);
@@ -121,7 +121,7 @@ ordered_json moves_of(const Trace& trace, const StepPlan& plan) {
   return out;
 }
 
-void print_json(const Flags& flags, const Trace& trace, const Answer& a) {
+void print_json(const PlanFlags& flags, const Trace& trace, const PlanAnswer& a) {
   const auto or_null = [](const auto& value) { return value ? ordered_json(*value) : ordered_json(); };
   ordered_json out = {{"schema", "thermocline-plan/1"},
                       {"trace", flags.trace},
@@ -150,7 +150,7 @@ void print_json(const Flags& flags, const Trace& trace, const Answer& a) {
   std::puts(json_text(out).c_str());
 }
 
-void print_text(const Flags& flags, const Answer& a) {
+void print_text(const PlanFlags& flags, const PlanAnswer& a) {
   std::fprintf(stdout, "%s on %s: a step needs %s and computes for %.2f ms\n", flags.trace.c_str(),
                flags.device.c_str(), human_bytes(a.plan.whole_peak_bytes).c_str(), a.plan.compute_ms);
   if (!a.split_told.empty()) std::fprintf(stdout, "  split: %s\n", a.split_told.c_str());
@@ -171,8 +171,8 @@ void print_text(const Flags& flags, const Answer& a) {
 }
 
 // Splits operators of the trace that the budget is too small for. Places and buffers are those of the result.
-void split_trace(const Flags& flags, const DeviceRates& rates, Bytes budget, const PlanPolicy& policy, Trace* trace,
-                 Answer* out) {
+void split_trace(const PlanFlags& flags, const DeviceRates& rates, Bytes budget, const PlanPolicy& policy, Trace* trace,
+                 PlanAnswer* out) {
   if (flags.split == kNoSplits) return;
   const auto step_ms = [&](const Trace& tried) -> std::optional<double> {
     const StepTerms terms = StepTerms::free_for(tried, last_step_operators(tried));
@@ -185,7 +185,7 @@ void split_trace(const Flags& flags, const DeviceRates& rates, Bytes budget, con
   *trace = std::move(split.trace);
 }
 
-int plan(const Flags& flags) {
+int plan(const PlanFlags& flags) {
   const simulator::Profile* const profile = find_device_flag(flags.device, "--device");
   if (profile == nullptr) return kWrongUsage;
   const auto budget = parse_budget_flag(flags.budget, "--budget", Whole::kPeak);
@@ -199,7 +199,7 @@ int plan(const Flags& flags) {
   Trace trace;
   if (!read_trace_file(flags.trace, &trace)) return kBadInput;
   const Bytes bytes = budget->resolve(profile->memory_bytes.value, trace.peak_live_bytes);
-  Answer split;
+  PlanAnswer split;
   split_trace(flags, rates_of(*profile), bytes, *policy, &trace, &split);
   const std::size_t operators = last_step_operators(trace);
   if (operators == 0) {
@@ -213,7 +213,7 @@ int plan(const Flags& flags) {
     return kBadInput;
   }
   if (!can_plan(*policy, flags.trace, trace, rates_of(*profile), terms)) return kBadInput;
-  Answer a = answer(flags, trace, rates_of(*profile), bytes, terms, *policy);
+  PlanAnswer a = answer(flags, trace, rates_of(*profile), bytes, terms, *policy);
   a.split_told = std::move(split.split_told);
   a.split = std::move(split.split);
   flags.json ? print_json(flags, trace, a) : print_text(flags, a);
@@ -223,7 +223,7 @@ int plan(const Flags& flags) {
 }  // namespace
 
 void add_plan(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<PlanFlags>();
   CLI::App* command = app.add_subcommand(
       "plan", "What to keep, offload and recompute in a step, for executors such as a framework's autograd");
   command->add_option("TRACE", flags->trace, std::string(kTraceHelp) + "; its last step is planned")->required();

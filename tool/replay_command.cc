@@ -37,9 +37,9 @@ namespace {
 using nlohmann::ordered_json;
 
 // Learning takes two or three steps, and the first steps under a plan still vary; ./dev bench uses the same number.
-constexpr std::size_t kUsualSteps = 12;
+constexpr std::size_t kReplaySteps = 12;
 
-struct Flags {
+struct ReplayFlags {
   std::string trace, device = "reference", alternatives = kRecordedAlternatives, split = kNoSplits;
   std::optional<std::string> budget, policy, safety, host_fallback, recompute, config, timeline;
   std::optional<std::size_t> steps;
@@ -49,7 +49,7 @@ struct Flags {
   bool exact = false, json = false, check = true, joint_bound = false;
 };
 
-const PlanPolicy* plan_policy_of(const Flags& flags) { return find_plan_policy(flags.policy.value_or("")); }
+const PlanPolicy* plan_policy_of(const ReplayFlags& flags) { return find_plan_policy(flags.policy.value_or("")); }
 
 // Everything that a replay needs, once flags and files have been checked.
 struct Job {
@@ -82,7 +82,7 @@ struct Outcome {
 };
 
 // The name says whether to recompute; that requires that all accesses are known.
-bool take_plan_policy(const Flags& flags, const PlanPolicy& policy, Settings* settings) {
+bool take_plan_policy(const ReplayFlags& flags, const PlanPolicy& policy, Settings* settings) {
   settings->policy = kLearnedPolicy;
   settings->recompute = policy.recompute;
   if (policy.recompute == Recompute::kOff || flags.exact) return true;
@@ -90,7 +90,7 @@ bool take_plan_policy(const Flags& flags, const PlanPolicy& policy, Settings* se
   return false;
 }
 
-int check_flags(const Flags& flags, Job* job) {
+int check_flags(const ReplayFlags& flags, Job* job) {
   job->settings = default_settings();
   if (flags.config) {
     LoadedSettings loaded = default_loaded_settings();
@@ -123,7 +123,7 @@ int check_flags(const Flags& flags, Job* job) {
   return kDone;
 }
 
-ReplayOptions options_of(const Flags& flags, const Job& job) {
+ReplayOptions options_of(const ReplayFlags& flags, const Job& job) {
   ReplayOptions options = replay_options(job.settings, *job.profile, job.simulator, job.budget_bytes);
   options.device.timeline = flags.timeline.value_or("");
   options.device.seed = flags.seed;
@@ -137,15 +137,15 @@ ReplayOptions options_of(const Flags& flags, const Job& job) {
 }
 
 // Streams and steps of the job's trace.
-bool prepare_steps(const Flags& flags, Job* job, std::string* reason) {
+bool prepare_steps(const ReplayFlags& flags, Job* job, std::string* reason) {
   const DeviceRates rates = rates_of(*job->profile);
   if (flags.streams) spread_over_streams(*flags.streams, rates, flags.seed, &job->trace);
   job->steps_repeat = steady_step(job->trace, rates).repeats;
-  return choose_steps(job->trace, flags.steps, kUsualSteps, job->steps_repeat, &job->program, reason);
+  return choose_steps(job->trace, flags.steps, kReplaySteps, job->steps_repeat, &job->program, reason);
 }
 
 // Milliseconds of a step of this trace; none: memory runs out, or it can not be replayed.
-std::optional<double> step_ms_of(const Flags& flags, const Job& job, const Trace& trace) {
+std::optional<double> step_ms_of(const ReplayFlags& flags, const Job& job, const Trace& trace) {
   ReplayOptions options = options_of(flags, job);
   options.device.timeline = "";
   options.device.check = false;
@@ -161,7 +161,7 @@ std::optional<double> step_ms_of(const Flags& flags, const Job& job, const Trace
 }
 
 // Operators that do not fit are split, or it is said that they could be.
-bool take_splits(const Flags& flags, Job* job, std::string* reason) {
+bool take_splits(const ReplayFlags& flags, Job* job, std::string* reason) {
   SplitTrace split = take_splits(flags.split, job->trace, job->budget_bytes, rates_of(*job->profile),
                                  [&](const Trace& trace) { return step_ms_of(flags, *job, trace); });
   if (!prepare_steps(flags, job, reason)) return false;
@@ -174,14 +174,14 @@ bool take_splits(const Flags& flags, Job* job, std::string* reason) {
 }
 
 // A percentage of the peak is of what was recorded, whatever is taken.
-bool take_alternatives(const Flags& flags, Job* job) {
+bool take_alternatives(const ReplayFlags& flags, Job* job) {
   const ReplayOptions options = options_of(flags, *job);
   const auto step_ms = [&](const Trace& trace) { return step_ms_of(flags, *job, trace); };
   return job->alternatives.take({rates_of(*job->profile), job->budget_bytes, possible_plans(options), step_ms},
                                 &job->trace);
 }
 
-int prepare(const Flags& flags, Job* job) {
+int prepare(const ReplayFlags& flags, Job* job) {
   std::string looked;
   const std::optional<std::string> simulator = find_simulator(&looked);
   if (!simulator) {
@@ -229,7 +229,7 @@ std::optional<Bytes> budget_that_suffices(const Job& job, ReplayOptions options)
   return least_budget(job.budget_bytes, high, std::max(kMiB, round_down(high / 256, kMiB)), runs);
 }
 
-int run_both(const Flags& flags, const Job& job, Outcome* out) {
+int run_both(const ReplayFlags& flags, const Job& job, Outcome* out) {
   ReplayOptions options = options_of(flags, job);
   std::string reason;
   Progress progress("replaying");
@@ -311,7 +311,7 @@ ordered_json by_reason(const std::array<MovementCount, count>& counts, const std
   return all;
 }
 
-ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome) {
+ordered_json json_of(const ReplayFlags& flags, const Job& job, const Outcome& outcome) {
   const ReplayResult& result = outcome.with_budget;
   const bool complete = is_complete(outcome);
   const SteadySteps steady = steady_steps(job, outcome);
@@ -363,7 +363,7 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
   };
 }
 
-void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
+void print_json(const ReplayFlags& flags, const Job& job, const Outcome& outcome) {
   std::puts(json_text(json_of(flags, job, outcome)).c_str());
 }
 
@@ -380,7 +380,7 @@ std::string report_with(std::optional<Bytes> suffices, std::size_t steps, std::s
   return first == std::string::npos ? report + advice : report.insert(first + 1, advice);
 }
 
-void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
+void print_text(const ReplayFlags& flags, const Job& job, const Outcome& outcome) {
   const ReplayResult& result = outcome.with_budget;
   const std::size_t streams = job.trace.streams.size();
   std::fprintf(stdout, "%s on %s%s, budget %s: %s\n", flags.trace.c_str(), flags.device.c_str(),
@@ -418,14 +418,14 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
 }
 
 // Runs one replay and checks what must hold whatever the budget. Returns an exit status.
-int replay_once(const Flags& flags, Job* job, Outcome* outcome) {
+int replay_once(const ReplayFlags& flags, Job* job, Outcome* outcome) {
   if (const int status = check_flags(flags, job); status != kDone) return status;
   if (const int status = prepare(flags, job); status != kDone) return status;
   return run_both(flags, *job, outcome);
 }
 
 // Prints what is an error of the library; returns false then, and if memory ran out.
-bool holds(const Flags& flags, const Outcome& outcome) {
+bool holds(const ReplayFlags& flags, const Outcome& outcome) {
   const bool is_same = !is_complete(outcome) || outcome.unlimited.outcome != ReplayOutcome::kOk ||
                        outcome.with_budget.checksum == outcome.unlimited.checksum;
   if (!is_same) {
@@ -439,7 +439,7 @@ bool holds(const Flags& flags, const Outcome& outcome) {
   return is_complete(outcome) && is_same && is_ordered;
 }
 
-int replay_trace(const Flags& flags) {
+int replay_trace(const ReplayFlags& flags) {
   Job job;
   Outcome outcome;
   if (const int status = replay_once(flags, &job, &outcome); status != kDone) return status;
@@ -448,7 +448,10 @@ int replay_trace(const Flags& flags) {
     say(*flags.timeline + ": the timeline could not be written to its end");
     good = false;
   }
-  (flags.json ? print_json : print_text)(flags, job, outcome);
+  if (flags.json)
+    print_json(flags, job, outcome);
+  else
+    print_text(flags, job, outcome);
   return good ? kDone : kFailed;
 }
 
@@ -460,7 +463,7 @@ struct ComparedReplay {
   Outcome outcome;
 };
 
-void print_comparison(const Flags& flags, const std::vector<ComparedReplay>& compared) {
+void print_comparison(const ReplayFlags& flags, const std::vector<ComparedReplay>& compared) {
   const ComparedReplay& first = compared.front();
   std::fprintf(stdout, "%s on %s, peak %s\n  %-22s", flags.trace.c_str(), flags.device.c_str(),
                human_bytes(first.job.trace.peak_live_bytes).c_str(), "");
@@ -518,11 +521,11 @@ void print_comparison(const Flags& flags, const std::vector<ComparedReplay>& com
 }
 
 // Each name is a policy or a settings file; the other flags apply to all of them.
-int compare(const Flags& flags) {
+int compare(const ReplayFlags& flags) {
   std::vector<ComparedReplay> compared;
   bool good = true;
   for (const std::string& name : flags.compare) {
-    Flags each = flags;
+    ReplayFlags each = flags;
     const bool is_file = name.find('/') != std::string::npos || name.ends_with(".toml");
     (is_file ? each.config : each.policy) = name;
     ComparedReplay& one = compared.emplace_back();
@@ -533,7 +536,7 @@ int compare(const Flags& flags) {
   if (flags.json) {
     ordered_json runs = ordered_json::array();
     for (std::size_t i = 0; i < compared.size(); ++i) {
-      Flags each = flags;
+      ReplayFlags each = flags;
       each.policy = flags.compare[i];
       if (plan_policy_of(each) == nullptr) each.policy = flags.policy;
       ordered_json run = json_of(each, compared[i].job, compared[i].outcome);
@@ -550,7 +553,7 @@ int compare(const Flags& flags) {
 }  // namespace
 
 void add_replay(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ReplayFlags>();
   CLI::App* command = app.add_subcommand("replay", "Run a recorded program through the library on a simulated device");
   command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->device,

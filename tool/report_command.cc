@@ -29,14 +29,14 @@ extern const char* const page_js;
 
 namespace {
 
-struct Flags {
+struct ReportFlags {
   TimelineFlags timeline;
   std::optional<std::string> against;
   std::string output = "thermocline-report.html";
   std::size_t show = 2;
 };
 
-int look_at(const Flags& flags, const std::string& path, ReportedRun* run) {
+int look_at(const ReportFlags& flags, const std::string& path, ReportedRun* run) {
   if (const int status = replay_timeline_of(flags.timeline, path, &run->replayed); status != kDone) return status;
   run->shown_steps = flags.show;
   const TimelineReplay& replayed = run->replayed;
@@ -93,7 +93,7 @@ void write_page(const std::string& title, const std::string& data, OutputFile& o
   out.write(page);
 }
 
-int report(const Flags& flags) {
+int report(const ReportFlags& flags) {
   const std::unique_ptr<OutputFile> out = OutputFile::open(flags.output);
   if (!out) return kFailed;
   ReportedRun run;
@@ -117,7 +117,7 @@ int report(const Flags& flags) {
 }  // namespace
 
 void add_report(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ReportFlags>();
   CLI::App* command =
       app.add_subcommand("report", "Replay a recorded program and write a page that shows what happens");
   add_timeline_flags(command, &flags->timeline);

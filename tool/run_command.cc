@@ -34,7 +34,7 @@
 namespace thermocline {
 namespace {
 
-struct Flags {
+struct RunFlags {
   // An absent flag is not the same as an empty one, which is wrong.
   std::optional<std::string> budget, policy, config, device, trace, limit, faults;
   std::string stats;  // empty: according to the settings
@@ -91,7 +91,7 @@ int check_faults(const std::string& plan) {
   return is_file ? kBadInput : kWrongUsage;
 }
 
-int check_flags(const Flags& flags, const CommandLine& line, const std::string& command) {
+int check_flags(const RunFlags& flags, const CommandLine& line, const std::string& command) {
   Settings settings = default_settings();
   if (!line.has_program || line.program.empty()) {
     say(command + " needs a program behind '--': thermocline " + command + " [OPTIONS] -- PROGRAM [ARGS]");
@@ -152,7 +152,7 @@ int check_flags(const Flags& flags, const CommandLine& line, const std::string& 
   return kDone;
 }
 
-void apply_setting_flags(const Flags& flags, Changes* changes) {
+void apply_setting_flags(const RunFlags& flags, Changes* changes) {
   if (flags.budget) (*changes)["THERMOCLINE_BUDGET"] = budget_setting(*flags.budget);
   if (flags.policy) (*changes)["THERMOCLINE_POLICY"] = *flags.policy;
   // The program may change its folder.
@@ -204,7 +204,7 @@ void apply_python_runtime(const std::string& program, const std::filesystem::pat
       std::string(made_up ? "" : ", nor kernels without PTX, which PyTorch's are (--made-up: with made-up results)"));
 }
 
-int apply_simulator(const Flags& flags, const std::string& program, Changes* changes) {
+int apply_simulator(const RunFlags& flags, const std::string& program, Changes* changes) {
   std::string looked;
   const std::optional<std::string> driver = find_simulator(&looked);
   if (!driver) {
@@ -255,7 +255,7 @@ int check_writable(const std::string& path) {
   return kBadInput;
 }
 
-int run(const Flags& flags, const CommandLine& line, const std::string& command) {
+int run(const RunFlags& flags, const CommandLine& line, const std::string& command) {
   if (const int status = check_flags(flags, line, command); status != kDone) return status;
   Changes changes;
   apply_setting_flags(flags, &changes);
@@ -294,7 +294,7 @@ int run(const Flags& flags, const CommandLine& line, const std::string& command)
 
 namespace {
 
-void add_flags(CLI::App* command, Flags* flags) {
+void add_flags(CLI::App* command, RunFlags* flags) {
   command->add_option("--budget", flags->budget, "most device memory to hold: 12GiB, or 60% of the device's memory");
   command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
   command->add_option("--config", flags->config, "a settings file, over the usual ones");
@@ -314,7 +314,7 @@ void add_flags(CLI::App* command, Flags* flags) {
                     "statistics on stderr at the end: a table, or --stats=line, --stats=json for programs");
 }
 
-// Flags that are shown as a separate group in the help.
+// RunFlags that are shown as a separate group in the help.
 void group_flags(CLI::App* command) {
   for (CLI::Option* option : command->get_options()) {
     const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
@@ -330,7 +330,7 @@ void group_flags(CLI::App* command) {
 }  // namespace
 
 void add_run(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<RunFlags>();
   CLI::App* command =
       app.add_subcommand("run", "Run a program with a memory budget, on this machine's device or a simulated one");
   command->footer("The program goes behind '--': thermocline run --budget 12GiB -- python train.py");
@@ -344,7 +344,7 @@ void add_run(CLI::App& app, CommandLine* line) {
 }
 
 void add_record(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<RunFlags>();
   auto from = std::make_shared<std::optional<std::string>>();
   CLI::App* command = app.add_subcommand("record", "Run a program and record what it does with memory: a trace");
   command->footer(

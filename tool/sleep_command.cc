@@ -30,7 +30,7 @@ constexpr int kNotActive = 3, kEnds = 4, kNotReady = 600, kNotSupported = 801;
 
 constexpr DecimalRange kTimeouts{"0.000001", "86400"};  // seconds
 
-struct Flags {
+struct SleepFlags {
   OrderKind kind = OrderKind::kNone;
   std::vector<int> pids;
   bool all = false, json = false;
@@ -84,7 +84,7 @@ std::string problem_of(int pid, OrderOutcome outcome, const OrderAnswer& answer)
              : "takes no orders: it does not run under the library, or has not allocated device memory yet";
 }
 
-Served serve(const Flags& flags, int pid) {
+Served serve(const SleepFlags& flags, int pid) {
   Served served;
   served.pid = pid;
   const auto end_within =
@@ -116,7 +116,7 @@ std::string what_stays(const SleepReport& report) {
   return text;
 }
 
-std::string line_of(const Flags& flags, const Served& served) {
+std::string line_of(const SleepFlags& flags, const Served& served) {
   const SleepReport& report = served.answer.report;
   std::string program = served.answer.program;
   if (program.size() > kMostOfProgram) program = program.substr(0, kMostOfProgram) + "...";
@@ -132,7 +132,7 @@ std::string line_of(const Flags& flags, const Served& served) {
   return text;
 }
 
-ordered_json as_json(const Flags& flags, const Served& served) {
+ordered_json as_json(const SleepFlags& flags, const Served& served) {
   const char* const done = flags.kind == OrderKind::kSleep ? "asleep" : "awake";
   const char* const partly = flags.kind == OrderKind::kSleep ? "partly_asleep" : "partly_awake";
   ordered_json json = {{"pid", served.pid}};
@@ -159,7 +159,7 @@ ordered_json as_json(const Flags& flags, const Served& served) {
   return json;
 }
 
-int serve_all(const Flags& flags) {
+int serve_all(const SleepFlags& flags) {
   if (flags.pids.empty() != flags.all) {
     say(flags.all ? "--all and PID are two requests; make one" : "whom? name a PID, or --all");
     return kWrongUsage;
@@ -180,7 +180,7 @@ int serve_all(const Flags& flags) {
 }
 
 void add(CLI::App& app, CommandLine* line, OrderKind kind, const char* name, const char* description) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<SleepFlags>();
   flags->kind = kind;
   CLI::App* command = app.add_subcommand(name, description);
   add_number(command, "PID", flags->pids, kProcessNumbers, "processes that run under the library");

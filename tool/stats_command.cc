@@ -34,7 +34,7 @@ constexpr const char* kShowCursor = "\033[?25h";
 
 constexpr DecimalRange kIntervals{"0.05", "86400"};  // seconds
 
-struct Flags {
+struct StatsFlags {
   std::vector<int> pids;
   bool watch = false, json = false, prometheus = false;
   double interval = 1;
@@ -100,7 +100,7 @@ class Processes {
   std::map<int, LiveStatistics> before_, latest_;
 };
 
-std::string text_of(const Flags& flags, const std::vector<ProcessView>& views) {
+std::string text_of(const StatsFlags& flags, const std::vector<ProcessView>& views) {
   if (flags.prometheus) return as_prometheus(views);
   const std::vector<SharedDevice> devices = shared_devices(kLeaseLedgerFolder);
   const auto now_ns = static_cast<std::uint64_t>(now().count());
@@ -130,7 +130,7 @@ void pause_for(double seconds) {
   nanosleep(&time, nullptr);
 }
 
-int watch(const Flags& flags) {
+int watch(const StatsFlags& flags) {
   const bool in_place = isatty(STDOUT_FILENO) == 1 && !flags.json && !flags.prometheus;
   let_signals_end();
   Processes processes;
@@ -156,7 +156,7 @@ int watch(const Flags& flags) {
   return ended != 0 ? kDone : status;
 }
 
-int show(const Flags& flags) {
+int show(const StatsFlags& flags) {
   Processes processes;
   const std::vector<ProcessView> views = processes.ask(flags.pids, true);
   if (!views.empty() || flags.json) std::fputs(text_of(flags, views).c_str(), stdout);
@@ -164,7 +164,7 @@ int show(const Flags& flags) {
   return views.empty() || views.size() < flags.pids.size() ? kFailed : kDone;
 }
 
-int stats(const Flags& flags) {
+int stats(const StatsFlags& flags) {
   if (flags.json && flags.prometheus) {
     say("--json and --prometheus are two answers; ask for one");
     return kWrongUsage;
@@ -175,7 +175,7 @@ int stats(const Flags& flags) {
 }  // namespace
 
 void add_stats(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<StatsFlags>();
   CLI::App* command = app.add_subcommand("stats", "What processes that run under the library hold, now");
   add_number(command, "PID", flags->pids, kProcessNumbers, "processes (default: all of yours)");
   command->add_flag("--watch", flags->watch, "again and again, until Ctrl-C");

@@ -20,7 +20,7 @@ namespace thermocline {
 namespace {
 
 // Enough for a plan to be in force in the last ones, which are shown.
-constexpr std::size_t kUsualSteps = 6;
+constexpr std::size_t kTimelineSteps = 6;
 
 int check_flags(const TimelineFlags& flags, Settings* settings, std::optional<Budget>* budget, TimelineReplay* out) {
   LoadedSettings loaded = default_loaded_settings();
@@ -40,7 +40,7 @@ int check_flags(const TimelineFlags& flags, Settings* settings, std::optional<Bu
 
 // The trace as it is replayed, and how many steps of it.
 bool prepare(const TimelineFlags& flags, TimelineReplay* out, std::string* reason) {
-  const WantedSteps steps{flags.steps, kUsualSteps, out->steps_repeat};
+  const WantedSteps steps{flags.steps, kTimelineSteps, out->steps_repeat};
   const auto choose = [&](Trace* trace, StepProgram* program) {
     return choose_steps(*trace, steps.asked, steps.usual, steps.repeat, program, reason);
   };

@@ -34,7 +34,7 @@ constexpr unsigned kCurve[] = {100, 90, 80, 70, 60, 50, 40, 30, 20};
 constexpr double kMostBatch = 1 << 20;
 constexpr DecimalRange kBatches{"1", "1048576"};
 
-struct Flags {
+struct TuneFlags {
   std::string trace, device = "reference", slowdown = "10%", split = kNoSplits;
   std::optional<std::string> budget, output, pair;
   std::vector<double> batches;
@@ -45,7 +45,7 @@ struct Flags {
 class Tuner {
  public:
   // `whole`: the trace as it was recorded; `split` is what is replayed under a budget.
-  Tuner(const Flags& flags, const Trace& whole, const SplitTrace& split, const simulator::Profile& profile,
+  Tuner(const TuneFlags& flags, const Trace& whole, const SplitTrace& split, const simulator::Profile& profile,
         const std::string& simulator)
       : flags_(flags), trace_(split.trace), profile_(profile), meter_(trace_, whole, profile, simulator, flags.steps) {
     found_.trace = flags.trace;
@@ -188,7 +188,7 @@ class Tuner {
   // Of a typical search; used only for the progress display.
   static constexpr std::size_t kLikelyReplays = 70;
 
-  const Flags& flags_;
+  const TuneFlags& flags_;
   const Trace& trace_;
   const simulator::Profile& profile_;
   ReplayMeter meter_;
@@ -202,7 +202,7 @@ class Tuner {
 
 class BatchSearch {
  public:
-  BatchSearch(const Flags& flags, const TuneFindings& found, const std::string& simulator, BatchedTrace a,
+  BatchSearch(const TuneFlags& flags, const TuneFindings& found, const std::string& simulator, BatchedTrace a,
               BatchedTrace b)
       : flags_(flags), found_(found), simulator_(simulator), a_(a), b_(b) {}
 
@@ -266,7 +266,7 @@ class BatchSearch {
     return &asked_.emplace(batch, answer).first->second;
   }
 
-  const Flags& flags_;
+  const TuneFlags& flags_;
   const TuneFindings& found_;
   const std::string& simulator_;
   BatchedTrace a_, b_;
@@ -282,7 +282,7 @@ std::optional<double> batch_in_header(const Trace& trace) {
 }
 
 // Two different positive numbers, from the flag or from the recordings.
-bool find_batches(const Flags& flags, const Trace& a, const Trace& b, double batches[2]) {
+bool find_batches(const TuneFlags& flags, const Trace& a, const Trace& b, double batches[2]) {
   for (std::size_t i = 0; i < 2; ++i) {
     const Trace& trace = i == 0 ? a : b;
     const auto batch = flags.batches.empty() ? batch_in_header(trace) : std::optional(flags.batches[i]);
@@ -308,7 +308,7 @@ std::optional<double> parse_slowdown(const std::string& text) {
   return static_cast<double>(size->resolve(kWhole)) / static_cast<double>(kWhole);
 }
 
-struct Job {
+struct TuneJob {
   const simulator::Profile* profile = nullptr;
   std::optional<Budget> budget;
   double slowdown = 0;
@@ -317,7 +317,7 @@ struct Job {
   double batches[2] = {};
 };
 
-int check_flags(const Flags& flags, Job* job) {
+int check_flags(const TuneFlags& flags, TuneJob* job) {
   if (flags.json && flags.output == "-") {
     say("--json and -o - are both for stdout; give -o a file");
     return kWrongUsage;
@@ -335,7 +335,7 @@ int check_flags(const Flags& flags, Job* job) {
   return kDone;
 }
 
-int prepare(const Flags& flags, Job* job) {
+int prepare(const TuneFlags& flags, TuneJob* job) {
   if (const int status = check_flags(flags, job); status != kDone) return status;
   std::string looked;
   const std::optional<std::string> simulator = find_simulator(&looked);
@@ -362,7 +362,7 @@ int prepare(const Flags& flags, Job* job) {
   return kBadInput;
 }
 
-Bytes budget_bytes(const Job& job, const Budget& budget) {
+Bytes budget_bytes(const TuneJob& job, const Budget& budget) {
   const Bytes device_bytes = job.profile->memory_bytes.value;
   const Bytes wanted = budget.resolve(device_bytes, job.trace.peak_live_bytes);
   if (wanted > device_bytes) {
@@ -373,7 +373,7 @@ Bytes budget_bytes(const Job& job, const Budget& budget) {
 }
 
 // Timed with the default settings.
-SplitTrace split_job(const Flags& flags, const Job& job, Bytes budget) {
+SplitTrace split_job(const TuneFlags& flags, const TuneJob& job, Bytes budget) {
   const DeviceRates rates = rates_of(*job.profile);
   const WantedSteps steps{flags.steps, ReplayMeter::kUsualSteps, steady_step(job.trace, rates).repeats};
   ReplayOptions options = replay_options(default_settings(), *job.profile, job.simulator, budget);
@@ -382,8 +382,8 @@ SplitTrace split_job(const Flags& flags, const Job& job, Bytes budget) {
                      [&](const Trace& trace) { return replayed_step_ms(trace, steps, options); });
 }
 
-int tune(const Flags& flags) {
-  Job job;
+int tune(const TuneFlags& flags) {
+  TuneJob job;
   if (const int status = prepare(flags, &job); status != kDone) return status;
   // Errors of opening the file are reported before the work is done.
   std::unique_ptr<OutputFile> file;
@@ -427,7 +427,7 @@ int tune(const Flags& flags) {
 }  // namespace
 
 void add_tune(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TuneFlags>();
   CLI::App* command = app.add_subcommand("tune", "Find the settings under which a recorded program is fastest");
   command->add_option("TRACE", flags->trace, kTraceHelp)->required();
   command->add_option("--device", flags->device,

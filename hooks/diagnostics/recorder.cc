@@ -199,7 +199,7 @@ std::uint64_t Recorder::token_of(const OperationInfo& info, std::span<const Memo
   std::uint64_t token = info.kind;
   // Of a kernel the kind says all, with the sizes of its grid. What it accesses is read from its parameters, and how
   // many words of these look like addresses may differ from turn to turn (offload/planning/unsteady_kinds.h).
-  if (info.note_kernel() && info.kind != 0) return token;
+  if (info.is_kernel() && info.kind != 0) return token;
   // The multiplier of 64-bit FNV-1a.
   for (const MemoryAccess& access : accesses) token = (token ^ access.bytes) * 0x100000001B3u;
   return token;
