@@ -102,6 +102,8 @@ struct EngineOptions {
   RecomputePlans recompute_plans = RecomputePlans::kJoint;
   // For comparison: only these schedules (recompute/schedule.h), without copies; must outlive the engine. Null: all.
   const ScheduleSource* schedules = nullptr;
+  // For tests: whatever can be recomputed is dropped before each operation, whether or not that is worth it.
+  bool drops_all = false;
   // Runs operations again; must outlive the engine. Null: none may run again.
   Relauncher* relauncher = nullptr;
   // Notified of every movement (movement.h); must outlive the engine. Null: nobody is.

@@ -53,11 +53,14 @@ struct EngineStatistics {
   Bytes digested_bytes = 0, uncopied_bytes = 0;
   // Asked for in vain: one at a time; and 1 where the device can not compute them at all.
   std::uint64_t failed_digests = 0, digests_unavailable = 0;
-  std::uint64_t write_behinds = 0;                  // copies out that nobody waited for when they began
-  std::uint64_t plans = 0, divergences = 0;         // iterations learned, and divergences from them
+  std::uint64_t write_behinds = 0;           // copies out that nobody waited for when they began
+  std::uint64_t plans = 0, divergences = 0;  // iterations learned, and divergences from them
+  // Buffers that were dropped without a copy, with a block of their own each, and the bytes of these blocks; of them,
+  // those that were recomputed (the others were overwritten or freed first).
+  std::uint64_t dropped_buffers = 0, recomputed_buffers = 0;
+  Bytes dropped_bytes = 0, recomputed_bytes = 0;
   std::uint64_t recomputed_operations = 0;          // operations that ran again
   std::uint64_t recomputed_ns = 0;                  // their duration, as far as known
-  Bytes dropped_bytes = 0;                          // whole blocks dropped, to be recomputed
   std::uint64_t predicted_step_ns = 0;              // of an iteration under the current plan; 0: there is none
   std::uint64_t creates = 0, maps = 0, unmaps = 0;  // driver calls
   std::uint64_t host_waits = 0;                     // times the host had to wait for the device
@@ -80,6 +83,8 @@ struct EngineStatistics {
   std::uint64_t untracked_uploads = 0, unread_tables = 0, unseen_collectives = 0, refused_shares = 0,
                 missing_mechanisms = 0;
   std::uint64_t unmappable_devices = 0;
+  // With recompute = "auto": launches of kernels that may run again, and of others (hooks/relaunch/kernel_verdicts.h).
+  std::uint64_t rerunnable_launches = 0, refused_reruns = 0;
 
   // The peak may include some buffers that threads had just freed (at most ThreadCache::kSlots per thread).
   std::uint64_t live_buffers = 0, peak_live_buffers = 0;

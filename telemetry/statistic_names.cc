@@ -194,6 +194,14 @@ constexpr std::array kTable = {
     evicted_bytes_for<E::kSleep>("evicted_bytes_sleep", "Copied out because the program was put to sleep."),
     restores_for<F::kWake>("restores_wake", "Fetches because the program was woken."),
     restored_bytes_for<F::kWake>("restored_bytes_wake", "Copied in because the program was woken."),
+    calls<&S::dropped_buffers>("dropped_buffers", "Buffers dropped without a copy, because they can be recomputed."),
+    total<&S::dropped_bytes>("dropped_bytes", "The whole pages of these."),
+    calls<&S::recomputed_buffers>("recomputed_buffers", "Dropped buffers that were recomputed."),
+    total<&S::recomputed_bytes>("recomputed_bytes", "The whole pages of these."),
+    calls<&S::recomputed_operations>("recomputed_operations", "Operations that ran again to recompute buffers."),
+    calls<&S::recomputed_ns>("recomputed_ns", "Nanoseconds that they took, as far as it is known."),
+    calls<&S::rerunnable_launches>("rerunnable_launches", "Launches of kernels that may run again."),
+    calls<&S::refused_reruns>("refused_reruns", "Launches that may not run again, while recompute is auto."),
 };
 static_assert(kEvictReasons == 6 && kFetchReasons == 6, "Each reason has its two rows.");
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");

@@ -156,6 +156,10 @@ void append_traffic(std::string* text, const ProcessView& process) {
          rate(process, "evicted_bytes").c_str());
   append(text, "  copied in     %12s  %s a second\n", bytes_of(process, "restored_bytes").c_str(),
          rate(process, "restored_bytes").c_str());
+  if (value(process.now, "dropped_buffers") > 0) {
+    append(text, "  dropped       %12s  without a copy; recomputed %s\n", bytes_of(process, "dropped_bytes").c_str(),
+           bytes_of(process, "recomputed_bytes").c_str());
+  }
   struct Count {
     const char* title;
     const char* name;

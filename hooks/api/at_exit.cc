@@ -17,6 +17,9 @@
 #include "hooks/interpose/bypass.h"
 #include "hooks/interpose/log.h"
 #include "hooks/interpose/symbols.h"
+#include "hooks/relaunch/kernel_codes.h"
+#include "hooks/relaunch/kernel_verdicts.h"
+#include "hooks/relaunch/known_launch.h"
 #include "hooks/runtime/counters.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/runtime/statistics.h"
@@ -38,14 +41,17 @@ void report_bypassing_libraries() {
 
 void print_statistics(StatsForm form, const EngineStatistics& statistics, const std::string& budget_origin) {
   const std::optional<Rank> rank = rank_of_process();
+  const bool recomputes = recompute_is_on.load();
   if (form == StatsForm::kLine) {
     print_whole_line(statistics_line(statistics) + (rank ? " rank=" + std::to_string(rank->rank) : ""));
   } else if (form == StatsForm::kJson) {
-    print_text(statistics_json(statistics, getpid(), rank ? std::optional(rank->rank) : std::nullopt));
+    print_text(statistics_json(statistics, getpid(), rank ? std::optional(rank->rank) : std::nullopt,
+                               recomputes ? kernel_verdicts_json(kernel_codes().verdicts()) : ""));
   } else {
     const std::string name = program_invocation_short_name;
     print_text(
         statistics_table(statistics, (rank ? "rank " + std::to_string(rank->rank) + ", " : "") + name, budget_origin));
+    if (recomputes) print_text(kernel_verdicts_text(kernel_codes().verdicts(), 24));
   }
 }
 

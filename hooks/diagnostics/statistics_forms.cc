@@ -95,6 +95,14 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
       {"spill_full", statistics.spill_full},
       {"failed_spill_writes", statistics.failed_spill_writes},
       {"failed_spill_reads", statistics.failed_spill_reads},
+      {"dropped_buffers", statistics.dropped_buffers},
+      {"dropped_bytes", statistics.dropped_bytes},
+      {"recomputed_buffers", statistics.recomputed_buffers},
+      {"recomputed_bytes", statistics.recomputed_bytes},
+      {"recomputed_operations", statistics.recomputed_operations},
+      {"recomputed_ns", statistics.recomputed_ns},
+      {"rerunnable_launches", statistics.rerunnable_launches},
+      {"refused_reruns", statistics.refused_reruns},
       {"oom_reports", statistics.out_of_memory},
   };
   add_counters(&fields);
@@ -135,7 +143,8 @@ std::string statistics_line(const EngineStatistics& statistics) {
   return line;
 }
 
-std::string statistics_json(const EngineStatistics& statistics, int process, std::optional<int> rank) {
+std::string statistics_json(const EngineStatistics& statistics, int process, std::optional<int> rank,
+                            const std::string& more) {
   std::string object = "{\"schema\": \"thermocline-run/1\", \"pid\": " + std::to_string(process);
   object += ", \"rank\": " + (rank ? std::to_string(*rank) : "null");
   for (const Field& field : fields_of(statistics)) {
@@ -143,7 +152,7 @@ std::string statistics_json(const EngineStatistics& statistics, int process, std
     object += field.name;
     object += "\": " + std::to_string(field.value);
   }
-  return object + "}\n";
+  return object + (more.empty() ? "" : ", " + more) + "}\n";
 }
 
 std::string statistics_table(const EngineStatistics& s, const std::string& of, const std::string& budget_origin) {
@@ -169,6 +178,13 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
               static_cast<unsigned long long>(s.failed_spill_reads));
     }
     add_row(&text, "host waited    %s", times(s.host_waits, "time", "times").c_str());
+  }
+  if (s.dropped_buffers > 0) {
+    add_row(&text, "dropped        %s in %s, without a copy", human_bytes(s.dropped_bytes).c_str(),
+            times(s.dropped_buffers, "buffer", "buffers").c_str());
+    add_row(&text, "recomputed     %s in %s, by %s", human_bytes(s.recomputed_bytes).c_str(),
+            times(s.recomputed_buffers, "buffer", "buffers").c_str(),
+            times(s.recomputed_operations, "operation that ran again", "operations that ran again").c_str());
   }
   if (s.pinned_buffers > 0) {
     add_row(&text, "pinned         %s in %s, which can not be evicted", human_bytes(s.pinned_bytes).c_str(),

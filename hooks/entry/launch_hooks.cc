@@ -85,6 +85,7 @@ struct Manner {
                                         const Layouts::Facts& facts, const Shape& shape, Manner manner,
                                         KernelArguments arguments, AccessList&& accesses, Call call) {
   const LaunchedKernel kernel{.function = function,
+                              .name = facts.name,
                               .layout = facts.layout,
                               .grid = {shape.grid_x, shape.grid_y, shape.grid_z},
                               .block = {shape.block_x, shape.block_y, shape.block_z},

@@ -13,6 +13,7 @@
 #include "hooks/entry/sleep_orders.h"
 #include "hooks/graphs/graph_memory.h"
 #include "hooks/interpose/real_table.h"
+#include "hooks/relaunch/kernel_verdicts.h"
 #include "hooks/relaunch/loaded_code.h"
 #include "hooks/runtime/caching_heaps.h"
 #include "hooks/runtime/device_lease.h"
@@ -101,7 +102,10 @@ constexpr EngineObserver kRelaunches{.settings_loaded = &read_recompute_setting,
                                      .engine_options = &offer_relaunches,
                                      .context_ended = [](CUcontext, bool) { forget_functions_of_contexts(); }};
 
-constexpr EngineObserver kFallbacks{.fill_in = [](EngineStatistics* statistics) { add_fallbacks(statistics); }};
+constexpr EngineObserver kFallbacks{.fill_in = [](EngineStatistics* statistics) {
+  add_fallbacks(statistics);
+  add_rerun_counts(statistics);
+}};
 
 constexpr std::array kObservers = {kCaptures,    kPeers,        kRecorder,     kLiveStatistics, kIdleThread,
                                    kMisuse,      kPoolUsage,    kStreamQueues, kProxyStreams,   kUnwaited,

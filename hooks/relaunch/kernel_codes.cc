@@ -10,7 +10,7 @@
 namespace thermocline {
 namespace {
 
-constexpr const char* kNoText = "it has no PTX, or machine code that was not made from it";
+using Why = RerunRefusal::Why;
 
 bool is_wrapper(const void* image) {
   constexpr std::uint32_t kWrapperMagic = 0x466243b1;
@@ -28,30 +28,38 @@ bool same_words(const PtxAccesses& a, const PtxAccesses& b) {
 
 std::unique_ptr<KernelKnowledge> know(std::shared_ptr<const DeviceCode> code, const std::string& name) {
   auto known = std::make_unique<KernelKnowledge>();
-  if (code == nullptr || !code->is_made_from_texts()) known->unknown = kNoText;
+  if (code == nullptr) {
+    known->unknown.why = Why::kNotSeen;
+  } else if (!code->is_made_from_texts()) {
+    known->unknown.why = Why::kNoPtx;
+  }
   known->code = std::move(code);
-  for (std::size_t i = 0; known->unknown == nullptr && i < known->code->texts.size(); ++i) {
-    std::unique_ptr<KernelCode> kernel = KernelCode::read(known->code->texts[i].ptx, name);
-    if (kernel == nullptr) {
-      known->unknown = "its PTX has something that is not followed, as calls are";
-    } else if (kernel->accesses().unknown != nullptr) {
+  for (std::size_t i = 0; !known->unknown && i < known->code->texts.size(); ++i) {
+    std::unique_ptr<KernelCode> kernel = KernelCode::read(known->code->texts[i].ptx, name, &known->unknown);
+    if (kernel == nullptr) continue;
+    if (kernel->accesses().unknown) {
       known->unknown = kernel->accesses().unknown;
     } else if (!known->kernels.empty() && !same_words(kernel->accesses(), known->kernels[0]->accesses())) {
-      known->unknown = "its PTX differs from one architecture to another";
+      known->unknown.why = Why::kOtherTexts;
     } else {
-      if (known->refused == nullptr) known->refused = kernel->proof().refused();
+      if (!known->refused) known->refused = kernel->proof().refused();
       known->kernels.push_back(std::move(kernel));
     }
   }
-  if (known->unknown != nullptr) known->refused = known->unknown;
+  if (known->unknown) known->refused = known->unknown;
   return known;
 }
 
 }  // namespace
 
-std::unique_ptr<KernelCode> KernelCode::read(const std::string& text, const std::string& name) {
-  std::optional<PtxKernel> kernel = parse_ptx_kernel(text, name);
-  if (!kernel.has_value()) return nullptr;
+std::unique_ptr<KernelCode> KernelCode::read(const std::string& text, const std::string& name, RerunRefusal* why) {
+  std::string_view not_understood;
+  std::optional<PtxKernel> kernel = parse_ptx_kernel(text, name, &not_understood);
+  if (!kernel.has_value()) {
+    const bool is_call = not_understood == "call" || not_understood.starts_with("call.");
+    *why = is_call ? RerunRefusal{Why::kCalls, {}} : RerunRefusal{Why::kNotParsed, not_understood};
+    return nullptr;
+  }
   return std::unique_ptr<KernelCode>(new KernelCode(std::move(*kernel)));
 }
 
@@ -117,18 +125,33 @@ void KernelCodes::forget_functions() {
   functions_.clear();
 }
 
-const KernelKnowledge* KernelCodes::knowledge_of(const void* function) {
+const KernelKnowledge& KernelCodes::knowledge_of(const void* function, const char* name) {
   const MutexLock lock(mutex_);
   const auto found = functions_.find(function);
-  if (found == functions_.end()) return nullptr;
+  if (found == functions_.end()) {
+    std::unique_ptr<KernelKnowledge>& unknown = all_[{nullptr, name == nullptr ? "a kernel without a name" : name}];
+    if (unknown == nullptr) unknown = know(nullptr, {});
+    return *unknown;
+  }
   Function& one = found->second;
-  if (one.known != nullptr) return one.known;
+  if (one.known != nullptr) return *one.known;
   if (one.image->wrapper != nullptr && one.image->code == nullptr)
     one.image->code = std::make_shared<DeviceCode>(read_device_code(one.image->wrapper));
   std::unique_ptr<KernelKnowledge>& known = all_[{one.image->code.get(), one.name}];
   if (known == nullptr) known = know(one.image->code, one.name);
   one.known = known.get();
-  return one.known;
+  return *one.known;
+}
+
+std::vector<KernelVerdict> KernelCodes::verdicts() const {
+  std::vector<KernelVerdict> all;
+  const MutexLock lock(mutex_);
+  for (const auto& [of, known] : all_) {
+    KernelVerdict one{.name = of.second, .refused = known->refused, .launches = {}, .reruns = known->reruns.load()};
+    std::ranges::transform(known->launches, one.launches.begin(), [](const auto& count) { return count.load(); });
+    if (one.all_launches() > 0) all.push_back(std::move(one));
+  }
+  return all;
 }
 
 KernelCodes& kernel_codes() { return process_lifetime<KernelCodes>(); }

@@ -7,6 +7,8 @@
 // read at once.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +19,7 @@
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/operands/parameters.h"
 #include "hooks/relaunch/device_code.h"
+#include "hooks/relaunch/kernel_verdicts.h"
 #include "hooks/relaunch/ptx_proof.h"
 
 namespace thermocline {
@@ -24,8 +27,8 @@ namespace thermocline {
 // One kernel of one text.
 class KernelCode {
  public:
-  // Null: it is not understood. The text must outlive it.
-  static std::unique_ptr<KernelCode> read(const std::string& text, const std::string& name);
+  // Null: it is not understood, and why. The text must outlive both.
+  static std::unique_ptr<KernelCode> read(const std::string& text, const std::string& name, RerunRefusal* why);
 
   const PtxKernel& kernel() const { return kernel_; }
   const PtxAccesses& accesses() const { return accesses_; }
@@ -44,10 +47,13 @@ class KernelCode {
 struct KernelKnowledge {
   std::shared_ptr<const DeviceCode> code;            // keeps the texts
   std::vector<std::unique_ptr<KernelCode>> kernels;  // one for each text; those of one name have the same words
-  // Why nothing is known of its accesses; null: they are.
-  const char* unknown = nullptr;
-  // Why it never runs again; null: it may.
-  const char* refused = nullptr;
+  // Why nothing is known of its accesses; none: they are.
+  RerunRefusal unknown;
+  // Why it never runs again; none: it may.
+  RerunRefusal refused;
+  // By LaunchVerdict.
+  mutable std::array<std::atomic<std::uint64_t>, kLaunchVerdicts> launches{};
+  mutable std::atomic<std::uint64_t> reruns{0};
 
   bool has_layout(const ParameterLayout& layout) const;
 };
@@ -67,8 +73,10 @@ class KernelCodes {
   // A context has ended: handles of functions may be given to others.
   void forget_functions();
 
-  // Valid until the process ends.
-  const KernelKnowledge* knowledge_of(const void* function);
+  // Valid until the process ends. `name`: of a function that was not seen to be loaded; may be null.
+  const KernelKnowledge& knowledge_of(const void* function, const char* name);
+  // Of all kernels that were launched.
+  std::vector<KernelVerdict> verdicts() const;
 
  private:
   struct Image {
@@ -81,7 +89,7 @@ class KernelCodes {
     const KernelKnowledge* known = nullptr;
   };
 
-  Mutex mutex_{"kernels' codes", lock_level::kLeaf};
+  mutable Mutex mutex_{"kernels' codes", lock_level::kLeaf};
   std::unordered_map<const void*, std::shared_ptr<Image>> images_ THERMOCLINE_GUARDED_BY(mutex_);
   std::unordered_map<const void*, Function> functions_ THERMOCLINE_GUARDED_BY(mutex_);
   // Never removed; one for each code and name.

@@ -56,16 +56,15 @@ bool add_buffers(const Engine& engine, const ParameterWord& word, std::uint64_t 
   const OperandUse use{word.reads, word.writes};
   const std::vector<BufferFacts> meant = engine.meant_by({DeviceAddress{value}});
   if (meant.empty()) return false;
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < meant.size(); ++i) {
-    const std::size_t at = out->add(meant[i], use);
-    if (i == 0) first = at;
-  }
+  // Of those beside the first, what is written is proven of none: they count as read as well.
+  const OperandUse maybe{word.reads || word.writes, word.writes};
+  const std::size_t first = out->add(meant[0], use);
+  for (std::size_t i = 1; i < meant.size(); ++i) out->add(meant[i], maybe);
   out->pointers.push_back({&word, index, value, first});
   // One past the end of another.
   if (const auto before = engine.find(DeviceAddress{value - 1});
       before.has_value() && before->address + before->bytes == DeviceAddress{value})
-    out->add(*before, use);
+    out->add(*before, maybe);
   return true;
 }
 
@@ -74,9 +73,11 @@ bool add_buffers(const Engine& engine, const ParameterWord& word, std::uint64_t 
 std::uint64_t launches_with(LaunchVerdict verdict) { return counts[static_cast<int>(verdict)].load(); }
 
 KnownLaunch::KnownLaunch(const EngineSet& engines, const LaunchedKernel& kernel, AccessList* accesses) {
-  const LaunchVerdict verdict = look(engines, kernel, accesses);
+  const KernelKnowledge& known = kernel_codes().knowledge_of(kernel.function, kernel.name);
+  const LaunchVerdict verdict = look(engines, known, kernel, accesses);
   info_.may_run_again = verdict == LaunchVerdict::kMayRunAgain;
   counts[static_cast<int>(verdict)].fetch_add(1, std::memory_order_relaxed);
+  known.launches[static_cast<std::size_t>(verdict)].fetch_add(1, std::memory_order_relaxed);
 }
 
 namespace {
@@ -88,8 +89,9 @@ bool are_explained(const AccessList& accesses, const Given& given) {
   });
 }
 
-Launch by_value(const LaunchedKernel& kernel, const Given& given) {
+Launch by_value(const LaunchedKernel& kernel, const KernelKnowledge& known, const Given& given) {
   Launch launch{.function = kernel.function,
+                .reruns = &known.reruns,
                 .grid_x = kernel.grid[0],
                 .block_x = kernel.block[0],
                 .shared_bytes = kernel.shared_bytes,
@@ -113,7 +115,7 @@ Launch by_value(const LaunchedKernel& kernel, const Given& given) {
 
 // Whether this launch is as the proofs demand. Outputs that are not written whole are read, too.
 LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& kernel, Given* given) {
-  if (known.refused != nullptr) return LaunchVerdict::kNotProven;
+  if (known.refused) return LaunchVerdict::kNotProven;
   for (int i = 1; i < 3; ++i) {
     if (kernel.grid[i] != 1 || kernel.block[i] != 1) return LaunchVerdict::kOtherShape;
   }
@@ -141,13 +143,16 @@ LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& 
 
 }  // namespace
 
-LaunchVerdict KnownLaunch::look(const EngineSet& engines, const LaunchedKernel& kernel, AccessList* accesses) {
-  const KernelKnowledge* const known = kernel_codes().knowledge_of(kernel.function);
-  if (known == nullptr || known->unknown != nullptr) return LaunchVerdict::kOtherCode;
-  if (kernel.layout == nullptr || !known->has_layout(*kernel.layout)) return LaunchVerdict::kOtherShape;
+LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge& known, const LaunchedKernel& kernel,
+                                AccessList* accesses) {
+  if (known.unknown) return LaunchVerdict::kOtherCode;
+  for (const std::unique_ptr<KernelCode>& one : known.kernels) {
+    if (one->accesses().may_wait) return LaunchVerdict::kMayWait;
+  }
+  if (kernel.layout == nullptr || !known.has_layout(*kernel.layout)) return LaunchVerdict::kOtherShape;
   // Clusters read one another's shared memory, and so on: of no interest to what is accessed.
   if (kernel.arguments.parameters == nullptr && !kernel.layout->empty()) return LaunchVerdict::kOtherShape;
-  const std::vector<ParameterWord>& words = known->kernels[0]->accesses().words;
+  const std::vector<ParameterWord>& words = known.kernels[0]->accesses().words;
   Given given;
   const Engine* engine = nullptr;
   bool reaches_others = false;
@@ -169,8 +174,8 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const LaunchedKernel& 
     return LaunchVerdict::kOtherMemory;
   }
   is_vouched_for_ = true;
-  LaunchVerdict verdict = reaches_others ? LaunchVerdict::kOtherMemory : may_run_again(*known, kernel, &given);
-  if (verdict == LaunchVerdict::kMayRunAgain) info_.id = launches().add(by_value(kernel, given));
+  LaunchVerdict verdict = reaches_others ? LaunchVerdict::kOtherMemory : may_run_again(known, kernel, &given);
+  if (verdict == LaunchVerdict::kMayRunAgain) info_.id = launches().add(by_value(kernel, known, given));
   accesses->clear();
   for (const GivenBuffer& buffer : given.buffers) {
     const Access how = buffer.use.writes ? Access::kUnknown : Access::kRead;

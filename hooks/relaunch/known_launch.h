@@ -12,6 +12,7 @@
 
 #include "hooks/operands/accesses.h"
 #include "hooks/operands/parameters.h"
+#include "hooks/relaunch/kernel_verdicts.h"
 #include "hooks/runtime/engines.h"
 #include "offload/operation_info.h"
 #include "offload/relauncher.h"
@@ -27,8 +28,11 @@ inline const RelaunchInfo* vouch_for_what_is_named() {
   return recompute_is_on.load(std::memory_order_relaxed) ? &kNamed : nullptr;
 }
 
+struct KernelKnowledge;
+
 struct LaunchedKernel {
   CUfunction function = nullptr;
+  const char* name = nullptr;  // null: not known
   const ParameterLayout* layout = nullptr;
   unsigned grid[3] = {}, block[3] = {};
   unsigned shared_bytes = 0;
@@ -36,19 +40,6 @@ struct LaunchedKernel {
   bool is_special = false;
   KernelArguments arguments;
 };
-
-// Why a launch is not vouched for, or may not run again; shown by name.
-enum class LaunchVerdict : std::uint8_t {
-  kMayRunAgain,
-  kOtherCode,    // its PTX is not known, or does not show all accesses
-  kNotProven,    // its results are not proven to depend on what it reads alone
-  kOtherShape,   // several dimensions, attributes, or another layout than its PTX has
-  kOtherMemory,  // memory that is not the library's, or that holds pointers
-  kAliased,      // what it writes is given to it twice
-  kByAddress,    // it may compute with addresses
-  kOutside,      // it writes past its buffer, or from the middle of one
-};
-inline constexpr int kLaunchVerdicts = 8;
 
 // Kept until the operation has been submitted.
 class KnownLaunch {
@@ -63,7 +54,8 @@ class KnownLaunch {
 
  private:
   struct Reached;
-  LaunchVerdict look(const EngineSet& engines, const LaunchedKernel& kernel, AccessList* accesses);
+  LaunchVerdict look(const EngineSet& engines, const KernelKnowledge& known, const LaunchedKernel& kernel,
+                     AccessList* accesses);
 
   bool is_vouched_for_ = false;
   RelaunchInfo info_;

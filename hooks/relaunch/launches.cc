@@ -44,6 +44,7 @@ Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const
   std::vector<void*> parameters;
   parameters.reserve(launch.parameter_at.size());
   for (const std::uint32_t at : launch.parameter_at) parameters.push_back(launch.parameters.data() + at);
+  if (launch.reruns != nullptr) launch.reruns->fetch_add(1, std::memory_order_relaxed);
   const Inside inside;
   return Status(real<Function::cuLaunchKernel>(launch.function, launch.grid_x, 1U, 1U, launch.block_x, 1U, 1U,
                                                launch.shared_bytes, to_cu(stream), parameters.data(),

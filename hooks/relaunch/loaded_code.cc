@@ -2,6 +2,7 @@
 #include "hooks/relaunch/loaded_code.h"
 
 #include "config/settings.h"
+#include "config/trusted_file.h"
 #include "hooks/relaunch/kernel_codes.h"
 #include "hooks/relaunch/known_launch.h"
 #include "hooks/relaunch/launches.h"
@@ -50,6 +51,7 @@ void offer_relaunches(EngineOptions* options) {
   options->relauncher = &launches();
   // What is recomputed while the lock is open would be another thread's.
   options->waits_without_lock = false;
+  options->drops_all = variable_of_process("THERMOCLINE_TEST_DROPS") != nullptr;
 }
 
 void forget_functions_of_contexts() {

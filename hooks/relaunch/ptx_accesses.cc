@@ -8,6 +8,7 @@ namespace thermocline {
 namespace {
 
 using Kind = PtxOperand::Kind;
+using Why = RerunRefusal::Why;
 
 enum Origin : unsigned {
   kLoaded = 1,  // eight bytes that were in memory
@@ -51,11 +52,13 @@ class Flow {
   }
 
   PtxAccesses run() {
-    for (bool again = true; again && out_.unknown == nullptr;) {
+    for (bool again = true; again && !out_.unknown;) {
       again = false;
-      for (std::size_t i = 0; i < kernel_.instructions.size() && out_.unknown == nullptr; ++i) again |= step(i);
+      for (std::size_t i = 0; i < kernel_.instructions.size() && !out_.unknown; ++i) again |= step(i);
     }
-    for (std::size_t i = 0; i < kernel_.instructions.size() && out_.unknown == nullptr; ++i) note_access(i);
+    for (std::size_t i = 0; i < kernel_.instructions.size() && !out_.unknown; ++i) note_access(i);
+    note_waits();
+    note_parts_of_words();
     return std::move(out_);
   }
 
@@ -80,12 +83,38 @@ class Flow {
     old = joined;
     return changed;
   }
+  void note_waits() {
+    bool goes_back = false, sees_others = false;
+    for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
+      const PtxInstruction& one = kernel_.instructions[i];
+      goes_back |= one.root == "bra" && one.target <= static_cast<int>(i);
+      sees_others |= one.root == "atom" || one.root == "nanosleep";
+      sees_others |= one.root == "ld" && (one.has("volatile") || one.has("relaxed") || one.has("acquire"));
+    }
+    out_.may_wait = goes_back && sees_others;
+  }
+  // A part of an address that is loaded by itself is a number.
+  void note_parts_of_words() {
+    for (const PtxInstruction& one : kernel_.instructions) {
+      if (one.root != "ld" || !one.has("param") || one.operands.size() < 2) continue;
+      const int parameter = kernel_.parameter(one.operands[1].text);
+      const auto offset = static_cast<unsigned>(one.operands[1].value);
+      const std::size_t parts = std::max<std::size_t>(one.operands[0].parts.size(), 1);
+      const unsigned each = ptx_type_bytes(one.type()), end = offset + each * static_cast<unsigned>(parts);
+      for (ParameterWord& word : out_.words) {
+        const bool overlaps =
+            static_cast<int>(word.parameter) == parameter && offset < word.offset + 8 && word.offset < end;
+        const bool is_loaded_whole = each == 8 && (word.offset - offset) % 8 == 0;
+        if (overlaps && !is_loaded_whole) word.is_value = true;
+      }
+    }
+  }
   void use_as_value(const Value& value) {
     for (std::size_t i = 0; i < out_.words.size(); ++i) {
       if ((value.words >> i & 1) != 0) out_.words[i].is_value = true;
     }
   }
-  void give_up(const char* why) { out_.unknown = why; }
+  void give_up(Why why, std::string_view what = {}) { out_.unknown = {why, what}; }
 
   Value of(const PtxOperand& operand) {
     Value value;
@@ -94,7 +123,7 @@ class Flow {
     } else if (operand.reg >= 0) {
       value = values_[static_cast<std::size_t>(operand.reg)];
     } else if (operand.kind == Kind::kOther && !operand.text.empty() && kernel_.parameter(operand.text) >= 0) {
-      give_up("the address of a parameter is taken");
+      give_up(Why::kParameterAddress);
     } else if (operand.kind == Kind::kOther && is_name(operand.text)) {
       value.origins = is_in(kernel_.shared, operand.text) || is_in(kernel_.local, operand.text) ? kOnChip : kSymbol;
     }
@@ -116,7 +145,7 @@ class Flow {
     }
     if (is_in(kOfThreads, one.root)) return exchange(one);
     if (!is_in(kArithmetic, one.root)) {
-      give_up("an instruction that is not followed");
+      give_up(Why::kUnknownInstruction, one.root);
       return false;
     }
     return compute(one);
@@ -131,14 +160,14 @@ class Flow {
   }
 
   bool load(const PtxInstruction& one) {
-    if (one.operands.size() < 2) return give_up("an instruction that is not followed"), false;
+    if (one.operands.size() < 2) return give_up(Why::kUnknownInstruction, one.root), false;
     const PtxOperand& from = one.operands[1];
     if (one.has("param")) return load_parameter(one, from);
     return set(one.operands[0], {0, ptx_type_bytes(one.type()) >= 8 ? unsigned{kLoaded} : unsigned{kIndex}});
   }
   bool load_parameter(const PtxInstruction& one, const PtxOperand& from) {
     const int parameter = from.reg >= 0 ? -1 : kernel_.parameter(from.text);
-    if (parameter < 0) return give_up("the address of a parameter is taken"), false;
+    if (parameter < 0) return give_up(Why::kParameterAddress), false;
     const unsigned bytes = ptx_type_bytes(one.type());
     if (bytes < 8) return false;
     bool changed = false;
@@ -147,7 +176,7 @@ class Flow {
     for (std::size_t i = 0; i < count; ++i) {
       const int word =
           word_at(static_cast<unsigned>(parameter), static_cast<unsigned>(from.value) + 8 * static_cast<unsigned>(i));
-      if (word < 0) return give_up("too many parameters"), false;
+      if (word < 0) return give_up(Why::kTooManyParameters), false;
       changed |= set(to.kind == Kind::kVector ? to.parts[i] : to, {std::uint64_t{1} << word, 0});
     }
     return changed;
@@ -165,7 +194,7 @@ class Flow {
   bool compute(const PtxInstruction& one) {
     Value all;
     for (std::size_t i = 1; i < one.operands.size(); ++i) all.join(of(one.operands[i]));
-    if (out_.unknown != nullptr) return false;
+    if (out_.unknown) return false;
     const bool is_address = one.root == "mov" || one.root == "add" || one.root == "sub" || one.root == "cvta" ||
                             (one.root == "selp" && one.operands.size() == 4);
     const bool is_summed = one.root == "mad" && one.operands.size() == 4;
@@ -206,14 +235,13 @@ class Flow {
     }
     const std::size_t at = one.root == "ld" || one.root == "ldu" || one.root == "atom" ? 1 : 0;
     if (one.operands.size() <= at || one.operands[at].kind != Kind::kAddress)
-      return give_up("an instruction that is not followed");
+      return give_up(Why::kUnknownInstruction, one.root);
     const PtxOperand& address = one.operands[at];
     Value value = of(address);
     if (address.reg < 0) value.origins |= kSymbol;
-    if ((value.origins & kLoaded) != 0) return give_up("it follows pointers that it finds in memory");
-    if ((value.origins & kOpaque) != 0) return give_up("it computes an address that is not followed");
-    if (value.words == 0 && (value.origins & (kSymbol | kOnChip)) == 0)
-      return give_up("it computes an address that is not followed");
+    if ((value.origins & kLoaded) != 0) return give_up(Why::kFollowsPointers);
+    if ((value.origins & kOpaque) != 0) return give_up(Why::kUnknownAddress);
+    if (value.words == 0 && (value.origins & (kSymbol | kOnChip)) == 0) return give_up(Why::kUnknownAddress);
     out_.through[index] = value.words;
     for (std::size_t i = 0; i < out_.words.size(); ++i) {
       if ((value.words >> i & 1) == 0) continue;

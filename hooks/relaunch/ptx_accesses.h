@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hooks/relaunch/ptx_kernel.h"
+#include "hooks/relaunch/rerun_refusal.h"
 
 namespace thermocline {
 
@@ -25,7 +26,9 @@ struct PtxAccesses {
   static constexpr std::size_t kMostWords = 64;
 
   std::vector<ParameterWord> words;
-  const char* unknown = nullptr;  // why nothing is said
+  RerunRefusal unknown;  // why nothing is said
+  // It has a loop that may wait for others to write: what is submitted later may then run earlier.
+  bool may_wait = false;
   // Per instruction, for accesses to global memory: the words that the address may come from.
   std::vector<std::uint64_t> through;
 };

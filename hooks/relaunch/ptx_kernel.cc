@@ -26,6 +26,8 @@ class Parser {
     ++at_;
     return read_body() && resolve_labels();
   }
+  // The opcode or directive that was read last.
+  std::string_view last() const { return last_; }
 
  private:
   void skip() {
@@ -124,6 +126,7 @@ class Parser {
 
   bool read_directive(int depth) {
     const std::string_view name = word(true);
+    last_ = name;
     if (name == ".loc") {
       at_ = std::min(text_.size(), text_.find('\n', at_));
       return true;
@@ -187,6 +190,7 @@ class Parser {
     }
     const std::string_view opcode = word(true);
     if (opcode.empty()) return false;
+    last_ = opcode;
     // A label, whose colon word() has taken.
     if (opcode.back() == ':') {
       labels_[opcode.substr(0, opcode.size() - 1)] = static_cast<int>(out_.instructions.size());
@@ -277,7 +281,7 @@ class Parser {
     unsigned bits = 0, count = 0;
   };
 
-  std::string_view text_;
+  std::string_view text_, last_;
   std::size_t at_ = 0;
   PtxKernel& out_;
   std::vector<Family> families_;
@@ -325,9 +329,14 @@ unsigned ptx_type_bytes(std::string_view type) {
   return found == kTypes.end() ? 0 : found->second;
 }
 
-std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, std::string_view name) {
+std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, std::string_view name,
+                                          std::string_view* not_understood) {
   PtxKernel kernel;
-  if (!Parser(text, &kernel).parse(name)) return std::nullopt;
+  Parser parser(text, &kernel);
+  if (!parser.parse(name)) {
+    if (not_understood != nullptr) *not_understood = parser.last();
+    return std::nullopt;
+  }
   return kernel;
 }
 

@@ -57,7 +57,8 @@ struct PtxKernel {
 // Bytes of a scalar type without its dot; 0: none.
 unsigned ptx_type_bytes(std::string_view type);
 
-// Nothing: the text has no such kernel, or it has something that is not understood.
-std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, std::string_view name);
+// Nothing: the text has no such kernel, or it has something that is not understood: the opcode or directive, or "".
+std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, std::string_view name,
+                                          std::string_view* not_understood = nullptr);
 
 }  // namespace thermocline

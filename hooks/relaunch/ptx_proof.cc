@@ -9,6 +9,7 @@ namespace {
 
 using Kind = PtxOperand::Kind;
 using Value = Symbolic::Value;
+using Why = RerunRefusal::Why;
 
 constexpr std::array<std::string_view, 41> kPure = {
     "add",   "sub", "mul",   "mad",  "mad24", "mul24", "div",  "rem",  "abs", "neg", "min",  "max",  "fma", "sqrt",
@@ -39,34 +40,34 @@ bool is_plain(const PtxInstruction& one) {
 
 PtxProof::PtxProof(const PtxKernel& kernel, const PtxAccesses& accesses)
     : kernel_(kernel), accesses_(accesses), symbolic_(kernel, accesses), scales_(accesses.words.size()) {
-  if (accesses.unknown != nullptr) refuse(accesses.unknown);
-  if (accesses.words.size() >= 63) refuse("too many parameters");
-  if (refused_ == nullptr) check_instructions();
-  if (refused_ == nullptr) check_definitions();
-  if (refused_ == nullptr) check_accesses();
-  if (refused_ == nullptr) check_paths();
+  refused_ = accesses.unknown;
+  if (accesses.words.size() >= 63) refuse(Why::kTooManyParameters);
+  if (!refused_) check_instructions();
+  if (!refused_) check_definitions();
+  if (!refused_) check_accesses();
+  if (!refused_) check_paths();
 }
 
 bool PtxProof::check_instruction(const PtxInstruction& one) {
-  if (one.root == "atom" || one.root == "red") return refuse("it has atomic operations"), false;
+  if (one.root == "atom" || one.root == "red") return refuse(Why::kAtomics, one.root), false;
   const bool is_shared = one.has("shared") || one.has("shared::cta") || one.has("local");
-  if (is_shared) return refuse("it uses shared or local memory"), false;
+  if (is_shared) return refuse(Why::kSharedOrLocal), false;
   if (one.root == "bar" || one.root == "barrier" || one.root == "shfl" || one.root == "vote" || one.root == "match" ||
       one.root == "redux" || one.root == "activemask" || one.root == "mma")
-    return refuse("its threads exchange values"), false;
+    return refuse(Why::kThreadsExchange, one.root), false;
   if (one.root == "ld" || one.root == "st") {
     if (one.has("volatile") || one.has("relaxed") || one.has("acquire") || one.has("release"))
-      return refuse("it has volatile accesses"), false;
-    if (one.has("const")) return refuse("it uses variables of the module"), false;
-    if (!one.has("param") && !is_plain(one)) return refuse("an instruction of another kind"), false;
+      return refuse(Why::kVolatile), false;
+    if (one.has("const")) return refuse(Why::kVariables), false;
+    if (!one.has("param") && !is_plain(one)) return refuse(Why::kOtherInstruction, one.root), false;
     return true;
   }
   if (one.root == "ret" || one.root == "exit") return true;
   if (one.root == "bra") return one.target >= 0;
-  if (!is_in(kPure, one.root)) return refuse("an instruction of another kind"), false;
+  if (!is_in(kPure, one.root)) return refuse(Why::kOtherInstruction, one.root), false;
   // Two predicates at once, or a carry.
   if (one.has("cc") || (one.root == "setp" && one.operands.size() != 3))
-    return refuse("an instruction of another kind"), false;
+    return refuse(Why::kOtherInstruction, one.root), false;
   return true;
 }
 
@@ -74,22 +75,22 @@ void PtxProof::check_instructions() {
   const auto check = [this](const PtxOperand& operand) {
     if (operand.kind == Kind::kSpecial && !is_in(kSpecials, operand.text)) {
       const bool is_clock = operand.text.starts_with("%clock") || operand.text.starts_with("%globaltimer");
-      refuse(is_clock ? "it reads a clock" : "it reads a special register");
+      refuse(is_clock ? Why::kClock : Why::kSpecialRegister, operand.text);
     }
   };
   for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
     const PtxInstruction& one = kernel_.instructions[i];
-    if (!check_instruction(one)) return refuse("an instruction of another kind");
+    if (!check_instruction(one)) return refuse(Why::kOtherInstruction, one.root);
     for (const PtxOperand& operand : one.operands) {
       check(operand);
       for (const PtxOperand& part : operand.parts) check(part);
       const bool is_name = operand.kind == Kind::kOther && one.root != "bra" && !operand.text.empty() &&
                            (operand.text.front() < '0' || operand.text.front() > '9');
       const bool is_variable = operand.kind == Kind::kAddress && operand.reg < 0 && !one.has("param");
-      if (is_name || is_variable) return refuse("it uses variables of the module");
+      if (is_name || is_variable) return refuse(Why::kVariables);
     }
     if (const std::uint64_t through = accesses_.through[i]; (through & (through - 1)) != 0)
-      return refuse("an address comes from several parameters");
+      return refuse(Why::kSeveralParameters);
   }
 }
 
@@ -112,7 +113,7 @@ void PtxProof::check_definitions() {
     due.pop_back();
     if (index >= count) continue;
     const PtxInstruction& one = kernel_.instructions[index];
-    if (!reads_only(one, written[index])) return refuse("it reads a register that was not written");
+    if (!reads_only(one, written[index])) return refuse(Why::kUnwrittenRegister);
     std::vector<bool> after = written[index];
     for (std::size_t r = 0; r < registers && static_cast<int>(index) == symbolic_.update(); ++r) {
       if (symbolic_.is_stale_after_update(static_cast<int>(r))) after[r] = false;
@@ -159,15 +160,14 @@ void PtxProof::check_accesses() {
     const Value at = symbolic_.of(one.operands[0]);
     const std::int64_t bytes = bytes_of(one, one.operands[1]);
     const bool is_items = at.kind == Value::Kind::kAddress && at.counts == (symbolic_.counter() >= 0);
-    if (!is_items || at.offset != 0 || at.scale != bytes || bytes == 0)
-      return refuse("it does not store to the place of the thread's number");
+    if (!is_items || at.offset != 0 || at.scale != bytes || bytes == 0) return refuse(Why::kOtherPlace);
     std::int64_t& scale = scales_[static_cast<std::size_t>(at.word)];
-    if (scale != 0 && scale != at.scale) return refuse("it does not store to the place of the thread's number");
+    if (scale != 0 && scale != at.scale) return refuse(Why::kOtherPlace);
     scale = at.scale;
     must_ |= std::uint64_t{1} << at.word;
     if (at.is_narrow) largest_scale_ = std::max(largest_scale_, scale);
   }
-  if (must_ == 0) return refuse("it stores nothing");
+  if (must_ == 0) return refuse(Why::kStoresNothing);
   for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
     const PtxInstruction& one = kernel_.instructions[i];
     if (one.root != "ld" || (accesses_.through[i] & must_) == 0) continue;
@@ -175,7 +175,7 @@ void PtxProof::check_accesses() {
     const bool is_own = at.kind == Value::Kind::kAddress && at.offset >= 0 && at.counts == (symbolic_.counter() >= 0) &&
                         at.scale == scales_[static_cast<std::size_t>(at.word)] &&
                         at.offset + bytes_of(one, one.operands[0]) <= at.scale;
-    if (!is_own) return refuse("it reads what other threads write");
+    if (!is_own) return refuse(Why::kReadsOthers);
   }
 }
 
@@ -237,7 +237,7 @@ void PtxProof::check_paths() {
       }
     });
   }
-  if (lacks) refuse("it does not store on every path");
+  if (lacks) refuse(Why::kNotOnEveryPath);
 }
 
 bool PtxProof::holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const {

@@ -22,8 +22,8 @@ class PtxProof {
  public:
   PtxProof(const PtxKernel& kernel, const PtxAccesses& accesses);
 
-  // Why it is not proven; null: it is.
-  const char* refused() const { return refused_; }
+  // Why it is not proven; none: it is.
+  const RerunRefusal& refused() const { return refused_; }
 
   struct Result {
     // For each word that is written: its bytes up to here are written, all of them. 0: none.
@@ -47,8 +47,8 @@ class PtxProof {
   bool reads_only(const PtxInstruction& one, const std::vector<bool>& written) const;
   // Which way the branch goes when the item is beyond a bound: 1 taken, 0 not taken, -1 neither is known.
   int leaves(const PtxInstruction& branch);
-  void refuse(const char* why) {
-    if (refused_ == nullptr) refused_ = why;
+  void refuse(RerunRefusal::Why why, std::string_view what = {}) {
+    if (!refused_) refused_ = {why, what};
   }
   template <class Visit>
   void for_each_next(std::size_t index, Visit visit) const;
@@ -56,7 +56,7 @@ class PtxProof {
   const PtxKernel& kernel_;
   const PtxAccesses& accesses_;
   Symbolic symbolic_;
-  const char* refused_ = nullptr;
+  RerunRefusal refused_;
   std::vector<std::int64_t> scales_;  // of each word that is written: bytes for each item
   Stored must_ = 0;
   std::vector<Bound> bounds_;

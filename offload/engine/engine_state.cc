@@ -162,6 +162,8 @@ Status Engine::State::prepare(StreamHandle handle) {
     const InPlace as_planned(clock, options.waits_without_lock);
     policy->arriving({info, accesses, operands, live_bytes(), live_block_bytes()});
   }
+  if (options.drops_all && versions != nullptr && !info.again) [[unlikely]]
+    drop_all();
   if (versions != nullptr) {
     if (Status status = recompute_before(handle); !status.ok()) return status;
   }

@@ -145,6 +145,8 @@ class Engine::State {
 
   // Recomputing (recompute.cc); only where `versions` is there.
   void may_recompute();
+  // For tests (EngineOptions::drops_all).
+  void drop_all();
   void note_arrival();
   Status recompute_before(StreamHandle handle);
   void note_submission(Use use);

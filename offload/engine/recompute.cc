@@ -82,12 +82,17 @@ bool Engine::State::list_known_operands(std::vector<Versions::Operand>* list) {
 
 void Engine::State::note_arrival() {
   put_back_overwriting();
-  // Trusting: the program itself says so, of all operations.
-  is_vouched_for = options.safety == Safety::kTrusting || (info.relaunch != nullptr && !given_everything);
+  // Trusting: the program itself says so, of all operations. What may wait for the host lets later ones pass it: nothing
+  // of what they depend on may have to be recomputed behind it.
+  is_vouched_for =
+      !info.may_block && (options.safety == Safety::kTrusting || (info.relaunch != nullptr && !given_everything));
   if (is_vouched_for && clock.passed(not_vouched_for)) {
     not_vouched_for.clear();
     residency.trust();
   }
+  // While something waits, or may wait, operations do not run in the order in which they arrive, and what one of them
+  // has read is not known.
+  const bool is_in_order = is_vouched_for && not_vouched_for.empty() && !clock.any_blocked();
   std::vector<Versions::Operand> list;
   if (list_known_operands(&list)) {
     // What is pinned may be written by somebody who is not seen, at any time.
@@ -95,7 +100,7 @@ void Engine::State::note_arrival() {
       return state->pins > 0 ||
              std::ranges::any_of(state->units(), [](const EvictionUnit& unit) { return unit.pins > 0; });
     };
-    const bool may_run_again = info.relaunch->may_run_again && std::ranges::none_of(operands, is_pinned);
+    const bool may_run_again = is_in_order && info.relaunch->may_run_again && std::ranges::none_of(operands, is_pinned);
     versions->arrives(info.relaunch->id, may_run_again, info.nanoseconds, list);
     return;
   }
@@ -213,6 +218,8 @@ Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers,
       release(*buffer);
     } else if (status.ok()) {
       versions->restored(buffer->number());
+      ++counters.recomputed_buffers;
+      counters.recomputed_bytes += buffer->block().bytes();
     } else {
       residency.drop_contents(residency.state_of(buffer->block()));
     }
@@ -315,13 +322,20 @@ bool Engine::State::drop_block(BlockState& state) {
   const std::span<const EvictionUnit> units = state.units();
   const bool pinned_units = std::ranges::any_of(units, [](const EvictionUnit& unit) { return unit.pins > 0; });
   if (state.dropped || block.is_slab() || state.pins > 0 || pinned_units || clock.is_blocked(block.uses)) return false;
-  if (!residency.is_trusting() || residency.has_stopped()) return false;
+  if (!residency.is_trusting() || residency.has_stopped() || clock.any_blocked()) return false;
   Versions::BufferNumber number = 0;
   heap.for_each_buffer(block, [&number](const Buffer& buffer) { number = buffer.number(); });
   if (versions->current(number) == kNoVersion || !versions->drop(number)) return false;
+  ++counters.dropped_buffers;
   counters.dropped_bytes += block.bytes();
   residency.drop_contents(state);
   return true;
+}
+
+void Engine::State::drop_all() {
+  std::vector<BlockState*> all;
+  heap.for_each_block([&](Block& block) { all.push_back(&residency.state_of(block)); });
+  for (BlockState* const state : all) drop_block(*state);
 }
 
 Status Engine::State::drop(DeviceAddress address) {

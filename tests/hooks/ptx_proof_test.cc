@@ -16,8 +16,8 @@ struct Analysed {
   PtxAccesses accesses;
   std::unique_ptr<PtxProof> proof;
 
-  std::string unknown() const { return accesses.unknown == nullptr ? "" : accesses.unknown; }
-  std::string refused() const { return proof->refused() == nullptr ? "" : proof->refused(); }
+  std::string unknown() const { return text_of(accesses.unknown.why); }
+  std::string refused() const { return text_of(proof->refused().why); }
 };
 
 const std::string kRegisters =
@@ -156,12 +156,50 @@ TEST(PtxProof, RefusesWhatDependsOnSomethingElse) {
   EXPECT_EQ(refused("unheard_of.b32 %r9, %r1;\n"), "an instruction that is not followed");
 }
 
+TEST(PtxProof, NamesWhatItRefuses) {
+  const auto text = [](const std::string& body) {
+    return analyse(kBegin + kGuard + kAddresses + kLoad + body + kStore + kEnd)->proof->refused().text();
+  };
+  EXPECT_EQ(text(""), "");
+  EXPECT_EQ(text("mov.u64 %rd9, %clock64;\n"), "it reads a clock: %clock64");
+  EXPECT_EQ(text("unheard_of.b32 %r9, %r1;\n"), "an instruction that is not followed: unheard_of");
+  EXPECT_EQ(text("copysign.f32 %f1, %f1, %f1;\n"), "an instruction of another kind: copysign");
+  std::string_view last;
+  EXPECT_FALSE(parse_ptx_kernel(".entry k() { call.uni f, (); ret; }", "k", &last).has_value());
+  EXPECT_EQ(last, "call.uni");
+}
+
+// Half of the word, loaded by itself.
+TEST(PtxProof, SaysThatAPartOfAnAddressIsComputedWith) {
+  const auto one = analyse(kBegin + kGuard + kAddresses +
+                           "ld.param.u32 %r9, [k_param_1+4]; cvt.rn.f32.u32 %f1, %r9;\n" + kStore + kEnd);
+  ASSERT_EQ(one->refused(), "");
+  for (const ParameterWord& word : one->accesses.words) EXPECT_EQ(word.is_value, word.parameter == 1);
+  const auto before =
+      analyse("ld.param.v2.u32 {%r8, %r9}, [k_param_1];\n" + kBegin + kGuard + kAddresses + kLoad + kStore + kEnd);
+  for (const ParameterWord& word : before->accesses.words) EXPECT_EQ(word.is_value, word.parameter == 1);
+}
+
 // The launch finds that out: the word is an address, and is used as a value.
 TEST(PtxProof, SaysThatAnAddressIsComputedWith) {
   const auto one = analyse(kBegin + kGuard + kAddresses + "cvt.u32.u64 %r9, %rd5; cvt.rn.f32.u32 %f1, %r9;\n" + kLoad +
                            kStore + kEnd);
   EXPECT_TRUE(one->accesses.words[0].is_value);
   EXPECT_FALSE(one->accesses.words[1].is_value);
+}
+
+// What is submitted behind it may be overtaken by what is submitted later.
+TEST(PtxAccesses, MayWaitWhereALoopReadsWhatOthersWrite) {
+  const auto may_wait = [](const std::string& load, const std::string& back) {
+    return analyse(kBegin + kAddresses + "$LOOP:\n" + load + back + kEnd)->accesses.may_wait;
+  };
+  const std::string back = "setp.eq.s32 %p1, %r9, 0; @%p1 bra $LOOP;\n", on = "@%p1 bra $END;\n";
+  for (const char* const load : {"ld.volatile.global.u32 %r9, [%rd5];\n", "ld.acquire.gpu.global.u32 %r9, [%rd5];\n",
+                                 "atom.global.or.b32 %r9, [%rd5], 0;\n"}) {
+    EXPECT_TRUE(may_wait(load, back)) << load;
+    EXPECT_FALSE(may_wait(load, on)) << load;
+  }
+  EXPECT_FALSE(may_wait("ld.global.u32 %r9, [%rd5];\n", back));
 }
 
 TEST(PtxAccesses, OfPointersThatAreFoundInMemoryAreUnknown) {

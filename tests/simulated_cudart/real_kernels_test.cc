@@ -82,26 +82,6 @@ TEST(RealKernels, FindParametersWithAnAlignmentOfTheirOwn) {
   expect_right(run("aligned", {"--no-library"}));
   expect_right(run("aligned"));
 }
-// What does not fit is made again by the kernels that made it first.
-TEST(RealKernels, TrainWithTheSameBitsWhereContentsAreRecomputed) {
-  const std::vector<std::string> squeezed = {"--budget", "20MiB", "--stats=line"};
-  const auto train = [](const std::vector<std::string>& with, const char* recompute) {
-    std::vector<std::string> command = {COMMAND_FILE, "run", "--simulate", "reference"};
-    command.insert(command.end(), with.begin(), with.end());
-    command.insert(command.end(), {"--", TRAINING_PROGRAM, "8", "8", "14"});
-    return run_program(command,
-                       {"THERMOCLINE_SIMULATE_KERNELS=real", std::string("THERMOCLINE_RECOMPUTE=") + recompute});
-  };
-  const Outcome copies = train(squeezed, "off"), drops = train(squeezed, "auto");
-  ASSERT_EQ(copies.status, 0) << copies.errors;
-  EXPECT_EQ(drops.output, copies.output) << drops.errors;
-  const auto milliseconds = [](const Outcome& outcome) {
-    const std::size_t at = outcome.errors.find("took ");
-    return at == std::string::npos ? 0.0 : std::stod(outcome.errors.substr(at + 5));
-  };
-  EXPECT_GT(milliseconds(drops), 0);
-  EXPECT_LT(milliseconds(drops), 0.6 * milliseconds(copies)) << drops.errors;
-}
 // Also where several of their tables are one slab's, and together lead to more than fits.
 TEST(RealKernels, MayBeGivenWhatIsBeforeTheFirstElement) {
   for (const char* const how : {"parameters", "uploaded", "written", "graphs"}) {

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/relaunch/kernel_verdicts.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "hooks/relaunch/known_launch.h"
+#include "offload/engine/operation_name.h"
+#include "offload/statistics.h"
+
+namespace thermocline {
+namespace {
+
+std::string text_of(LaunchVerdict verdict, const RerunRefusal& refused) {
+  switch (verdict) {
+    case LaunchVerdict::kMayRunAgain:
+      return "";
+    case LaunchVerdict::kOtherCode:
+    case LaunchVerdict::kNotProven:
+      return refused.text();
+    case LaunchVerdict::kOtherShape:
+      return "launched with several dimensions, attributes or sizes that the proof is not of";
+    case LaunchVerdict::kOtherMemory:
+      return "it accesses memory that is not the library's, or that holds pointers";
+    case LaunchVerdict::kAliased:
+      return "what it writes is given to it twice";
+    case LaunchVerdict::kByAddress:
+      return "it may compute with addresses";
+    case LaunchVerdict::kOutside:
+      return "it writes past its buffer, or from the middle of one";
+    case LaunchVerdict::kMayWait:
+      return "it may wait in a loop for others to write";
+  }
+  return "";
+}
+
+void sort(std::vector<KernelVerdict>* verdicts) {
+  std::ranges::stable_sort(*verdicts, std::ranges::greater(), &KernelVerdict::all_launches);
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+std::uint64_t KernelVerdict::all_launches() const {
+  return std::accumulate(launches.begin(), launches.end(), std::uint64_t{0});
+}
+
+std::string KernelVerdict::why_not() const {
+  const auto most = std::max_element(launches.begin() + 1, launches.end());
+  if (*most == 0) return "";
+  return text_of(static_cast<LaunchVerdict>(most - launches.begin()), refused);
+}
+
+std::string kernel_verdicts_text(std::vector<KernelVerdict> verdicts, std::size_t most) {
+  if (verdicts.empty()) return "";
+  sort(&verdicts);
+  const auto may = std::ranges::count_if(verdicts, [](const KernelVerdict& one) { return one.reruns_allowed() > 0; });
+  std::string text = "thermocline: to recompute what they made, " + std::to_string(may) + " of " +
+                     std::to_string(verdicts.size()) + " kernels may run again\n";
+  for (std::size_t i = 0; i < std::min(most, verdicts.size()); ++i) {
+    const KernelVerdict& one = verdicts[i];
+    const std::string why = one.why_not();
+    text += "  " + readable_kernel_name(one.name, 48) + ": " + std::to_string(one.reruns_allowed()) + " of " +
+            std::to_string(one.all_launches()) + " launches, ran again " + std::to_string(one.reruns) + " times" +
+            (why.empty() ? "" : ": " + why) + "\n";
+  }
+  if (verdicts.size() > most) text += "  and " + std::to_string(verdicts.size() - most) + " more (--stats=json)\n";
+  return text;
+}
+
+std::string kernel_verdicts_json(std::vector<KernelVerdict> verdicts) {
+  sort(&verdicts);
+  std::string text = "\"kernels\": [";
+  for (const KernelVerdict& one : verdicts) {
+    if (text.back() != '[') text += ", ";
+    const std::string why = one.why_not();
+    text += "{\"name\": " + quoted(readable_kernel_name(one.name)) +
+            ", \"launches\": " + std::to_string(one.all_launches()) +
+            ", \"may_run_again\": " + std::to_string(one.reruns_allowed()) +
+            ", \"reruns\": " + std::to_string(one.reruns) + ", \"why_not\": " + (why.empty() ? "null" : quoted(why)) +
+            "}";
+  }
+  return text + "]";
+}
+
+void add_rerun_counts(EngineStatistics* statistics) {
+  statistics->rerunnable_launches = launches_with(LaunchVerdict::kMayRunAgain);
+  for (int verdict = 1; verdict < kLaunchVerdicts; ++verdict)
+    statistics->refused_reruns += launches_with(static_cast<LaunchVerdict>(verdict));
+}
+
+}  // namespace thermocline

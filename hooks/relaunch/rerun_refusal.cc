@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/relaunch/rerun_refusal.h"
+
+namespace thermocline {
+
+const char* text_of(RerunRefusal::Why why) {
+  using Why = RerunRefusal::Why;
+  switch (why) {
+    case Why::kNone:
+      return "";
+    case Why::kNotSeen:
+      return "its code was not seen when it was loaded";
+    case Why::kNoPtx:
+      return "it has no PTX, or machine code that was not made from it";
+    case Why::kCalls:
+      return "it calls a function";
+    case Why::kNotParsed:
+      return "its PTX has something that is not understood";
+    case Why::kOtherTexts:
+      return "its PTX differs from one architecture to another";
+    case Why::kUnknownInstruction:
+      return "an instruction that is not followed";
+    case Why::kFollowsPointers:
+      return "it follows pointers that it finds in memory";
+    case Why::kUnknownAddress:
+      return "it computes an address that is not followed";
+    case Why::kParameterAddress:
+      return "the address of a parameter is taken";
+    case Why::kTooManyParameters:
+      return "too many parameters";
+    case Why::kAtomics:
+      return "it has atomic operations";
+    case Why::kSharedOrLocal:
+      return "it uses shared or local memory";
+    case Why::kThreadsExchange:
+      return "its threads exchange values";
+    case Why::kVolatile:
+      return "it has volatile accesses";
+    case Why::kVariables:
+      return "it uses variables of the module";
+    case Why::kClock:
+      return "it reads a clock";
+    case Why::kSpecialRegister:
+      return "it reads a special register";
+    case Why::kOtherInstruction:
+      return "an instruction of another kind";
+    case Why::kSeveralParameters:
+      return "an address comes from several parameters";
+    case Why::kUnwrittenRegister:
+      return "it reads a register that was not written";
+    case Why::kOtherPlace:
+      return "it does not store to the place of the thread's number";
+    case Why::kStoresNothing:
+      return "it stores nothing";
+    case Why::kReadsOthers:
+      return "it reads what other threads write";
+    case Why::kNotOnEveryPath:
+      return "it does not store on every path";
+  }
+  return "";
+}
+
+std::string RerunRefusal::text() const {
+  std::string text = text_of(why);
+  if (!what.empty()) text.append(": ").append(what);
+  return text;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recomputing in programs whose kernels run their own code: bits stay the same where that is hard, and the statistics
+// show what was dropped, what ran again, and why other kernels may not.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/simulated_cudart/subprocess.h"
+
+namespace {
+
+using Json = nlohmann::json;
+
+Outcome run(const std::vector<std::string>& with, const std::vector<std::string>& program,
+            std::vector<std::string> settings) {
+  std::vector<std::string> command = {COMMAND_FILE, "run", "--simulate", "reference"};
+  command.insert(command.end(), with.begin(), with.end());
+  command.push_back("--");
+  command.insert(command.end(), program.begin(), program.end());
+  settings.push_back("THERMOCLINE_SIMULATE_KERNELS=real");
+  return run_program(command, settings);
+}
+
+// Of --stats=json.
+Json statistics_of(const Outcome& outcome) {
+  const std::size_t at = outcome.errors.find("{\"schema\"");
+  if (at == std::string::npos) return {};
+  return Json::parse(outcome.errors.substr(at, outcome.errors.find('\n', at) - at), nullptr, false);
+}
+
+// The kernel whose name ends so: the one that ran again, if it has several codes. Null: it was not launched.
+Json kernel_of(const Json& statistics, const std::string& name) {
+  Json found;
+  for (const Json& kernel : statistics["kernels"]) {
+    if (kernel["name"].get<std::string>().ends_with(name) && (found.is_null() || kernel["reruns"] > 0)) found = kernel;
+  }
+  return found;
+}
+
+// Whatever can be recomputed is dropped before each operation.
+const std::vector<std::string> kDropsAll = {"THERMOCLINE_RECOMPUTE=auto", "THERMOCLINE_TEST_DROPS=1"};
+
+void expect_right(const Outcome& outcome, const std::string& expected) {
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  std::istringstream is(outcome.output), should(expected);
+  for (std::string line, other; std::getline(should, other);) {
+    std::getline(is, line);
+    EXPECT_EQ(line, other);
+    EXPECT_TRUE(line.ends_with(" 0")) << line << ": values that the trap itself knows to be wrong";
+  }
+}
+
+constexpr int kTraps = 24;
+
+void expect_controls_recomputed(const Json& statistics) {
+  ASSERT_TRUE(statistics.is_object());
+  for (int trap = 1; trap <= kTraps; ++trap) {
+    const Json kernel = kernel_of(statistics, "::control<" + std::to_string(trap) + ">");
+    ASSERT_TRUE(kernel.is_object()) << trap;
+    EXPECT_GT(kernel["reruns"], 0) << kernel;
+    EXPECT_TRUE(kernel["why_not"].is_null()) << kernel;
+  }
+  EXPECT_GE(statistics["dropped_buffers"], statistics["recomputed_buffers"]);
+  EXPECT_GE(statistics["recomputed_buffers"], kTraps);
+  EXPECT_GE(statistics["recomputed_bytes"], kTraps << 21);
+  EXPECT_GE(statistics["recomputed_operations"], kTraps);
+}
+
+TEST(RecomputeTraps, LeaveTheBitsAsTheyAreWhileHarmlessKernelsRunAgain) {
+  const Outcome plain = run({"--no-library"}, {TRAPS_PROGRAM}, {});
+  ASSERT_EQ(plain.status, 0) << plain.errors;
+  for (const std::vector<std::string>& with :
+       std::vector<std::vector<std::string>>{{"--budget", "24MiB"}, {"--budget", "12MiB", "--check", "--seed", "1"}}) {
+    SCOPED_TRACE(testing::PrintToString(with));
+    std::vector<std::string> flags = with;
+    flags.push_back("--stats=json");
+    const Outcome outcome = run(flags, {TRAPS_PROGRAM}, kDropsAll);
+    expect_right(outcome, plain.output);
+    EXPECT_EQ(outcome.errors.find("race:"), std::string::npos) << outcome.errors;
+    expect_controls_recomputed(statistics_of(outcome));
+  }
+}
+
+TEST(RecomputeTraps, SayWhyTheirKernelsMayNotRunAgain) {
+  const Outcome outcome = run({"--budget", "24MiB", "--stats=json"}, {TRAPS_PROGRAM}, kDropsAll);
+  const Json statistics = statistics_of(outcome);
+  ASSERT_TRUE(statistics.is_object()) << outcome.errors;
+  const std::pair<const char*, const char*> expected[] = {
+      {"::read_variable", "it uses variables of the module"},
+      {"::read_constant", "it uses variables of the module"},
+      {"::own_address", "it may compute with addresses"},
+      {"::low_address", "it may compute with addresses"},
+      {"::low_address_of", "it may compute with addresses"},
+      {"::take_tickets", "it has atomic operations: atom"},
+      {"::read_clock", "it reads a clock: %clock64"},
+      {"::read_timer", "it reads a clock: %globaltimer"},
+      {"::read_shared", "it uses variables of the module"},
+      {"::read_texture", "its PTX has something that is not understood: tex.1d.v4.f32.s32"},
+      {"::twice<10>", "it accesses memory that is not the library's, or that holds pointers"},
+      {"::poke", "it follows pointers that it finds in memory"},
+      {"::every_other<0>", "it does not store to the place of the thread's number"},
+      {"::positive", "it does not store on every path"},
+      {"::as_many_as", "it does not store on every path"},
+      {"::by_rows", "it reads a special register: %ctaid.y"},
+  };
+  for (const auto& [name, why] : expected) {
+    const Json kernel = kernel_of(statistics, name);
+    ASSERT_TRUE(kernel.is_object()) << name;
+    EXPECT_EQ(kernel["why_not"], why) << kernel;
+    EXPECT_EQ(kernel["may_run_again"], 0) << kernel;
+    EXPECT_EQ(kernel["reruns"], 0) << kernel;
+  }
+}
+
+// What does not fit is made again by the kernels that made it first, and not copied.
+TEST(Recompute, RunsTheStepsOfAPlanWithTheSameBits) {
+  const std::vector<std::string> program = {STEPS_PROGRAM, "6", "10"}, squeezed = {"--budget", "16MiB", "--stats=json"};
+  const Outcome copies = run(squeezed, program, {"THERMOCLINE_RECOMPUTE=off"});
+  ASSERT_EQ(copies.status, 0) << copies.errors;
+  const Json without = statistics_of(copies);
+  EXPECT_EQ(without["dropped_buffers"], 0);
+  EXPECT_FALSE(without.contains("kernels"));
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{{}, {"--seed", "1", "--check"}}) {
+    std::vector<std::string> with = squeezed;
+    with.insert(with.end(), more.begin(), more.end());
+    const Outcome drops = run(with, program, {"THERMOCLINE_RECOMPUTE=auto"});
+    EXPECT_EQ(drops.output, copies.output) << drops.errors;
+    EXPECT_EQ(drops.errors.find("race:"), std::string::npos) << drops.errors;
+    const Json statistics = statistics_of(drops);
+    ASSERT_TRUE(statistics.is_object()) << drops.errors;
+    // Six of them a step, once there is a plan.
+    EXPECT_GE(statistics["recomputed_buffers"], 12) << statistics;
+    EXPECT_EQ(statistics["recomputed_buffers"], statistics["dropped_buffers"]) << statistics;
+    EXPECT_EQ(statistics["recomputed_bytes"], statistics["dropped_bytes"]) << statistics;
+    EXPECT_EQ(kernel_of(statistics, "::stencil")["reruns"], statistics["recomputed_operations"]) << statistics;
+    EXPECT_EQ(kernel_of(statistics, "::sum_blocks")["may_run_again"], 0) << statistics;
+    EXPECT_LT(statistics["evicted_bytes"].get<double>(), 0.75 * without["evicted_bytes"].get<double>()) << statistics;
+  }
+}
+
+TEST(Recompute, IsInTheTable) {
+  const Outcome outcome = run({"--budget", "24MiB", "--stats"}, {TRAPS_PROGRAM, "clocks"}, kDropsAll);
+  for (const char* const part :
+       {"  dropped ", "  recomputed ", "kernels may run again", "control<7>: 1 of 1 launches, ran again",
+        "read_timer: 0 of 1 launches, ran again 0 times: it reads a clock: %globaltimer"})
+    EXPECT_NE(outcome.errors.find(part), std::string::npos) << part << "\n" << outcome.errors;
+}
+
+}  // namespace
