@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <queue>
 #include <set>
@@ -13,6 +14,7 @@
 
 #include "offload/recompute/forward_pass.h"
 #include "offload/recompute/kept_inputs.h"
+#include "offload/recompute/segment_schedules.h"
 
 namespace thermocline {
 namespace {
@@ -23,8 +25,8 @@ constexpr std::uint32_t kLeastGap = 20;
 constexpr Bytes kLargePart = 32;
 
 // kPlain: neither short gaps of large buffers, nor what is made of inputs that are kept for it. Where these look cheap and
-// crowd out others, lists without them are better.
-enum class Candidates { kAll, kPlain };
+// crowd out others, lists without them are better. kShort: short gaps of small buffers, too.
+enum class Candidates { kAll, kPlain, kShort };
 
 class Ranking {
  public:
@@ -101,7 +103,7 @@ class Ranking {
           drop.next_use = q;
           drop.version = operands[i].reads ? operands[i].read : kNoVersion;
           candidates_.push_back(drop);
-          kept_.push_back(which_ == Candidates::kAll ? kept_inputs_.of(drop) : std::vector<VersionId>());
+          kept_.push_back(which_ != Candidates::kPlain ? kept_inputs_.of(drop) : std::vector<VersionId>());
           has_special_ |= q - drop.last_use < kLeastGap || !kept_.back().empty();
         }
         drop = {.buffer = b, .last_use = q, .next_use = q, .version = kNoVersion};
@@ -110,8 +112,8 @@ class Ranking {
     }
   }
   bool is_worth_a_look(std::uint32_t b, std::uint32_t gap) const {
-    const bool is_large = which_ == Candidates::kAll && lineage_.buffers[b].bytes >= limit_ / kLargePart;
-    return gap >= kLeastGap || is_large;
+    if (gap >= kLeastGap || which_ == Candidates::kShort) return true;
+    return which_ == Candidates::kAll && lineage_.buffers[b].bytes >= limit_ / kLargePart;
   }
   std::uint32_t held_until(std::uint32_t b) const { return profile_.buffers[lineage_.buffers[b].name].held_until; }
   void push(std::uint32_t c) {
@@ -211,6 +213,8 @@ constexpr std::size_t kRefinements = 5;
 // Up to this many operations, all lengths are planned with full effort.
 constexpr std::size_t kFewPlaces = 4000;
 constexpr double kFaster = 0.999;
+// Where a step takes longer than this multiple of its operations, segments are tried as well.
+constexpr double kSlow = 1.5;
 // A schedule of which drops have to be left out more often is another one.
 constexpr std::size_t kRepairs = 3;
 // Host time for removing a buffer's pages and giving it others, without static page assignment: about ten of the
@@ -230,6 +234,7 @@ class JointPlanner {
   }
 
   Plan without_copies() {
+    wanted_ = &without_copies_;
     take(plan_iteration(profile_, limit_, link_, effort_), nullptr);
     try_lists();
     return std::move(without_copies_);
@@ -238,12 +243,7 @@ class JointPlanner {
   // The fastest of the schedules.
   Plan as_scheduled(const ScheduleSource& source) {
     take(plan_iteration(profile_, limit_, link_, effort_), nullptr);
-    source.search(profile_, lineage_, limit_, [this](const Schedule& schedule) {
-      const RewritingTerms terms{mapping_, schedule.kept_for, schedule.recomputations};
-      const auto rewriting = rewritten(schedule.drops, terms, kRepairs);
-      if (rewriting == nullptr) return ScheduleFit::kImpossible;
-      return keep_if_faster(rewriting, effort_) < kNever ? ScheduleFit::kFits : ScheduleFit::kTooLarge;
-    });
+    source.search(profile_, lineage_, limit_, [this](const Schedule& schedule) { return attempt(schedule); });
     return std::move(without_copies_);
   }
 
@@ -256,13 +256,38 @@ class JointPlanner {
       sweep(0, kKeptShortly, Candidates::kPlain);
     }
     if (mapping_ == Mapping::kEachTime) sweep(kHostNsPerDrop, kKeptLong);
+    if (!wanted_->fits) {
+      for (const std::uint32_t kept_for : {kKeptLong, kKeptShortly, 0U}) sweep(0, kept_for, Candidates::kShort);
+    }
     refine();
+    if (!is_fast()) try_segments();
     if (tries_quickly()) {
       std::ranges::stable_sort(promising_, {}, &Promising::predicted_ns);
       for (std::size_t i = 0; i < std::min(promising_.size(), kPlannedFully); ++i) {
         keep_if_faster(promising_[i].rewriting, effort_);
       }
     }
+  }
+
+  bool is_fast() const {
+    const std::vector<std::uint64_t>& ns = profile_.nanoseconds;
+    const auto compute_ns = static_cast<double>(std::accumulate(ns.begin(), ns.end(), std::uint64_t{0}));
+    return wanted_->fits && wanted_->predicted_ns < kSlow * compute_ns;
+  }
+
+  // In chains, where each content is made of the one before it, lists drop too much in a row. Segments do not.
+  void try_segments() {
+    for (const Schedule& schedule : SqrtSchedules().schedules(profile_, lineage_, limit_)) {
+      // Whoever carries the plan out keeps inputs, and these do not count them.
+      if (!lineage_.keeps_inputs || schedule.recomputations.empty()) attempt(schedule);
+    }
+  }
+
+  ScheduleFit attempt(const Schedule& schedule) {
+    const RewritingTerms terms{mapping_, schedule.kept_for, schedule.recomputations};
+    const auto rewriting = rewritten(schedule.drops, terms, kRepairs);
+    if (rewriting == nullptr) return ScheduleFit::kImpossible;
+    return plan(rewriting) < kNever ? ScheduleFit::kFits : ScheduleFit::kTooLarge;
   }
 
   // One length that has been tried.
@@ -309,9 +334,15 @@ class JointPlanner {
     const auto begin = lists_[list].ranked.begin();
     const std::shared_ptr<const Rewriting> rewriting =
         rewritten({begin, begin + static_cast<std::ptrdiff_t>(length)}, {mapping_, lists_[list].kept_for});
-    const double predicted_ns = keep_if_faster(rewriting, tries_quickly() ? PlanEffort::kQuick : effort_);
+    const double predicted_ns = plan(rewriting);
     if (predicted_ns < (refined_ ? refined_->predicted_ns : kNever)) refined_ = Tried{list, length, predicted_ns};
+  }
+
+  // As keep_if_faster(), with the effort that there is for each of many.
+  double plan(const std::shared_ptr<const Rewriting>& rewriting) {
+    const double predicted_ns = keep_if_faster(rewriting, tries_quickly() ? PlanEffort::kQuick : effort_);
     if (tries_quickly() && predicted_ns < kNever) promising_.push_back({predicted_ns, rewriting});
+    return predicted_ns;
   }
 
   // Leaves out drops that can not be recomputed once the others are gone. Null: so often that little is left of the list.
@@ -364,7 +395,8 @@ class JointPlanner {
   std::optional<Tried> refined_;  // the best of these
   std::vector<Promising> promising_;
   Plan best_;
-  Plan without_copies_;  // the fastest without copies
+  Plan without_copies_;          // the fastest without copies
+  const Plan* wanted_ = &best_;  // the one that is asked for
 };
 
 }  // namespace

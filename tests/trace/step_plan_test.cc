@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "offload/recompute/segment_schedules.h"
 #include "tests/trace/trace_file.h"
 #include "trace/step_profile.h"
 
@@ -223,6 +225,69 @@ TEST(StepPlan, ResultsNeedNoRoomWhileWhatTheirOperatorReadsIsMadeAgain) {
   EXPECT_EQ(plan.reruns, (std::vector<std::uint32_t>{0, 1}));
   terms.is_result[kKept] = false;
   EXPECT_FALSE(plan_step(trace, kRates, 4 * kSize, terms, StepPlanKind::kRecompute).fits);
+}
+
+// A small buffer around one large operator, as the last layer's input is around a loss.
+TEST(StepPlan, ShortGapsOfSmallBuffersAreUsedWhereNothingElseFits) {
+  enum { kState, kSmall, kWide };
+  std::vector<std::string> lines{kHeader, alloc(kState, kSize), op("begin", {}, {kState}, 1), step(0)};
+  lines.push_back(alloc(kSmall, kSize));
+  lines.push_back(op("layer", {kState}, {kSmall}, kMicroseconds));
+  lines.push_back(alloc(kWide, 60 * kSize));
+  lines.push_back(op("loss", {kState}, {kWide}, kMicroseconds));
+  lines.push_back(release(kWide));
+  lines.push_back(op("layer_backward", {kSmall}, {kState}, kMicroseconds));
+  lines.push_back(release(kSmall));
+  lines.push_back(step(1));
+  const Trace trace = read_valid(TraceFile(lines));
+  const StepTerms terms = free_terms(trace);
+  ASSERT_EQ(least_memory(trace, terms).bytes, Bytes{61 * kSize});
+  const StepPlan plan = plan_step(trace, kRates, 61 * kSize, terms, StepPlanKind::kRecompute);
+  EXPECT_TRUE(plan.fits);
+  EXPECT_EQ(plan.peak_bytes, Bytes{61 * kSize});
+  EXPECT_EQ(plan.reruns, std::vector<std::uint32_t>{0});
+}
+
+// A recurrent net: each state is made of the one before it, by operators whose results only the next one reads.
+Trace recurrent(int states, int operators) {
+  std::vector<std::string> lines{kHeader, alloc(0, kSize), op("begin", {}, {0}, kMicroseconds), step(0)};
+  int made = 0;
+  for (int t = 1; t <= states; ++t) {
+    for (int i = 1; i <= operators; ++i) {
+      lines.push_back(alloc(made + 1, kSize));
+      lines.push_back(op("cell", {made}, {made + 1}, kMicroseconds));
+      if (i > 1) lines.push_back(release(made));
+      ++made;
+    }
+  }
+  for (int t = states; t >= 1; --t) {
+    lines.push_back(op("cell_backward", {t * operators}, {0}, kMicroseconds));
+    lines.push_back(release(t * operators));
+  }
+  lines.push_back(step(1));
+  return read_valid(TraceFile(lines));
+}
+
+TEST(StepPlan, APlanIsFoundWhereverSegmentsFitAndItIsNoSlower) {
+  const Trace trace = recurrent(60, 20);
+  const StepTerms terms = free_terms(trace);
+  const SqrtSchedules segments;
+  int fitting = 0;
+  double before_ms = std::numeric_limits<double>::infinity();
+  for (Bytes budget = 14 * kSize; budget < 62 * kSize; budget += 8 * kSize) {
+    const StepPlan other =
+        plan_step(trace, kRates, budget, terms, StepPlanKind::kRecompute, PlanEffort::kFull, &segments);
+    const StepPlan plan = plan_step(trace, kRates, budget, terms, StepPlanKind::kRecompute);
+    EXPECT_GE(plan.fits, other.fits || before_ms < std::numeric_limits<double>::infinity()) << budget / kSize;
+    if (!plan.fits) continue;
+    ++fitting;
+    EXPECT_LE(plan.peak_bytes, budget);
+    const double other_ms = other.fits ? std::max(other.step_ms, 1.5 * plan.compute_ms) : before_ms;
+    EXPECT_LE(plan.step_ms, 1.002 * other_ms) << budget / kSize;
+    EXPECT_LE(plan.step_ms, 1.01 * before_ms) << budget / kSize;
+    before_ms = plan.step_ms;
+  }
+  EXPECT_GE(fitting, 5);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from fit_steps import PREDICTION, Chain, Steps, fit, loss_of, rows, same  # first: without PyTorch it skips the test
 
 import torch
+from fit_stores import HostStore
 from torch import nn
 
 import thermocline.torch as tt
@@ -115,6 +116,17 @@ class Promises(unittest.TestCase):
                 return step, [*layers.parameters(), x]
 
             self.check(make, ("75%", "60%"))
+
+    def test_what_backward_has_taken_stays_until_its_node_is_done(self) -> None:
+        """pow's node holds what it saved while it makes three more of that size."""
+        for plans in ("recompute", "swap", "joint"):
+            steps = Steps(lambda: nn.Sequential(nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 400)), rows)
+            with self.assertRaises(tt.DoesNotFitError) as caught:
+                fit(steps.model, steps.x, budget=4096, loss=lambda out, x: loss_of(out), store=HostStore(), plans=plans)
+            fitted = fit(steps.model, budget=caught.exception.found_bytes, store=HostStore(), plans=plans)
+            steps.run(fitted)
+            with self.subTest(plans=plans):
+                self.assertLessEqual(steps.peaks[-1], fitted.plan.answer["budget_bytes"])
 
     def test_sparse_gradients_are_left_alone(self) -> None:
         for kind in (nn.EmbeddingBag, nn.Embedding):

@@ -195,10 +195,10 @@ class Recorder(TorchDispatchMode):
         self._finalizers: list[weakref.finalize] = []
         self._saves: dict[int, weakref.WeakSet[_Save]] = {}  # by storage
         self._open: dict[int, list[weakref.ref[_Save]]] = {}  # by storage: saved, and backward has not asked for it yet
-        self._watched: set[int] = set()  # those of them that somebody held when it was last looked
-        # Storages that backward took and a retained graph keeps: a node of backward may hold them beyond the last operator that reads
-        # them. -> place of the last operator that ran meanwhile.
-        self._taken: dict[int, int] = {}
+        self._found: set[int] = set()  # storages of before the step: who holds them does not matter
+        self._watched: set[int] = set()  # saved storages that somebody held when it was last looked
+        # Storages that backward took: a node of backward may hold them beyond its last operator that reads them.
+        self._taken: set[int] = set()
         self._gathered: set[int] = set()  # storages that collectives filled
         self._quiet = False
         self._ended = False
@@ -219,7 +219,6 @@ class Recorder(TorchDispatchMode):
         if self._states is not None:
             self._states.look()
         self._ended = True
-        self._look_what_backward_holds(at_end=True)
         for finalizer in self._finalizers:
             finalizer.detach()
 
@@ -247,7 +246,7 @@ class Recorder(TorchDispatchMode):
             with self._own():
                 states.ran([storage for _, storage in (*read, *fresh)], [storage for _, storage in changed])
         is_use = any(n in record.roles for n, _ in read) and needs_contents(function)  # of a state, such as a view that counts its bytes
-        self._note_holds(held, taken, is_operator=bool(changed or fresh or is_use))
+        self._note_holds(held, is_operator=bool(changed or fresh or is_use))
         if facts.allocates or not (changed or fresh or is_use):
             return out
         record.results += [number for number, _ in fresh]
@@ -269,7 +268,7 @@ class Recorder(TorchDispatchMode):
             Operator(
                 ordinal=ordinal,
                 name=facts.name.split("::")[-1],
-                reads=list(dict.fromkeys(n for n in reads if n not in blank)),
+                reads=list(dict.fromkeys(n for n in (*reads, *taken) if n not in blank)),
                 writes=list(dict.fromkeys(written)),
                 flops=flops,
                 moved_bytes=moved_bytes,
@@ -305,6 +304,7 @@ class Recorder(TorchDispatchMode):
             self.record.sizes[number] = storage.nbytes()
             if before:
                 self.record.before.append(number)
+                self._found.add(number)
             else:
                 self.record.events.append(("alloc", number))
             self.record.alive[number] = weakref.ref(storage)
@@ -364,43 +364,33 @@ class Recorder(TorchDispatchMode):
             saved.setdefault((number, version), Saved()).saves += 1
 
     def _look_who_holds(self) -> list[int]:
-        """The saved storages that the program holds: a storage has a reference of its Python object, one for each save, and those of the
-        program."""
-        held = []
-        for number in list(self._watched):
-            save = next(iter(self._saves[number]), None)
-            if save is not None and self._is_held(save):
-                held.append(number)
-            else:  # nor can the program get hold of it again before backward takes it
+        """The saved storages that the program has held since they were saved."""
+        for number in sorted(self._watched):
+            if not self._is_held(number):  # nor can the program get hold of it again
                 self._watched.discard(number)
-        return held
+        return sorted(self._watched)
 
-    def _note_holds(self, held: list[int], taken: list[int], *, is_operator: bool) -> None:
-        """Until which operator the program and backward hold these. A view needs no memory: what is held while it is made may leave before
-        the next operator."""
+    def _look_what_backward_holds(self) -> list[int]:
+        """The storages that a node of backward holds: they stay while the next operator runs, which counts as a reader."""
+        for number in sorted(self._taken):
+            if not self._is_held(number):
+                self._taken.discard(number)
+        return sorted(self._taken)
+
+    def _note_holds(self, held: list[int], *, is_operator: bool) -> None:
+        """Until which operator the program holds these. A view needs no memory: what is held while it is made may leave before the next
+        operator."""
         place = len(self.record.operators)
         for number in held:
             self.record.held_until[number] = place if is_operator else max(self.record.held_until.get(number, 0), place - 1)
-        if is_operator:
-            self._taken.update(dict.fromkeys(taken, place))
 
-    def _is_held(self, save: _Save) -> bool:
-        """Whether somebody holds the storage beside the saves."""
-        return torch._C._storage_Use_Count(storage_under(save.alias)._cdata) > 1 + len(self._saves[save.number])
-
-    def _look_what_backward_holds(self, *, at_end: bool = False) -> list[int]:
-        """The storages that a node of backward holds; for others the last operator that ran meanwhile counts as a reader."""
-        operators = self.record.operators
-        held = []
-        for number, place in list(self._taken.items()):
-            save = next(iter(self._saves[number]), None)
-            if save is not None and not at_end and self._is_held(save):
-                held.append(number)
-                continue
-            del self._taken[number]
-            if save is not None and place < len(operators) and number not in operators[place].reads:
-                operators[place].reads.append(number)
-        return held
+    def _is_held(self, number: int) -> bool:
+        """Whether somebody holds the storage beside the saves: it has a reference of its Python object, one for each save, and those of who
+        holds it. Where no save is left, nobody else keeps it alive."""
+        save = next(iter(self._saves[number]), None)
+        if save is None:
+            return self.record.alive[number]() is not None
+        return torch._C._storage_Use_Count(storage_under(save.alias)._cdata) > 1 + len(self._saves[number])
 
     def _pack(self, tensor: torch.Tensor) -> Any:
         storage = storage_of(tensor) if is_plain(tensor) else None
@@ -416,7 +406,8 @@ class Recorder(TorchDispatchMode):
             self.record.saved.setdefault((number, save.version), Saved()).saves += 1
             self._saves.setdefault(number, weakref.WeakSet()).add(save)
             self._open.setdefault(number, []).append(weakref.ref(save))
-            self._watched.add(number)
+            if number not in self._found:
+                self._watched.add(number)
             return save
         finally:
             self._quiet = False
@@ -428,11 +419,12 @@ class Recorder(TorchDispatchMode):
             raise RuntimeError(MODIFIED)
         self.record.saved[save.number, save.version].unpacked_at.append(len(self.record.functions))
         self._open.pop(save.number, None)
-        self._watched.discard(save.number)
+        if not self._is_held(save.number):
+            self._watched.discard(save.number)
         if not self._ended:
             self._unpacked.append(save.number)
-            if not self._is_held(save):
-                self._taken[save.number] = len(self.record.operators)
+            if save.number not in self._watched and save.number not in self._found:
+                self._taken.add(save.number)
         self._quiet = True
         try:
             return save.alias.detach()  # counts changes in place with the original
