@@ -38,7 +38,6 @@ struct RerunRefusal {
     kReadsOthers,
     kNotOnEveryPath,
   };
-  static constexpr int kCount = 25;
 
   Why why = Why::kNone;
   // The instruction or register, in the kernel's text or a constant; "": it is not one alone.

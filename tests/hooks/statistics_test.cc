@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "hooks/relaunch/kernel_verdicts.h"
+
 namespace thermocline {
 namespace {
 
@@ -35,6 +37,43 @@ TEST(Statistics, TheObjectHasTheLinesFields) {
   EXPECT_TRUE(object.ends_with("}\n")) << object;
   EXPECT_EQ(std::ranges::count(object, ':'), 3 + std::ranges::count(statistics_line(statistics), '='));
   EXPECT_NE(statistics_json(statistics, 77, std::nullopt).find("\"rank\": null, "), std::string::npos);
+}
+
+TEST(Statistics, SayWhatWasRecomputed) {
+  EngineStatistics one;
+  one.dropped_buffers = 3, one.dropped_bytes = 6 * kMiB;
+  one.recomputed_buffers = 2, one.recomputed_bytes = 4 * kMiB;
+  one.recomputed_operations = 5, one.recomputed_ns = 7;
+  for (const EngineStatistics& both : {merge(one, one), add(one, one)}) {
+    const std::string line = statistics_line(both);
+    EXPECT_NE(line.find(" dropped_buffers=6 dropped_bytes=12582912 recomputed_buffers=4 recomputed_bytes=8388608 "
+                        "recomputed_operations=10 recomputed_ns=14 "),
+              std::string::npos)
+        << line;
+  }
+  const std::string table = statistics_table(one, "digits", "");
+  EXPECT_NE(table.find("  dropped        6.0 MiB in 3 buffers, without a copy\n"
+                       "  recomputed     4.0 MiB in 2 buffers, by 5 operations that ran again\n"),
+            std::string::npos)
+      << table;
+  EXPECT_TRUE(statistics_json(one, 77, std::nullopt, "\"kernels\": []").ends_with(", \"kernels\": []}\n"));
+}
+
+TEST(Statistics, NameTheKernelsThatMayNotRunAgain) {
+  KernelVerdict pure{.name = "_Z4pureIfEvPT_", .refused = {}, .launches = {}, .reruns = 2};
+  pure.launches[0] = 3;
+  pure.launches[static_cast<std::size_t>(LaunchVerdict::kAliased)] = 1;
+  KernelVerdict clock{.name = "a\"b", .refused = {RerunRefusal::Why::kClock, "%clock64"}, .launches = {}, .reruns = 0};
+  clock.launches[static_cast<std::size_t>(LaunchVerdict::kNotProven)] = 5;
+  EXPECT_EQ(kernel_verdicts_text({pure, clock}, 1),
+            "thermocline: to recompute what they made, 1 of 2 kernels may run again\n"
+            "  a\"b: 0 of 5 launches, ran again 0 times: it reads a clock: %clock64\n"
+            "  and 1 more (--stats=json)\n");
+  EXPECT_EQ(kernel_verdicts_json({pure, clock}),
+            "\"kernels\": [{\"name\": \"a\\\"b\", \"launches\": 5, \"may_run_again\": 0, \"reruns\": 0, "
+            "\"why_not\": \"it reads a clock: %clock64\"}, {\"name\": \"pure<float>\", \"launches\": 4, "
+            "\"may_run_again\": 3, \"reruns\": 2, \"why_not\": \"what it writes is given to it twice\"}]");
+  EXPECT_EQ(kernel_verdicts_text({}, 9), "");
 }
 
 TEST(Statistics, TheTableSaysWhatMattersInFewLines) {

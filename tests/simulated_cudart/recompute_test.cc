@@ -118,7 +118,7 @@ TEST(RecomputeTraps, SayWhyTheirKernelsMayNotRunAgain) {
 
 // What does not fit is made again by the kernels that made it first, and not copied.
 TEST(Recompute, RunsTheStepsOfAPlanWithTheSameBits) {
-  const std::vector<std::string> program = {STEPS_PROGRAM, "6", "10"}, squeezed = {"--budget", "16MiB", "--stats=json"};
+  const std::vector<std::string> program = {STEPS_PROGRAM, "6", "8"}, squeezed = {"--budget", "16MiB", "--stats=json"};
   const Outcome copies = run(squeezed, program, {"THERMOCLINE_RECOMPUTE=off"});
   ASSERT_EQ(copies.status, 0) << copies.errors;
   const Json without = statistics_of(copies);
@@ -138,7 +138,7 @@ TEST(Recompute, RunsTheStepsOfAPlanWithTheSameBits) {
     EXPECT_EQ(statistics["recomputed_bytes"], statistics["dropped_bytes"]) << statistics;
     EXPECT_EQ(kernel_of(statistics, "::stencil")["reruns"], statistics["recomputed_operations"]) << statistics;
     EXPECT_EQ(kernel_of(statistics, "::sum_blocks")["may_run_again"], 0) << statistics;
-    EXPECT_LT(statistics["evicted_bytes"].get<double>(), 0.75 * without["evicted_bytes"].get<double>()) << statistics;
+    EXPECT_LT(statistics["evicted_bytes"].get<double>(), 0.8 * without["evicted_bytes"].get<double>()) << statistics;
   }
 }
 
