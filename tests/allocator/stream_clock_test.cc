@@ -354,7 +354,7 @@ TEST_F(StreamClockTest, AFailedSynchronizeDoesNotCountAsPassed) {
 }
 
 // A blocked stream is one whose work the fake driver is not told to run.
-TEST_F(StreamClockTest, WhatStandsIsAskedForAndNotWaitedFor) {
+TEST_F(StreamClockTest, WhatIsBlockedIsAskedForAndNotWaitedFor) {
   const Use before = submit(a);
   clock->about_to_block();
   const Use wait = submit(a);
@@ -375,7 +375,7 @@ TEST_F(StreamClockTest, WhatStandsIsAskedForAndNotWaitedFor) {
   EXPECT_TRUE(clock->synchronize(behind).ok());
 }
 
-TEST_F(StreamClockTest, OthersThanTheStandingStreamAreWaitedFor) {
+TEST_F(StreamClockTest, OthersThanTheBlockedStreamAreWaitedFor) {
   clock->about_to_block();
   UseSet uses;
   uses.add(submit(a));
@@ -390,7 +390,7 @@ TEST_F(StreamClockTest, OthersThanTheStandingStreamAreWaitedFor) {
   EXPECT_TRUE(clock->synchronize(rest).ok());
 }
 
-TEST_F(StreamClockTest, WhoComesBehindAStandingStreamStands) {
+TEST_F(StreamClockTest, WhoComesBehindABlockedStreamIsBlocked) {
   clock->about_to_block();
   const Use wait = submit(a);
   clock->may_block(a);
@@ -408,7 +408,7 @@ TEST_F(StreamClockTest, WhoComesBehindAStandingStreamStands) {
 }
 
 // The fake driver does not report which of its streams are blocking streams: all are.
-TEST_F(StreamClockTest, LegacyStreamStandsBehindBlockingOnesAndTheyBehindIt) {
+TEST_F(StreamClockTest, LegacyStreamIsBlockedBehindBlockingOnesAndTheyBehindIt) {
   const StreamIndex legacy = clock->index_of(StreamHandle{});
   const Use before = submit(b);
   clock->about_to_block();
@@ -422,7 +422,7 @@ TEST_F(StreamClockTest, LegacyStreamStandsBehindBlockingOnesAndTheyBehindIt) {
   EXPECT_FALSE(clock->any_blocked());
 }
 
-TEST_F(StreamClockTest, AStreamIsHeldUpBehindWhatStands) {
+TEST_F(StreamClockTest, AStreamIsHeldUpBehindWhatIsBlocked) {
   const StreamIndex legacy = clock->index_of(StreamHandle{});
   EXPECT_FALSE(clock->is_behind_blocked(a));
   clock->about_to_block();
@@ -454,7 +454,7 @@ TEST_F(StreamClockTest, WhatWasNotSubmittedHoldsNobodyUp) {
 }
 
 // Until that is detected, every operation is fenced, which costs a call each.
-TEST_F(StreamClockTest, ThatNothingStandsAnyMoreIsFoundOutWithoutBeingAskedFor) {
+TEST_F(StreamClockTest, ThatNothingIsBlockedAnyMoreIsFoundOutWithoutBeingAskedFor) {
   clock->about_to_block();
   submit(a);
   clock->may_block(a);
@@ -465,7 +465,7 @@ TEST_F(StreamClockTest, ThatNothingStandsAnyMoreIsFoundOutWithoutBeingAskedFor) 
   EXPECT_EQ(fake.calls("cuEventRecord"), records);
 }
 
-TEST_F(StreamClockTest, DestroyedStreamStandsUntilItHasPassed) {
+TEST_F(StreamClockTest, DestroyedStreamIsBlockedUntilItHasPassed) {
   clock->about_to_block();
   const Use wait = submit(a);
   clock->may_block(a);

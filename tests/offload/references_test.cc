@@ -318,7 +318,7 @@ TEST_F(ReferencesTest, WhatAGraphUploadsAgainAndAgainIsCertain) {
   EXPECT_TRUE(references->empty());
 }
 
-TEST_F(ReferencesTest, WhatStandsOutsideIsFollowedByEveryKernel) {
+TEST_F(ReferencesTest, WhatIsStoredOutsideIsFollowedByEveryKernel) {
   Buffer *target = allocate(kPage), *other = allocate(kPage);
   const DeviceAddress global{4096};
   put(global, target->address());

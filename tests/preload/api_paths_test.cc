@@ -141,7 +141,7 @@ TEST(ApiPathsOfValues, WordsKeepNothingOnTheDevice) {
 }
 
 // The program itself could be the one that writes the value, so its call must return.
-TEST(ApiPathsOfValues, WhatOnlyStandingStreamsHoldIsOutOfMemoryInTheEnd) {
+TEST(ApiPathsOfValues, WhatOnlyBlockedStreamsHoldIsOutOfMemoryInTheEnd) {
   const std::vector<std::string> program = {"api_paths/copies/blocked_on_all"};
   const std::string told = "working, parameters, NULL): ";
   const ProcessResult plain = run_plain(program);

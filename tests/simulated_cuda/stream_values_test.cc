@@ -13,7 +13,7 @@ class StreamValueTest : public DeviceTest {
   static bool is_done(CUstream stream) { return cuStreamQuery(stream) == CUDA_SUCCESS; }
 };
 
-TEST_F(StreamValueTest, StreamStandsUntilAnotherHasWrittenTheWord) {
+TEST_F(StreamValueTest, StreamIsBlockedUntilAnotherHasWrittenTheWord) {
   const CUstream waiting = make_stream(), writing = make_stream();
   const CUdeviceptr word = allocate(64), data = allocate(64);
   write<unsigned>(word, {0, 0});
@@ -287,7 +287,7 @@ TEST_F(StreamValueTest, RecordedOnesAreNodes) {
 
 using StreamValueDeathTest = StreamValueTest;
 
-TEST_F(StreamValueDeathTest, HostThatWaitsForNobodySaysWhatStands) {
+TEST_F(StreamValueDeathTest, HostThatWaitsForNobodySaysWhatIsBlocked) {
   const auto waits = [] {
     control().reset();
     control().configure("progress", "off");
