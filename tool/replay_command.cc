@@ -59,7 +59,7 @@ struct Job {
   std::string simulator;
   Alternatives alternatives;
   Trace trace;
-  bool steps_repeat = true;
+  bool steps_repeat = true, has_plan = true;  // has_plan: the policy has one for this trace
   StepProgram program;
   // With --split: what needed more than the budget, and the trace and program as they were before.
   std::vector<SplitOperator> too_large;
@@ -203,7 +203,8 @@ int prepare(const ReplayFlags& flags, Job* job) {
   }
   if (const PlanPolicy* const planned = plan_policy_of(flags)) {
     const StepTerms terms = StepTerms::free_for(job->trace, last_step_operators(job->trace));
-    if (!can_plan(*planned, flags.trace, job->trace, rates_of(*job->profile), terms)) return kBadInput;
+    job->has_plan = can_plan(*planned, flags.trace, job->trace, rates_of(*job->profile), terms);
+    if (!job->has_plan) return kBadInput;
   }
   return flags.timeline && !can_be_written(*flags.timeline) ? kFailed : kDone;
 }
@@ -458,7 +459,7 @@ int replay_trace(const ReplayFlags& flags) {
 // --- Side by side ---
 
 struct ComparedReplay {
-  std::string name;
+  std::string asked, name;
   Job job;
   Outcome outcome;
 };
@@ -529,18 +530,22 @@ int compare(const ReplayFlags& flags) {
     const bool is_file = name.find('/') != std::string::npos || name.ends_with(".toml");
     (is_file ? each.config : each.policy) = name;
     ComparedReplay& one = compared.emplace_back();
+    one.asked = name;
     one.name = name.substr(name.rfind('/') + 1);
-    if (const int status = replay_once(each, &one.job, &one.outcome); status != kDone) return status;
-    good = holds(each, one.outcome) && good;
+    const int status = replay_once(each, &one.job, &one.outcome);
+    if (status != kDone && one.job.has_plan) return status;
+    if (status == kDone) good = holds(each, one.outcome) && good;
+    if (!one.job.has_plan) compared.pop_back();  // why has been said
   }
+  if (compared.empty()) return kBadInput;
   if (flags.json) {
     ordered_json runs = ordered_json::array();
-    for (std::size_t i = 0; i < compared.size(); ++i) {
+    for (const ComparedReplay& one : compared) {
       ReplayFlags each = flags;
-      each.policy = flags.compare[i];
+      each.policy = one.asked;
       if (plan_policy_of(each) == nullptr) each.policy = flags.policy;
-      ordered_json run = json_of(each, compared[i].job, compared[i].outcome);
-      run["name"] = flags.compare[i];
+      ordered_json run = json_of(each, one.job, one.outcome);
+      run["name"] = one.asked;
       runs.push_back(std::move(run));
     }
     std::puts(json_text({{"schema", "thermocline-replay-compare/1"}, {"runs", runs}}).c_str());

@@ -163,7 +163,8 @@ TEST(PtxProof, NamesWhatItRefuses) {
   EXPECT_EQ(text(""), "");
   EXPECT_EQ(text("mov.u64 %rd9, %clock64;\n"), "it reads a clock: %clock64");
   EXPECT_EQ(text("unheard_of.b32 %r9, %r1;\n"), "an instruction that is not followed: unheard_of");
-  EXPECT_EQ(text("copysign.f32 %f1, %f1, %f1;\n"), "an instruction of another kind: copysign");
+  EXPECT_EQ(text("copysign.f32 %f1, %f1, %f1;\n"), "");
+  EXPECT_EQ(text("cnot.b32 %r9, %r1;\n"), "an instruction of another kind: cnot");
   std::string_view last;
   EXPECT_FALSE(parse_ptx_kernel(".entry k() { call.uni f, (); ret; }", "k", &last).has_value());
   EXPECT_EQ(last, "call.uni");

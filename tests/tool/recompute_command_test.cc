@@ -29,6 +29,23 @@ TEST_F(Command, ComparesCopiesWithRecomputing) {
   EXPECT_EQ(run({"replay", kUnet, "--policy", "joint"}).status, 2) << "without --exact nothing may run again";
 }
 
+TEST_F(Command, APolicyThatCanNotPlanATraceIsLeftOutOfTheComparison) {
+  const std::vector<std::string> common = {"replay",     kResnet,   "--exact", "--budget", "60%",
+                                           "--no-check", "--steps", "3",       "--json",   "--compare"};
+  const auto compared = [&](const std::vector<std::string>& policies) {
+    std::vector<std::string> arguments = common;
+    arguments.insert(arguments.end(), policies.begin(), policies.end());
+    return run(arguments);
+  };
+  const ProcessResult result = compared({"gruslys", "swap"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const json out = json::parse(result.out, nullptr, false);
+  ASSERT_EQ(out["runs"].size(), 1u) << result.err;
+  EXPECT_EQ(out["runs"][0]["name"], "swap");
+  EXPECT_NE(result.err.find("gruslys: "), std::string::npos) << result.err;
+  EXPECT_EQ(compared({"gruslys", "gruslys"}).status, 3);
+}
+
 // A recurrent net whose steps make a state each, and which goes back through them.
 std::string recurrent_trace(int steps) {
   const auto line = [](const std::string& text) { return "{" + text + "}\n"; };
