@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -15,20 +16,28 @@
 namespace simulator {
 namespace {
 
-// Whoever begins a function waits so long for its end: much longer than one takes that sets a flag or copies a little,
-// also on a busy machine.
+// Whoever begins a function waits so long for its end, once its thread has come to run it: much longer than one takes that
+// sets a flag or copies a little, also on a busy machine.
 constexpr std::chrono::milliseconds kMostWait{50};
+// And so many times that long for it to come to that.
+constexpr int kMostWaits = 200;
 
 }  // namespace
 
 struct HostCall {
   std::function<void()> function;
   void (*around)(bool begins) = nullptr;
-  bool ended = false;  // guarded by `mutex`
+  // Guarded by `mutex`.
+  std::optional<std::chrono::steady_clock::time_point> began;
+  bool ended = false;
   mutable std::mutex mutex;
   std::condition_variable end;
 
   void run() {
+    {
+      const std::lock_guard guard(mutex);
+      began = std::chrono::steady_clock::now();
+    }
     around(true);
     function();
     around(false);
@@ -36,6 +45,8 @@ struct HostCall {
     ended = true;
     end.notify_all();
   }
+  // With the mutex held.
+  bool takes_long() const { return began && std::chrono::steady_clock::now() - *began >= kMostWait; }
 };
 
 // A thread that waits for one function after the other, until it is let go.
@@ -97,7 +108,9 @@ std::shared_ptr<HostCall> HostThreads::begin(std::function<void()> function, voi
   }
   idle_->give(call);
   std::unique_lock guard(call->mutex);
-  if (call->end.wait_for(guard, kMostWait, [&] { return call->ended; })) return call;
+  for (int waits = 0; waits < kMostWaits && !call->takes_long(); ++waits) {
+    if (call->end.wait_for(guard, kMostWait, [&] { return call->ended; })) return call;
+  }
   // It may take any time. Its thread ends with it.
   guard.unlock();
   idle_->end();
