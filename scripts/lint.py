@@ -151,7 +151,9 @@ def main() -> int:
     def complaints(path: str, *more: str) -> str:
         options = [*(f"--extra-arg={option}" for option in EXTRA), *more]
         done = subprocess.run([clang_tidy, "--quiet", "-p", str(lint_folder), *options, path], capture_output=True, text=True, check=False)
-        return "" if done.returncode == 0 else done.stdout or done.stderr
+        if done.returncode == 0:
+            return ""
+        return done.stdout or done.stderr or f"{path}: clang-tidy ended with status {done.returncode} and said nothing"
 
     def is_clean(path: str) -> bool:
         told = complaints(path)
