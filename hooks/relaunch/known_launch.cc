@@ -175,7 +175,12 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
   }
   is_vouched_for_ = true;
   LaunchVerdict verdict = reaches_others ? LaunchVerdict::kOtherMemory : may_run_again(known, kernel, &given);
-  if (verdict == LaunchVerdict::kMayRunAgain) info_.id = launches().add(by_value(kernel, known, given));
+  if (verdict == LaunchVerdict::kMayRunAgain) {
+    info_.id = launches().add(by_value(kernel, known, given));
+  } else {
+    // Which of its bytes it writes is proven of no buffer: the others have to be there.
+    for (GivenBuffer& buffer : given.buffers) buffer.use.reads |= buffer.use.writes;
+  }
   accesses->clear();
   for (const GivenBuffer& buffer : given.buffers) {
     const Access how = buffer.use.writes ? Access::kUnknown : Access::kRead;

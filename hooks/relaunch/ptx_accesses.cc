@@ -88,8 +88,9 @@ class Flow {
     for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
       const PtxInstruction& one = kernel_.instructions[i];
       goes_back |= one.root == "bra" && one.target <= static_cast<int>(i);
-      sees_others |= one.root == "atom" || one.root == "nanosleep";
-      sees_others |= one.root == "ld" && (one.has("volatile") || one.has("relaxed") || one.has("acquire"));
+      sees_others |= one.root == "atom" || one.root == "nanosleep" || one.root == "membar" || one.root == "fence";
+      sees_others |=
+          one.root == "ld" && (one.has("volatile") || one.has("relaxed") || one.has("acquire") || one.has("cv"));
     }
     out_.may_wait = goes_back && sees_others;
   }
@@ -227,7 +228,7 @@ class Flow {
 
   void note_access(std::size_t index) {
     const PtxInstruction& one = kernel_.instructions[index];
-    const bool loads = one.root == "ld" || one.root == "ldu" || one.root == "atom";
+    const bool loads = one.root == "ld" || one.root == "ldu" || one.root == "atom" || one.root == "red";
     const bool stores = one.root == "st" || one.root == "red" || one.root == "atom";
     if (!loads && !stores) return;
     for (const std::string_view elsewhere : {"shared", "shared::cta", "shared::cluster", "local", "param", "const"}) {

@@ -196,11 +196,18 @@ TEST(PtxAccesses, MayWaitWhereALoopReadsWhatOthersWrite) {
   };
   const std::string back = "setp.eq.s32 %p1, %r9, 0; @%p1 bra $LOOP;\n", on = "@%p1 bra $END;\n";
   for (const char* const load : {"ld.volatile.global.u32 %r9, [%rd5];\n", "ld.acquire.gpu.global.u32 %r9, [%rd5];\n",
-                                 "atom.global.or.b32 %r9, [%rd5], 0;\n"}) {
+                                 "atom.global.or.b32 %r9, [%rd5], 0;\n", "ld.global.cv.u32 %r9, [%rd5];\n",
+                                 "ld.global.u32 %r9, [%rd5];\nmembar.gl;\n"}) {
     EXPECT_TRUE(may_wait(load, back)) << load;
     EXPECT_FALSE(may_wait(load, on)) << load;
   }
   EXPECT_FALSE(may_wait("ld.global.u32 %r9, [%rd5];\n", back));
+}
+
+TEST(PtxAccesses, OfAtomicOperationsWithoutAResultReadToo) {
+  const auto one = analyse(kBegin + kAddresses + "red.global.add.f32 [%rd7], %f1;\n" + kEnd);
+  EXPECT_TRUE(one->accesses.words[1].reads);
+  EXPECT_TRUE(one->accesses.words[1].writes);
 }
 
 TEST(PtxAccesses, OfPointersThatAreFoundInMemoryAreUnknown) {

@@ -286,6 +286,42 @@ void in_part(Result* result) {
   result->add(out.at);
 }
 
+__global__ void raise_every_other(float* out, int count) {
+  const int i = own();
+  if (2 * i < count) atomicAdd(&out[2 * i], 1.0f);
+}
+// What a harmless kernel made is changed in part by kernels that may not run again: the rest has to be there before.
+void in_part_of_what_was_dropped(Result* result) {
+  const Beside<25> beside(result);
+  const Memory in, out, others[4];
+  upload(in, 25);
+  const std::vector<float> from = pattern(25);
+  const auto check = [&](auto even) {
+    const std::vector<float> values = download(out.at);
+    for (int i = 0; i < kCount; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const float made = from[at] * 2.0f + 1.0f;
+      result->expect(values[at] == (i % 2 == 0 ? even(i, made) : made));
+    }
+  };
+  // Others get the pages of what is dropped meanwhile.
+  const auto make = [&] {
+    twice<25><<<kBlocks, kThreads>>>(in.at, out.at, kCount);
+    for (const Memory& one : others) require(cudaMemset(one.at, 0x7f, kBytes));
+  };
+  make();
+  every_other<25><<<kBlocks / 2, kThreads>>>(out.at, kCount);
+  check([](int i, float) { return static_cast<float>(i / 2); });
+  make();
+  raise_every_other<<<kBlocks / 2, kThreads>>>(out.at, kCount);
+  check([](int, float made) { return made + 1.0f; });
+  make();
+  positive<<<kBlocks, kThreads>>>(in.at, out.at, kCount);
+  const std::vector<float> values = download(out.at);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    result->expect(values[i] == (from[i] > 500.0f ? from[i] : from[i] * 2.0f + 1.0f));
+}
+
 __global__ void by_rows(const float* in, float* out, int width) {
   const int x = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), y = static_cast<int>(blockIdx.y);
   out[y * width + x] = in[y * width + x] + 3.0f;
@@ -343,6 +379,7 @@ const std::vector<Trap> kTrapsOfValue = {{"launch_count", launch_count},
                                          {"aliased", aliased},
                                          {"overlapping", overlapping},
                                          {"in_part", in_part},
+                                         {"in_part_of_what_was_dropped", in_part_of_what_was_dropped},
                                          {"shapes", shapes},
                                          {"neighbours", neighbours}};
 

@@ -19,7 +19,7 @@ namespace {
 // Whoever begins a function waits so long for its end, once its thread has come to run it: much longer than one takes that
 // sets a flag or copies a little, also on a busy machine.
 constexpr std::chrono::milliseconds kMostWait{50};
-// And so many times that long for it to come to that.
+// And up to so many times that long until its thread runs at all.
 constexpr int kMostWaits = 200;
 
 }  // namespace
