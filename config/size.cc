@@ -11,7 +11,8 @@ namespace {
 constexpr std::uint64_t kMillion = 1'000'000;
 constexpr std::uint64_t kWholeInMillionths = 100 * kMillion;  // 100 %, in millionths of a percent
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
-constexpr Bytes kTiB = Bytes{1} << 40;
+
+constexpr Bytes kTiB = 1024 * kGiB;
 
 struct Unit {
   const char* name;
@@ -198,7 +199,9 @@ std::optional<SizeSetting> parse_size(std::string_view given, const SizeRules& r
 
 std::string human_bytes(Bytes bytes) {
   char out[32];
-  if (bytes >= kGiB) {
+  if (bytes >= kTiB) {
+    std::snprintf(out, sizeof out, "%.2f TiB", static_cast<double>(bytes) / static_cast<double>(kTiB));
+  } else if (bytes >= kGiB) {
     std::snprintf(out, sizeof out, "%.2f GiB", static_cast<double>(bytes) / static_cast<double>(kGiB));
   } else if (bytes >= kMiB) {
     std::snprintf(out, sizeof out, "%.1f MiB", static_cast<double>(bytes) / static_cast<double>(kMiB));

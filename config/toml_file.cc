@@ -132,6 +132,8 @@ std::string meant_by(std::string_view line) {
   if (!value.empty() && kQuotes.find(value.front()) != std::string_view::npos) value.remove_prefix(1);
   if (!value.empty() && kQuotes.find(value.back()) != std::string_view::npos) value.remove_suffix(1);
   if (value.empty() || value.find_first_of("\"'[]{}\\") != std::string_view::npos) return "";
+  // A number that is too large is too large in quotes, too.
+  if (value.find_first_not_of("0123456789") == std::string_view::npos) return "";
   return std::string(trimmed(line.substr(0, equals))) + " = \"" + std::string(value) + "\"";
 }
 

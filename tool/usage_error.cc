@@ -6,6 +6,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "config/option_table.h"
 #include "config/suggest.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
@@ -86,12 +87,23 @@ std::string of_inner_command(const CLI::App& command, const std::vector<std::str
   return "unknown command '" + words[own] + "'" + did_you_mean(nearest_name(words[own], known)) + "; known are " + list;
 }
 
+// For commands that run a program: "--recompute" may mean the setting of that name, which has no flag there.
+std::string setting_of(const CLI::App& command, std::string flag) {
+  std::ranges::replace(flag, '-', '_');
+  const Option* const option = find_option(flag.substr(2));
+  if (option == nullptr || !takes_program(command.get_name())) return "";
+  return std::string("; that is a setting: write ") + option->variable + "=VALUE in front of the command, or '" +
+         option->key + "' in the settings file";
+}
+
 // Empty if every flag is known.
 std::string of_unknown_flag(const CLI::App& command, const std::vector<std::string>& words) {
   const std::vector<std::string> flags = long_flags(command);
   const std::vector<std::string_view> known(flags.begin(), flags.end());
   const std::string flag = unknown_flag(known, words);
-  return flag.empty() ? "" : "unknown flag '" + flag + "'" + did_you_mean(nearest_name(flag, known));
+  if (flag.empty()) return "";
+  const std::string nearest = nearest_name(flag, known), setting = nearest.empty() ? setting_of(command, flag) : "";
+  return "unknown flag '" + flag + "'" + (setting.empty() ? did_you_mean(nearest) : setting);
 }
 
 bool is_unit(std::string word) {

@@ -33,10 +33,15 @@ constexpr Bytes kPartOfSlabs = 8;
   if (length > 0) text->append(line.data(), std::min(static_cast<std::size_t>(length), line.size() - 1));
 }
 
+constexpr Bytes kTiB = 1024 * kGiB;
+
 std::string amount_in(Bytes bytes, Bytes unit) {
   std::array<char, 32> text;
   const double units = static_cast<double>(bytes) / static_cast<double>(unit);
   switch (unit) {
+    case kTiB:
+      std::snprintf(text.data(), text.size(), "%.2f TiB", units);
+      break;
     case kGiB:
       std::snprintf(text.data(), text.size(), "%.2f GiB", units);
       break;
@@ -52,7 +57,7 @@ std::string amount_in(Bytes bytes, Bytes unit) {
   return text.data();
 }
 
-constexpr Bytes kUnits[] = {kGiB, kMiB, kKiB, 1};
+constexpr Bytes kUnits[] = {kTiB, kGiB, kMiB, kKiB, 1};
 
 // "1.50 GiB"
 std::string amount(Bytes bytes) {

@@ -153,6 +153,8 @@ TEST_F(Load, AKeyThatIsSetTwiceNeedsNoOtherSpelling) {
   }
   write("project.toml", "budget = 3GiB\n");
   EXPECT_EQ(load().problems.at(0).suggestion, "budget = \"3GiB\"");
+  write("project.toml", "budget = 9223372036854775808\n");
+  EXPECT_EQ(load().problems.at(0).suggestion, "") << "in quotes it is too large, too";
 }
 
 TEST_F(Load, ATableWhoseNameIsNoneIsASyntaxError) {

@@ -44,6 +44,8 @@ TEST(Size, TextReadsBackAsTheSameSize) {
     EXPECT_EQ(parsed(parsed(text).text()), parsed(text)) << text;
   }
   EXPECT_EQ(parsed("1.5GiB").text(), "1536MiB");
+  EXPECT_EQ(human_bytes(parsed("1.5TiB").resolve(0)), "1.50 TiB");
+  EXPECT_EQ(human_bytes(parsed("1023GiB").resolve(0)), "1023.00 GiB");
   EXPECT_EQ(SizeSetting().text(), "");
 }
 

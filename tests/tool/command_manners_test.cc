@@ -138,6 +138,9 @@ TEST_F(Command, WrongUsageNamesAHelpThatExists) {
                  "unknown command 'shwo'; did you mean 'show'?; known are show, check, schema" + of_config);
   expect_refused({"--verison"}, 2,
                  "unknown flag '--verison'; did you mean '--version'? ('thermocline --help' shows the usage)");
+  expect_refused({"run", "--host-limit", "3GiB", "--", "true"}, 2,
+                 "unknown flag '--host-limit'; that is a setting: write THERMOCLINE_HOST_LIMIT=VALUE in front of the "
+                 "command, or 'host_limit' in the settings file ('thermocline run --help' shows the usage)");
   const std::string of_replay = " ('thermocline replay --help' shows the usage)";
   expect_refused({"replay", kUnet, "--steps"}, 2, "--steps needs a value" + of_replay);
   expect_refused({"replay", kUnet, "--steps", "1", "--steps", "2"}, 2, "--steps is given twice" + of_replay);
