@@ -2,6 +2,7 @@
 #include "allocator/address_space.h"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 
 #include <sys/mman.h>
@@ -65,7 +66,11 @@ Status AddressSpace::reserve(const Driver& driver, Bytes bytes, Bytes at_least, 
 }
 
 AddressSpace::AddressSpace(ReservationOwner owner, Bytes at_least, Bytes page_bytes)
-    : owner_(std::move(owner)), page_bytes_(page_bytes), pages_(owner_.bytes() / page_bytes) {
+    : owner_(std::move(owner)),
+      page_bytes_(page_bytes),
+      page_shift_(std::countr_zero(page_bytes)),
+      pages_(owner_.bytes() / page_bytes) {
+  THERMOCLINE_CHECK(std::has_single_bit(page_bytes), "Pages are of a power of two.");
   // A small reservation is not divided between the zones.
   const std::uint64_t slab_pages = owner_.bytes() >= 8 * at_least ? pages_ / 4 : 0;
   SpaceTag tag;

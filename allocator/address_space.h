@@ -103,7 +103,7 @@ class AddressSpace {
   Bytes page_bytes() const { return page_bytes_; }
   std::uint64_t pages() const { return pages_; }
   bool contains(DeviceAddress address) const { return address.value - begin().value < bytes(); }
-  std::uint64_t page_of(DeviceAddress address) const { return (address - begin()) / page_bytes_; }
+  std::uint64_t page_of(DeviceAddress address) const { return (address - begin()) >> page_shift_; }
   DeviceAddress address_of(std::uint64_t page) const { return begin() + page * page_bytes_; }
 
   // Indexed by page of addresses.
@@ -162,7 +162,8 @@ class AddressSpace {
   Chunk* guard_of(Chunk* chunk);
 
   ReservationOwner owner_;
-  Bytes page_bytes_;
+  Bytes page_bytes_;  // a power of two
+  int page_shift_;
   std::uint64_t pages_;
   std::uint64_t used_end_[2] = {};  // by zone: pages from here on were never handed out
   PendingLog log_;

@@ -81,6 +81,8 @@ class Block {
   std::span<const PageHandle> page_handles() const { return {handles_, pages_}; }
 
   bool is_slab() const { return is_slab_; }
+  // Of a slab: no buffer in it is smaller than this.
+  Bytes least_requested() const { return least_requested_; }
   std::uint32_t live_buffers() const { return live_buffers_; }
   // The sum of the requested sizes of the live buffers.
   Bytes live_bytes() const { return live_bytes_; }
@@ -117,6 +119,7 @@ class Block {
   Buffer* first_ = nullptr;                   // its first chunk
   ExactBins<Buffer>* small_holes_ = nullptr;  // if it is for small buffers: its holes
   SlabKind slab_kind_{};
+  Bytes least_requested_ = 0;          // the smallest that has been in it; 0 in one for small buffers
   bool mapped_when_placed_ = false;    // mapped(), as its holes are placed in bins
   std::uint64_t used_granules_ = 0;    // taken by its buffers
   std::size_t place_in_kind_ = 0;      // among the slabs of its kind

@@ -186,17 +186,8 @@ void Heap::renew(Buffer& buffer) {
   if (!buffer.block_->is_slab_) buffer.block_->serial_ = ++last_serial_;
 }
 
-Block* Heap::block_at(DeviceAddress address) const {
-  if (!space_->contains(address)) return nullptr;
-  Block* const block = space_->blocks()[space_->page_of(address)];
-  return block == nullptr || block->is_vacant_ ? nullptr : block;
-}
-
 // A block's contents end more than kMostElement before the next one (place_in_pages).
-Block* Heap::block_meant_by(DeviceAddress address) const {
-  Block* const here = block_at(address);
-  if (page_bytes() - address.value % page_bytes() > kMostBefore) [[likely]]
-    return here;
+Block* Heap::block_meant_near_the_end(Block* here, DeviceAddress address) const {
   if (here != nullptr && (here->is_slab_ || address <= here->sole_->end())) return here;
   const DeviceAddress next{round_up(address.value + 1, page_bytes())};
   Block* const behind = block_at(next);

@@ -142,6 +142,8 @@ class Heap {
   // 1, that of the element before the first (numerical code that was translated from Fortran). Such an address means
   // what begins at most kMostBefore behind it, and, if it is in another buffer or ends one, at most kMostElement.
   MeantBuffers meant_by(DeviceAddress address) const;
+  // The buffer that begins there, or null. Nothing else is meant by its address, but for what ends there.
+  Buffer* begins_at(DeviceAddress address) const;
   // The block that an access to the address means, in the same sense; never two.
   Block* block_meant_by(DeviceAddress address) const;
   static constexpr Bytes kMostBefore = Slabs::kGranule, kMostElement = 16;
@@ -277,7 +279,8 @@ class Heap {
   Buffer* place_in_pages(Bytes requested, Block* vacant);
   void end_buffer(Buffer* buffer);
   Buffer* buffer_in(Block* block, DeviceAddress address) const;
-  Buffer* begins_at(DeviceAddress address) const;
+  // `address`: at most kMostBefore before the end of its page, which is of the block `here`, or of none.
+  Block* block_meant_near_the_end(Block* here, DeviceAddress address) const;
   template <bool kInSlab>
   void count_in(Buffer* buffer, Bytes requested, StreamIndex hint);
   template <bool kInSlab>
@@ -306,6 +309,19 @@ class Heap {
   // Of live buffers, by the width of their sizes (width_of); statistics have them by size class.
   SizeClass by_width_[64];
 };
+
+inline Block* Heap::block_at(DeviceAddress address) const {
+  if (!space_->contains(address)) return nullptr;
+  Block* const block = space_->blocks()[space_->page_of(address)];
+  return block == nullptr || block->is_vacant_ ? nullptr : block;
+}
+
+inline Block* Heap::block_meant_by(DeviceAddress address) const {
+  Block* const here = block_at(address);
+  // Pages begin at multiples of their size.
+  const Bytes left_of_page = page_bytes() - (address.value & (page_bytes() - 1));
+  return left_of_page > kMostBefore ? here : block_meant_near_the_end(here, address);
+}
 
 inline bool Heap::owns_pages(Bytes requested) const {
   if (requested >= options_.whole_pages_from) return true;

@@ -86,6 +86,7 @@ void Slabs::add(Block* slab, SlabKind kind) {
   slab->used_granules_ = 0;
   slab->mapped_when_placed_ = slab->mapped();
   slab->slab_kind_ = kind;
+  slab->least_requested_ = kind == SlabKind::kSmall ? 0 : slab->bytes();
   std::vector<Block*>& all = of_kind_[static_cast<std::size_t>(kind)];
   slab->place_in_kind_ = all.size();
   all.push_back(slab);
@@ -181,8 +182,9 @@ std::uint64_t Slabs::validate_slab(const Block& slab) const {
     } else {
       used += chunk->granules_;
       THERMOCLINE_CHECK(chunk->requested() <= chunk->granules_ * kGranule && chunk->requested() > 0 &&
+                            chunk->requested() >= slab.least_requested_ &&
                             kind_of(chunk->requested()) == slab.slab_kind_,
-                        "A buffer fits its chunk, in a slab of its kind.");
+                        "A buffer fits its chunk, in a slab of its kind, and is no smaller than the smallest there.");
     }
     granule += chunk->granules_;
     left = chunk;

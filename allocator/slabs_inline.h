@@ -80,7 +80,11 @@ inline void Slabs::absorb(Buffer* left, Buffer* right) {
   take_out(*buffer);
   if (buffer->granules_ > granules) split(buffer, static_cast<std::uint32_t>(granules));
   slab.used_granules_ += granules;
-  if (small) used_small_ += granules;
+  if (small) {
+    used_small_ += granules;
+  } else if (requested < slab.least_requested_) {
+    slab.least_requested_ = requested;
+  }
   buffers_.put(buffer->address_, buffer);
   mark(slab, (buffer->address_ - slab.begin()) / kGranule, true);
   return buffer;

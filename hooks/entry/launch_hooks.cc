@@ -114,12 +114,15 @@ CUresult launch_once(StreamHandle stream, CUfunction function, const Shape& shap
   // Its queue in pinned memory has operands of earlier collectives, too; its own the hooks of NCCL have pinned.
   const bool is_pinned = facts.is_of_nccl && nccl_launches();
   AccessList accesses;
-  const CUresult read = guarded([&] {
-    if (!add_arguments_of(*engines, facts.layout, arguments, &accesses)) return CUDA_ERROR_NOT_FOUND;
-    if (any_host_allocation.load(std::memory_order_relaxed) && !is_pinned) [[unlikely]]
-      add_tables_in_place(*engines, facts.layout, arguments, &accesses);
-    return CUDA_SUCCESS;
+  CUresult read = with_host_memory([&] {
+    return add_arguments_of(*engines, facts.layout, arguments, &accesses) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
   });
+  if (read == CUDA_SUCCESS && any_host_allocation.load(std::memory_order_relaxed) && !is_pinned) [[unlikely]] {
+    read = guarded([&] {
+      add_tables_in_place(*engines, facts.layout, arguments, &accesses);
+      return CUDA_SUCCESS;
+    });
+  }
   if (read == CUDA_SUCCESS && recompute_is_on.load(std::memory_order_relaxed) && !is_pinned) [[unlikely]]
     return launch_known(*engines, stream, function, facts, shape, manner, arguments, std::move(accesses), call);
   if (read == CUDA_SUCCESS)

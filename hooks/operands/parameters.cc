@@ -74,9 +74,18 @@ class WideSieve {
   __m256i next_, low_, span_;
 };
 
-void scan_candidates(const unsigned char* at, unsigned candidates, OwnRange owns, AccessList* out) {
-  for (unsigned left = candidates; left != 0; left &= left - 1)
-    scan_word(at + static_cast<unsigned>(__builtin_ctz(left)), owns, out);
+void scan_candidates(const unsigned char* at, std::uint64_t candidates, OwnRange owns, AccessList* out) {
+  for (; candidates != 0; candidates &= candidates - 1)
+    scan_word(at + static_cast<unsigned>(__builtin_ctzll(candidates)), owns, out);
+}
+
+// One bit for each of the 64 words that begin there.
+[[gnu::target("avx2")]] std::uint64_t candidates_of_64(const WideSieve& sieve, const unsigned char* at) {
+  const __m256i first = sieve.matches(at), second = sieve.matches(at + WideSieve::kWords);
+  if (_mm256_testz_si256(_mm256_or_si256(first, second), _mm256_set1_epi8(-1)) != 0) [[likely]]
+    return 0;
+  return static_cast<std::uint32_t>(_mm256_movemask_epi8(first)) |
+         std::uint64_t{static_cast<std::uint32_t>(_mm256_movemask_epi8(second))} << WideSieve::kWords;
 }
 
 // `bytes` >= WideSieve::kReach. The last words are looked at in a block that ends where they end.
@@ -85,15 +94,12 @@ void scan_candidates(const unsigned char* at, unsigned candidates, OwnRange owns
   const std::size_t words = bytes - 7;
   std::size_t done = 0;
   for (; done + 2 * WideSieve::kWords <= words; done += 2 * WideSieve::kWords) {
-    const __m256i first = sieve.matches(at + done), second = sieve.matches(at + done + WideSieve::kWords);
-    if (_mm256_movemask_epi8(_mm256_or_si256(first, second)) == 0) [[likely]]
-      continue;
-    scan_candidates(at + done, static_cast<unsigned>(_mm256_movemask_epi8(first)), owns, out);
-    scan_candidates(at + done + WideSieve::kWords, static_cast<unsigned>(_mm256_movemask_epi8(second)), owns, out);
+    const std::uint64_t candidates = candidates_of_64(sieve, at + done);
+    if (candidates != 0) scan_candidates(at + done, candidates, owns, out);
   }
   while (done < words) {
     const std::size_t begin = done + WideSieve::kWords <= words ? done : words - WideSieve::kWords;
-    const auto candidates = static_cast<unsigned>(_mm256_movemask_epi8(sieve.matches(at + begin)));
+    const auto candidates = static_cast<std::uint32_t>(_mm256_movemask_epi8(sieve.matches(at + begin)));
     scan_candidates(at + begin, candidates >> (done - begin) << (done - begin), owns, out);
     done = begin + WideSieve::kWords;
   }

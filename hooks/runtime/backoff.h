@@ -33,14 +33,15 @@ Status with_backoff(Ask ask, Backoff backoff = Backoff()) {
   return status;
 }
 
-// Begins an operation with begin(info), and retries while streams are blocked; on success `out` has it.
+// Begins an operation with begin(again), and retries while streams are blocked; on success `out` has it. `again`:
+// OperationInfo::again.
 template <class Begin>
-Status begin_with_backoff(OperationInfo info, Begin begin, std::optional<Operation>* out) {
+Status begin_with_backoff(bool again, Begin begin, std::optional<Operation>* out) {
   return with_backoff([&] {
-    out->emplace(begin(info));
+    out->emplace(begin(again));
     const Status status = (*out)->status();
     if (!status.ok()) out->reset();
-    info.again = true;
+    again = true;
     return status;
   });
 }

@@ -25,9 +25,13 @@ CUresult guarded_lightly(Call body) {
   } catch (const BrokenInvariant&) {
     return CUDA_ERROR_UNKNOWN;
   } catch (const std::bad_alloc&) {
-    THERMOCLINE_LOG_ONCE(LogLevel::kError, "host memory is exhausted");
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    return host_memory_is_exhausted();
   }
+}
+
+CUresult host_memory_is_exhausted() {
+  THERMOCLINE_LOG_ONCE(LogLevel::kError, "host memory is exhausted");
+  return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 }  // namespace thermocline

@@ -2,6 +2,7 @@
 // Everything that hooks do with the engine runs in guarded(): no exception reaches the program.
 #pragma once
 
+#include <new>
 #include <type_traits>
 
 #include "hooks/interpose/cuda_api.h"
@@ -34,5 +35,17 @@ using CallFrom = CallOf<const void*>;
 CUresult guarded(Call body);
 // The same for calls in which the engine catches its own exceptions (allocate, free).
 CUresult guarded_lightly(Call body);
+
+// Logs it, once.
+CUresult host_memory_is_exhausted();
+// For a body that neither uses the engine nor waits, such as reading parameters.
+template <class Body>
+CUresult with_host_memory(Body body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return host_memory_is_exhausted();
+  }
+}
 
 }  // namespace thermocline

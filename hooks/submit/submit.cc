@@ -125,15 +125,15 @@ constexpr std::chrono::microseconds kBetweenTries{100};
 // begun (because another thread made it wait, or it is ordered after the legacy stream, which synchronizing this stream
 // does not cover), repeats both steps.
 template <class Scope, class Open>
-CUresult open_when_it_goes_on(StreamHandle stream, Host host, OperationInfo info, std::optional<CaptureTruce>* truce,
+CUresult open_when_it_goes_on(StreamHandle stream, Host host, bool again, std::optional<CaptureTruce>* truce,
                               std::optional<Scope>* scope, Open open) {
-  for (;; info.again = true) {
+  for (;; again = true) {
     scope->reset();
     truce->reset();
     const bool has_waited =
         waits_for_the_stream(host) && real<Function::cuStreamSynchronize>(to_cu(stream)) == CUDA_SUCCESS;
     truce->emplace();
-    if (const Status status = open(info); !status.ok()) return to_cu(status);
+    if (const Status status = open(again); !status.ok()) return to_cu(status);
     if (!has_waited || !(*scope)->is_behind_blocked()) return CUDA_SUCCESS;
     scope->reset();
     std::this_thread::sleep_for(kBetweenTries);
@@ -146,14 +146,15 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   const Inside inside;
   std::optional<CaptureTruce> truce;
   std::optional<Operation> operation;
-  const auto open = [&](OperationInfo asked) {
+  const auto open = [&](bool again) {
     return with_late_frees(active, [&] {
-      const Status status = begin_with_backoff(asked, begin, &operation);
-      asked.again = true;
+      const Status status = begin_with_backoff(again, begin, &operation);
+      again = true;
       return status;
     });
   };
-  if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &operation, open); result != CUDA_SUCCESS)
+  if (CUresult result = open_when_it_goes_on(stream, host, info.again, &truce, &operation, open);
+      result != CUDA_SUCCESS)
     return result;
   if (const CUresult waited = wait_for_what_was_prepared(stream, host); waited != CUDA_SUCCESS) return waited;
   Recorder* const recorder = Recorder::of(active.engine);
@@ -173,6 +174,21 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   return result;
 }
 
+CUresult submit_in_place(const ActiveEngine& active, StreamHandle stream, Host host, const AccessList& accesses,
+                         const OperationInfo& info, Call call, const CallFrom* from_host = nullptr) {
+  Engine& engine = *active.engine;
+  return submit_here(
+      active, stream, host, accesses, info,
+      [&](bool again) { return engine.begin(stream, accesses.all(), info, again); }, call, from_host);
+}
+
+// A copy that may read its source from the host copy.
+CUresult submit_from_host(const ActiveEngine& active, StreamHandle stream, Host host, const AccessList& accesses,
+                          OperationInfo info, Call call, const CallFrom* from_host) {
+  info.reads_host_copy = true;
+  return submit_in_place(active, stream, host, accesses, info, call, from_host);
+}
+
 // Submits a copy whose memory the stream's device can not access. Rare.
 [[gnu::noinline]] CUresult submit_by_proxy_stream(const ActiveEngine& owner, const StreamPlace& place,
                                                   StreamHandle stream, Host host, const AccessList& accesses,
@@ -189,7 +205,7 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   if (!proxy_stream.is_there()) return CUDA_ERROR_OUT_OF_MEMORY;
   return submit_here(
       owner, proxy_stream.handle(), host, accesses, proxied,
-      [&](const OperationInfo& asked) { return owner.engine->begin(proxy_stream.handle(), accesses.all(), asked); },
+      [&](bool again) { return owner.engine->begin(proxy_stream.handle(), accesses.all(), proxied, again); },
       [&] { return proxy_stream.run(copy, waits); });
 }
 
@@ -225,7 +241,9 @@ class SharedRecording {
   const Inside inside;
   std::optional<CaptureTruce> truce;
   std::optional<MultiDeviceOperation> span;
-  const auto open = [&](OperationInfo asked) {
+  OperationInfo asked = info;
+  const auto open = [&](bool again) {
+    asked.again = again;
     return with_backoff([&] {
       span.emplace(place, stream);
       const Status status(span->open(engines, bits, accesses, asked, unknown));
@@ -234,7 +252,7 @@ class SharedRecording {
       return status;
     });
   };
-  if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &span, open); result != CUDA_SUCCESS)
+  if (CUresult result = open_when_it_goes_on(stream, host, info.again, &truce, &span, open); result != CUDA_SUCCESS)
     return result;
   if (const CUresult waited = wait_for_what_was_prepared(stream, host); waited != CUDA_SUCCESS) return waited;
   SharedRecording recording(engines, bits, *span, accesses, info);
@@ -269,13 +287,9 @@ CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlac
   if (owner != nullptr) {
     result = submit_by_proxy_stream(*owner, place, stream, host, accesses, info, *instead.in_another);
   } else if (bits == engines.bit_of(place.here) && place.current == place.context) {
-    Engine& engine = *place.here->engine;
-    OperationInfo here = info;
-    here.reads_host_copy = instead.from_host != nullptr;
-    result = submit_here(
-        *place.here, stream, host, accesses, here,
-        [&](const OperationInfo& asked) { return engine.begin(stream, accesses.all(), asked); }, call,
-        instead.from_host);
+    result = instead.from_host == nullptr
+                 ? submit_in_place(*place.here, stream, host, accesses, info, call)
+                 : submit_from_host(*place.here, stream, host, accesses, info, call, instead.from_host);
   } else {
     result = submit_across(engines, bits, place, stream, host, accesses, info, false, call);
   }
@@ -387,7 +401,7 @@ CUresult set_outside(const EngineSet& engines, StreamHandle stream, const Memory
   return result;
 }
 
-CUresult submit_what(StreamHandle stream, Host host, AccessList& accesses, OperationInfo info, Call call,
+CUresult submit_what(StreamHandle stream, Host host, AccessList& accesses, const OperationInfo& info, Call call,
                      Instead instead) {
   const RoomInQueue room(stream);
   const HeldEngines there;
@@ -426,16 +440,16 @@ CUresult submit_what(StreamHandle stream, Host host, AccessList& accesses, Opera
 
 }  // namespace
 
-CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call) {
+CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call) {
   return submit_what(stream, host, accesses, info, call, {});
 }
 
-CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
+CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
                      CallIn in_another, const CallFrom* from_host) {
   return submit_what(stream, host, accesses, info, call, {.in_another = &in_another, .from_host = from_host});
 }
 
-CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
+CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
                      const CallFrom* from_host) {
   return submit_what(stream, host, accesses, info, call, {.from_host = from_host});
 }

@@ -30,15 +30,15 @@ enum class Host {
 
 // `accesses` may name any memory; what no engine owns is removed from the list in place, because some threads have
 // small stacks.
-CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call);
+CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call);
 // A copy that names no context. `in_another`: makes the same copy in a given stream, if that is necessary
 // (proxy_streams.h). `from_host`: submits the same copy from the host copy of its source
 // (OperationInfo::reads_host_copy); whatever the call waits for is then waited for afterwards. Null: the source is
 // fetched.
-CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
+CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
                      CallIn in_another, const CallFrom* from_host);
 // The same for a copy of a batch and one that names its contexts, which are never made in another stream.
-CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
+CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
                      const CallFrom* from_host);
 // For work whose accesses are unknown.
 CUresult submit_unknown(StreamHandle stream, Call call);

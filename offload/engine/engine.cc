@@ -177,11 +177,12 @@ Status Engine::kernels_may_be_others() {
   return state_->run_nothing_again();
 }
 
-Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info) {
+Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> accesses, const OperationInfo& info,
+                        bool again) {
   std::unique_lock lock(mutex_);
   const Status status = ask_without_waiting(lock, [&] {
-    const Status resolved = state_->resolve(accesses, info, stream);
-    info.again = true;
+    const Status resolved = state_->resolve(accesses, info, again, stream);
+    again = true;
     return resolved.ok() ? state_->prepare(stream) : resolved;
   });
   return Operation(this, std::move(lock), status);

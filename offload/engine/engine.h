@@ -122,7 +122,11 @@ class Engine {
   // Those that an operation with this access may mean (Heap::meant_by); for a range, the one that contains its beginning.
   std::vector<BufferFacts> meant_by(const MemoryAccess& access) const;
 
-  Operation begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info = {});
+  Operation begin(StreamHandle stream, std::span<const MemoryAccess> accesses, const OperationInfo& info = {}) {
+    return begin(stream, accesses, info, info.again);
+  }
+  // `again`: in place of info's.
+  Operation begin(StreamHandle stream, std::span<const MemoryAccess> accesses, const OperationInfo& info, bool again);
   // Whether all that the operation accesses can be on the device at once.
   bool fits(std::span<const MemoryAccess> accesses);
   // The same where the driver takes `bytes` of its own for the operation, which count as external once it has them.

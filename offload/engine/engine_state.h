@@ -53,7 +53,8 @@ class Engine::State {
 
   // Collects the distinct blocks that the accesses name into `operands`, with what may be written.
   // `stream` is where the operation will be submitted.
-  Status resolve(std::span<const MemoryAccess> list, const OperationInfo& info, StreamHandle stream);
+  // `again`: OperationInfo::again, in place of info's.
+  Status resolve(std::span<const MemoryAccess> list, const OperationInfo& info, bool again, StreamHandle stream);
   void resolve_all();
   bool fits(std::span<const MemoryAccess> list);
   Status fits_beside(std::span<const MemoryAccess> list, Bytes bytes);

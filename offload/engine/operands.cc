@@ -22,9 +22,14 @@ constexpr Bytes kShareLeftFree = 8;
 void Engine::State::add_operand(Block* block, Access access) {
   BlockState& state = residency.state_of(*block);
   const bool may_write = access != Access::kRead;
-  const bool by_ranges = state.listed == resolution && !state.whole;
-  list_operand(state);
-  state.may_write |= may_write || by_ranges;
+  if (state.listed != resolution) [[likely]] {
+    state.listed = resolution;
+    state.whole = true;
+    state.may_write = may_write;
+    operands.push_back(&state);
+    return;
+  }
+  state.may_write |= may_write || !state.whole;
   state.whole = true;
 }
 
@@ -67,11 +72,13 @@ void Engine::State::access(const MemoryAccess& access) {
   }
 }
 
-Status Engine::State::resolve(std::span<const MemoryAccess> list, const OperationInfo& what, StreamHandle handle) {
+Status Engine::State::resolve(std::span<const MemoryAccess> list, const OperationInfo& what, bool again,
+                              StreamHandle handle) {
   note_cache_changes();
   if (!detained.empty()) release_detained();
   looks.abandoned();
   info = what;
+  info.again = again;
   accesses = list.size();
   given = list;
   given_everything = false;
@@ -85,12 +92,12 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
   }
   if (any_nonresident() || (followed.anywhere && residency.any_nonresident())) {
     // Room has to be made: what is cached goes first, and may be what a stale word points to.
-    bool again = reclaim(pressed ? Reclaim::kCached : Reclaim::kForget);
+    bool changed = reclaim(pressed ? Reclaim::kCached : Reclaim::kForget);
     pressed = true;
     // Nor is anything brought back for words that perhaps nobody has written.
-    again |= followed.by_tables && collect_probes(Wait::kYes);
+    changed |= followed.by_tables && collect_probes(Wait::kYes);
     if (clock.has_deferred()) return Status::not_ready();
-    if (again) followed = collect_operands(list, what.follows);
+    if (changed) followed = collect_operands(list, what.follows);
     const bool must_read = followed.by_tables && (followed.anywhere || operand_bytes() > budget_bytes);
     if (must_read && options.host_is_readable) {
       if (Status status = read_tables(list, handle, followed.anywhere); !status.ok()) return status;
@@ -113,7 +120,10 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
 
 bool Engine::State::is_given_small_buffers() const {
   return std::any_of(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(told_operands),
-                     [](const BlockState* state) { return state->block->is_slab(); });
+                     [](const BlockState* state) {
+                       const Block& block = *state->block;
+                       return block.is_slab() && block.least_requested() <= References::kMostTableBytes;
+                     });
 }
 
 bool Engine::State::collect_probes(Wait wait) {

@@ -40,23 +40,42 @@ PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes,
   // What such an operation uses says nothing.
   if (by_kind_) token = UnsteadyKinds::token_of(kind), reuse = {};
   if (!following_) {
-    remember(token, live_bytes, reuse, kind);
+    remember({token, live_bytes, reuse, kind});
     return look_for_iteration();
   }
   Iteration& iteration = iterations_[current_];
   const std::size_t expected = position_ + 1 == iteration.tokens.size() ? 0 : position_ + 1;
   if (iteration.tokens[expected] == token) {
     if (++steady_ == kGram && suspected_ != 0) unsteady_.add(std::exchange(suspected_, 0));
-    remember(token, live_bytes, reuse, kind);
-    return followed_to(expected);
+    remember_later({token, live_bytes, reuse, kind});
+    return followed_to(expected, reuse);
   }
   if (kind != 0 && kind == iteration.kinds[expected] && (by_kind_ || steady_ >= kSteady)) {
     take_for_expected(expected, kind);
-    remember(iteration.tokens[expected], live_bytes, {}, kind);
-    return followed_to(expected);
+    remember_later({iteration.tokens[expected], live_bytes, {}, kind});
+    return followed_to(expected, {});
   }
-  remember(token, live_bytes, reuse, kind);
+  remember_later({token, live_bytes, reuse, kind});
   return diverge(token);
+}
+
+void PeriodDetector::remember_later(const Operation& operation) {
+  if (followed_.size() >= kHistory) [[unlikely]]
+    forget_all_but_followed();
+  followed_.push_back(operation);
+}
+
+// Of the history only the newer half of these is left.
+void PeriodDetector::forget_all_but_followed() {
+  const std::size_t half = followed_.size() / 2;
+  first_ += tokens_.size() + half;
+  remember_anew(tokens_.size());
+  followed_.erase(followed_.begin(), followed_.begin() + static_cast<std::ptrdiff_t>(half));
+}
+
+void PeriodDetector::catch_up() {
+  for (const Operation& one : followed_) remember(one);
+  followed_.clear();
 }
 
 // It has the kind of the expected operation, and other operands.
@@ -72,6 +91,7 @@ void PeriodDetector::take_for_expected(std::size_t place, std::uint64_t kind) {
 
 // The last operation is not the expected one.
 PeriodDetector::Event PeriodDetector::diverge(std::uint64_t token) {
+  catch_up();
   suspected_ = 0;
   // The iteration that is followed may be a part of a longer one: gradients that are accumulated before an optimizer
   // runs.
@@ -110,14 +130,14 @@ std::optional<std::size_t> PeriodDetector::period_that_begins() {
   return operations() == begins_after_ && is_iteration(period) ? std::optional(period) : std::nullopt;
 }
 
-PeriodDetector::Event PeriodDetector::followed_to(std::size_t place) {
+PeriodDetector::Event PeriodDetector::followed_to(std::size_t place, const Reuse& reuse) {
   position_ = place;
-  const Reuse& reuse = reuses_.back();
   const std::uint64_t usual = iterations_[current_].buffers[place];
   if (usual == reuse.buffer) {
     if (usual != 0) shifted_ = 0;
     return Event::kMatch;
   }
+  catch_up();
   // One turn of a loop has been taken for the iteration, because it was repeated often.
   if (reuse.distance > period()) {
     const std::optional<std::size_t> longer = find_longer();
@@ -185,15 +205,16 @@ bool PeriodDetector::mark() {
   return true;
 }
 
-void PeriodDetector::remember(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind) {
+void PeriodDetector::remember(const Operation& operation) {
   if (tokens_.size() >= kHistory) forget_half();
-  kinds_.push_back(kind);
-  tokens_.push_back(token);
-  prefix_.push_back(add_modulo(multiply(prefix_.back(), kBase), token % kPrime));
+  const Reuse& reuse = operation.reuse;
+  kinds_.push_back(operation.kind);
+  tokens_.push_back(operation.token);
+  prefix_.push_back(add_modulo(multiply(prefix_.back(), kBase), operation.token % kPrime));
   if (power_.size() < prefix_.size()) power_.push_back(multiply(power_.back(), kBase));
-  live_.push_back(live_bytes);
-  highest_ = std::max(highest_, live_bytes);
-  peaks_.add(operations(), live_bytes);
+  live_.push_back(operation.live_bytes);
+  highest_ = std::max(highest_, operation.live_bytes);
+  peaks_.add(first_ + tokens_.size(), operation.live_bytes);
   reuses_.push_back(reuse);
   previous_.push_back(0);
   previous_reuse_ = 0;
@@ -235,8 +256,8 @@ void PeriodDetector::remember_anew(std::size_t from) {
   }
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const bool unsteady = kinds[i] != 0 && unsteady_.contains(kinds[i]);
-    remember(unsteady ? UnsteadyKinds::token_of(kinds[i]) : tokens[i], live[i], unsteady ? Reuse{} : reuses[i],
-             kinds[i]);
+    remember(
+        {unsteady ? UnsteadyKinds::token_of(kinds[i]) : tokens[i], live[i], unsteady ? Reuse{} : reuses[i], kinds[i]});
   }
 }
 

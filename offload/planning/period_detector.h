@@ -102,7 +102,7 @@ class PeriodDetector {
   // Token of the iteration, by index.
   std::uint64_t token_at(std::size_t place) const { return iterations_[current_].tokens[place]; }
   // Number of operations so far; the last one has ordinal operations() - 1.
-  std::uint64_t operations() const { return first_ + tokens_.size(); }
+  std::uint64_t operations() const { return first_ + tokens_.size() + followed_.size(); }
 
  private:
   // Hash of the tokens [begin, end), positions within the history.
@@ -114,7 +114,16 @@ class PeriodDetector {
   Bytes highest_of_last(std::size_t count) const;
   std::optional<std::size_t> find_period() const;
   std::optional<std::size_t> find_longer() const;
-  void remember(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind);
+  struct Operation {
+    std::uint64_t token = 0;
+    Bytes live_bytes = 0;
+    Reuse reuse;
+    std::uint64_t kind = 0;
+  };
+  void remember(const Operation& operation);
+  void remember_later(const Operation& operation);
+  void forget_all_but_followed();
+  void catch_up();
   void take_for_expected(std::size_t place, std::uint64_t kind);
   Event diverge(std::uint64_t token);
   Event look_for_iteration();
@@ -125,12 +134,15 @@ class PeriodDetector {
   void adopt(std::size_t period);
   std::size_t free_slot();
   void follow(std::size_t iteration, std::size_t place);
-  Event followed_to(std::size_t place);
+  Event followed_to(std::size_t place, const Reuse& reuse);
   void align();
   bool resume(std::uint64_t gram);
   bool follow_known_transition(std::uint64_t token);
   void remember_transition();
 
+  // What was followed and is not in the history yet: as long as a program repeats itself nobody looks there, and hashing
+  // each operation would be most of what learning costs a launch. Invariant: empty unless following_.
+  std::vector<Operation> followed_;
   std::uint64_t first_ = 0;  // ordinal of tokens_[0]
   std::vector<std::uint64_t> tokens_;
   std::vector<std::uint64_t> prefix_{0};  // prefix_[i]: hash of the first i tokens

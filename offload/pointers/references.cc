@@ -23,10 +23,12 @@ DeviceAddress higher(DeviceAddress a, DeviceAddress b) { return a < b ? b : a; }
 }  // namespace
 
 bool References::may_be_given_a_table(const Heap& heap, DeviceAddress address) {
-  const MeantBuffers meant = heap.meant_by(address);
   const auto is_small = [](const Buffer* buffer) {
     return buffer != nullptr && buffer->requested() <= kMostTableBytes;
   };
+  // Nearly all addresses are those of buffers, and mean no others.
+  if (const Buffer* const begun = heap.begins_at(address); begun != nullptr) return is_small(begun);
+  const MeantBuffers meant = heap.meant_by(address);
   return is_small(meant.within) || is_small(meant.behind);
 }
 

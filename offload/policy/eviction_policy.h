@@ -39,7 +39,7 @@ struct PolicyParts {
 
 // An operation that is being prepared.
 struct Arrival {
-  OperationInfo info;
+  const OperationInfo& info;
   std::uint64_t accesses = 0;             // as the caller counted them
   std::span<BlockState* const> operands;  // in order of their first accesses, each once
   Bytes live_bytes = 0;                   // as the program asked for them

@@ -64,12 +64,10 @@ std::uint64_t LearnedPolicy::nanoseconds_of(const Arrival& arrival) const {
 
 void LearnedPolicy::arriving(const Arrival& arrival) {
   operands_.clear();
-  for (const bool slabs : {false, true}) {
-    for (BlockState* state : arrival.operands) {
-      if (state->block->is_slab() == slabs) operands_.push_back(state);
-    }
-    if (!slabs) own_pages_ = operands_.size();
-  }
+  slabs_.clear();
+  for (BlockState* state : arrival.operands) (state->block->is_slab() ? slabs_ : operands_).push_back(state);
+  own_pages_ = operands_.size();
+  operands_.insert(operands_.end(), slabs_.begin(), slabs_.end());
   scratch_.clear();
   const bool takes_digests = residency_.takes_digests();
   for (const BlockState* state : operands_) {
@@ -142,7 +140,7 @@ void LearnedPolicy::match(std::size_t before) {
   if (following_ && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
     assignment_.begins(current_, submitted_ns_, migration_.link());
   }
-  if (following_ || (planning_.begun() && planned_ == current_)) bind();
+  if (acts() || (planning_.begun() && planned_ == current_)) bind();
   if (following_ && residency_.takes_digests()) learn_anew_if_mistaken();
 }
 
@@ -281,7 +279,7 @@ void LearnedPolicy::submitted(StreamIndex stream) {
 
 void LearnedPolicy::act_as_planned(StreamIndex stream) {
   // Where nothing leaves nobody waits for room.
-  if (known_[current_].plan.gaps.empty() && rewriting() == nullptr) return;
+  if (!acts()) return;
   const std::size_t index = period_detector_.position();
   const std::size_t place = rewriting() == nullptr ? index : rewriting()->place_of[index];
   if (unfenced_ns_ >= kFenceEveryNs || leaves_clean(place)) {

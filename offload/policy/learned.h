@@ -115,6 +115,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     bool alive() const { return state != nullptr && state->block != nullptr && state->block->serial() == serial; }
   };
 
+  // A plan is followed that has something leave.
+  bool acts() const { return following_ && (!known_[current_].plan.gaps.empty() || rewriting() != nullptr); }
   const Rewriting* rewriting() const { return following_ ? known_[current_].plan.rewriting.get() : nullptr; }
   // The blocks that these buffers of the profile are in now.
   std::vector<BlockState*> blocks_of(std::span<const std::uint32_t> names) const;
@@ -195,7 +197,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   std::uint64_t plans_ = 0, divergences_ = 0;
   // Of the operation in preparation: the blocks that one buffer has to itself, then slabs.
   std::vector<BlockState*> operands_;
-  std::size_t own_pages_ = 0;  // how many are not slabs
+  std::size_t own_pages_ = 0;       // how many are not slabs
+  std::vector<BlockState*> slabs_;  // those that are
   std::vector<ProfileRecorder::Operand> scratch_;
 };
 

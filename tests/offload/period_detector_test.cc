@@ -204,6 +204,26 @@ TEST(PeriodDetector, ForgetsOldOperationsAndStillFindsNewIterations) {
   EXPECT_EQ(feed(period_detector, step), Event::kFound);
 }
 
+// What is followed is remembered in one go when somebody asks: behind more than the history has, too.
+TEST(PeriodDetector, FindsTheLongerIterationBehindAnyNumberOfTurns) {
+  const auto micro = training_step(20, 0);
+  std::vector<Step> whole;
+  for (int i = 0; i < 4; ++i) whole.insert(whole.end(), micro.begin(), micro.end());
+  for (std::uint64_t i = 0; i < 40; ++i) whole.push_back({400 + i % 3, 1000 * kMiB});
+  for (const std::size_t operations : {std::size_t{1'000}, PeriodDetector::kHistory, 2 * PeriodDetector::kHistory}) {
+    SCOPED_TRACE(operations);
+    PeriodDetector period_detector;
+    std::size_t added = 0;
+    for (; added < operations; added += micro.size()) feed(period_detector, micro);
+    ASSERT_TRUE(period_detector.following());
+    EXPECT_EQ(period_detector.operations(), added);
+    for (int i = 0; i < 3; ++i) feed(period_detector, whole);
+    EXPECT_EQ(period_detector.operations(), added + 3 * whole.size());
+    EXPECT_EQ(period_detector.period(), whole.size());
+    EXPECT_EQ(departures(period_detector, whole), 0);
+  }
+}
+
 TEST(PeriodDetector, WhatHappenedBeforeTrainingDoesNotCountForEver) {
   PeriodDetector period_detector;
   for (std::uint64_t i = 0; i < 100; ++i) period_detector.add(7000 + i, 100'000 * kMiB);
