@@ -2,9 +2,9 @@
 // What two programs that share a device under budget = "shared" get done, in simulated time, next to each having the
 // device to itself in turn.
 //
-// share_bench SIMULATOR_LIBRARY
+// share_bench SIMULATOR_LIBRARY DEVICE...
 //
-// Prints one JSON object. Two engines on one simulated device stand for two processes; leases are those of the policy
+// Each DEVICE is a name or a profile file. Prints one JSON object (scripts/share.sh). Two engines on one simulated device stand for two processes; leases are those of the policy
 // (offload/sharing/lease_policy.h), looked at every 10 ms as the library's threads do. Each program reads and writes
 // buffers that together are 70 % of the device, one after the other. In `bursts` one works for a second while the other
 // rests; in `at_once` both work all the time.
@@ -74,6 +74,7 @@ struct Process final : BudgetSource {
   const std::size_t self;
   std::unique_ptr<Engine> engine;
   StreamHandle stream;
+  std::array<EventHandle, 2> ends{};  // of its last two operations
   std::vector<DeviceAddress> buffers;
   std::size_t next_buffer = 0;
   ActivityWatch watch;
@@ -86,6 +87,8 @@ void begin(const SimulatedDevice& device, Process& process, Bytes budget, Bytes 
   options.budget_source = process.all.sharers.size() > 1 ? &process : nullptr;
   THERMOCLINE_CHECK(Engine::create(device.driver(), options, &process.engine).ok(), "An engine begins.");
   THERMOCLINE_CHECK(device.driver().create_stream(&process.stream).ok(), "A stream begins.");
+  for (EventHandle& end : process.ends)
+    THERMOCLINE_CHECK(device.driver().create_event(false, &end).ok(), "An event begins.");
   for (Bytes done = 0; done < bytes; done += kBuffer) {
     DeviceAddress at;
     THERMOCLINE_CHECK(process.engine->allocate(kBuffer, std::nullopt, &at).ok(), "There is room.");
@@ -93,7 +96,7 @@ void begin(const SimulatedDevice& device, Process& process, Bytes budget, Bytes 
   }
 }
 
-// The host keeps one operation ahead.
+// The host keeps one operation ahead: it waits for the one before, while this one runs.
 void operate(const SimulatedDevice& device, Process& process) {
   const DeviceAddress at = process.buffers[process.next_buffer++ % process.buffers.size()];
   const MemoryAccess access{at, kBuffer, Access::kUnknown};
@@ -103,6 +106,12 @@ void operate(const SimulatedDevice& device, Process& process) {
   device.control().launch_operator(reinterpret_cast<void*>(process.stream), "work", 0, 0, kOperationMs * 1e3, &operand,
                                    1);
   operation.commit();
+  const std::size_t turn = process.next_buffer % process.ends.size();
+  THERMOCLINE_CHECK(device.driver().record(process.ends[turn], process.stream).ok(), "An event is recorded.");
+  THERMOCLINE_CHECK(device.driver().synchronize(process.ends[1 - turn]).ok(), "The device runs.");
+}
+
+void end_turn(const SimulatedDevice& device, Process& process) {
   THERMOCLINE_CHECK(device.driver().synchronize_stream(process.stream).ok(), "The device runs.");
   process.engine->synchronized(process.stream);
 }
@@ -138,7 +147,9 @@ double run_once(const std::string& library, const char* profile, Bytes device_by
   // The first two bursts fill the memory of both.
   for (int i = 0; i < all_operations + 2 * kOperationsABurst; ++i) {
     if (i == 2 * kOperationsABurst) begun_ns = device->control().now_ns();
-    operate(*device, *all.processes[static_cast<std::size_t>(i / burst) % count]);
+    Process& process = *all.processes[static_cast<std::size_t>(i / burst) % count];
+    operate(*device, process);
+    if ((i + 1) % burst == 0) end_turn(*device, process);
     if (count > 1) look_at_all(*device, all, &looked_ns);
   }
   return static_cast<double>(device->control().now_ns() - begun_ns) / 1e6;
@@ -159,15 +170,15 @@ void measure(const std::string& library, const char* profile, Bytes device_bytes
 }  // namespace thermocline::bench
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: share_bench SIMULATOR_LIBRARY\n");
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: share_bench SIMULATOR_LIBRARY DEVICE...\n");
     return 2;
   }
   std::printf("{\"schema\": \"thermocline-bench-share/1\", \"rows\": [");
   bool is_first = true;
-  for (const char* profile : {"reference", "h100-80g"}) {
+  for (int i = 2; i < argc; ++i) {
     for (const thermocline::Bytes gib : {4, 16}) {
-      thermocline::bench::measure(argv[1], profile, gib << 30, is_first);
+      thermocline::bench::measure(argv[1], argv[i], gib << 30, is_first);
       is_first = false;
     }
   }

@@ -20,6 +20,7 @@ PAGES = [
     "docs/offload.md",
     "docs/measurements.md",
     "docs/recompute.md",
+    "docs/processes.md",
     "docs/sleep.md",
     "docs/tune.md",
     "docs/directions.md",
@@ -190,6 +191,13 @@ def sleep() -> str:
     return table(head, [cells(row) for row in results("sleep")["rows"]])
 
 
+def share() -> str:
+    def cells(row: dict) -> list[str]:
+        return [f"`{row['device']}`", f"{row['memory_gib']} GiB", f"{row['bursts_throughput']:.2f}", f"{row['at_once_throughput']:.2f}"]
+
+    return table(["device", "memory", "in turns of a second", "both at once"], [cells(row) for row in results("share")["rows"]])
+
+
 def directions() -> str:
     layers = {"layers": "4 MiB", "large layers": "16 MiB"}
     rows = [row for row in results("directions")["rows"] if row["program"] in layers and row["budget"] != "all"]
@@ -309,6 +317,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "other-models": other_models,
     "fit-states": fit_states,
     "sleep": sleep,
+    "share": share,
     "tune": tune,
     "directions": directions,
     "pytorch-fit": pytorch_fit,

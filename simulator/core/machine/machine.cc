@@ -78,7 +78,8 @@ void Machine::at_exit() {
   if (!machine.state_->device) return;
   if (machine.device().checker) {
     const std::string left = machine.state_->leftovers == nullptr ? "" : machine.state_->leftovers(machine);
-    if (!left.empty()) std::fprintf(stderr, "simulated device: never released: %s\n", left.c_str());
+    if (!left.empty())
+      std::fprintf(stderr, "simulated device: never released, by the program or a library in it: %s\n", left.c_str());
     machine.device().checker->findings().summarize();
   }
   if (machine.device().settings.stats) print_stats(machine, machine.profile());
