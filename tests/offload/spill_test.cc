@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <random>
 #include <thread>
@@ -32,8 +33,11 @@ using Memory = std::unique_ptr<unsigned char, Free>;
 
 Memory memory_of(Bytes bytes, std::uint32_t seed) {
   Memory memory(static_cast<unsigned char*>(std::aligned_alloc(kBlock, bytes)));
-  std::mt19937 random(seed);
-  for (Bytes i = 0; i < bytes; ++i) memory.get()[i] = static_cast<unsigned char>(random());
+  std::mt19937_64 random(seed);
+  for (Bytes i = 0; i < bytes; i += sizeof(std::uint64_t)) {
+    const std::uint64_t word = random();
+    std::memcpy(memory.get() + i, &word, sizeof word);
+  }
   return memory;
 }
 

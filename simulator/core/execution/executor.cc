@@ -155,8 +155,8 @@ struct Executor::Run {
 
   void move(Copy& copy) {
     Contents& contents = executor.contents_;
-    if (!copy.staged.empty()) {
-      const std::byte* from = copy.staged.data();
+    if (copy.staged != nullptr) {
+      const std::byte* from = copy.staged.get();
       for_rows(copy.to_shape, [&](Bytes offset, Bytes bytes) {
         contents.write(copy.to + offset, from, bytes);
         from += bytes;

@@ -167,7 +167,7 @@ struct RaceChecker::Accessor {
 
   // A staged source was read before the call returned.
   void operator()(const Copy& copy) const {
-    if (copy.staged.empty() && !copy.reads_without_order) {
+    if (copy.staged == nullptr && !copy.reads_without_order) {
       checker.access_rows(operation, Accessed::kRead, copy.from, copy.from_shape);
     }
     checker.access_rows(operation, Accessed::kWrite, copy.to, copy.to_shape);

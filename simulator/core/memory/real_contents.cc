@@ -12,6 +12,7 @@
 #include "simulator/core/check.h"
 #include "simulator/core/hash.h"
 #include "simulator/core/memory/contents.h"
+#include "simulator/core/memory/copy_apart.h"
 
 namespace simulator {
 namespace {
@@ -101,13 +102,17 @@ class RealContents final : public Contents {
     std::memcpy(to, &value, std::min<Bytes>(element, bytes));
     for (Bytes done = element; done < bytes;) {
       const Bytes part = std::min(done, bytes - done);
-      std::memcpy(to + done, to, part);
+      copy_apart(to + done, to, part);
       done += part;
     }
   }
 
-  void copy(Address to, Address from, Bytes bytes) override { std::memmove(pointer(to), pointer(from), bytes); }
-  void write(Address to, const void* from, Bytes bytes) override { std::memcpy(pointer(to), from, bytes); }
+  // The address sanitizer moves byte by byte what may overlap.
+  void copy(Address to, Address from, Bytes bytes) override {
+    if (to + bytes <= from || from + bytes <= to) return copy_apart(pointer(to), pointer(from), bytes);
+    std::memmove(pointer(to), pointer(from), bytes);
+  }
+  void write(Address to, const void* from, Bytes bytes) override { copy_apart(pointer(to), from, bytes); }
 
   // The program's threads may read or write the same word.
   std::uint64_t word(Address at, std::uint32_t bytes) override {

@@ -40,8 +40,8 @@ struct Copy {
   Address from = 0;
   Shape to_shape;
   Shape from_shape;
-  std::vector<std::byte>
-      staged;  // contents of a pageable source, rows packed, read at submission; if not empty, it replaces `from`
+  // The contents of a pageable source, rows packed, read at submission; if there, it replaces `from`.
+  std::shared_ptr<const std::byte[]> staged;
   // The device whose access rights apply to each end. If not set: for memory of a device's heap, that device; for other
   // memory, the stream's device. Source: PyTorch's allocators, which copy across devices by cudaMemcpyPeerAsync if the
   // memory is mapped, or a pool's, and not accessible to both devices.

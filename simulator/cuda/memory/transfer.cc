@@ -2,9 +2,9 @@
 // Source of the synchronous behaviour: CUDA driver API, "API synchronization behavior".
 #include "simulator/cuda/memory/transfer.h"
 
-#include <cstring>
 #include <memory>
 
+#include "simulator/core/memory/copy_apart.h"
 #include "simulator/cuda/graph/capture.h"
 #include "simulator/cuda/memory/nvtx_ranges.h"
 
@@ -31,14 +31,14 @@ Direction direction(MemoryKind to, MemoryKind from) {
   return from == MemoryKind::kDevice ? Direction::kToHost : Direction::kOnHost;
 }
 
-std::vector<std::byte> stage(const End& from) {
+std::shared_ptr<const std::byte[]> stage(const End& from) {
   const Shape& shape = from.shape;
-  std::vector<std::byte> packed(static_cast<std::size_t>(shape.bytes()));
-  std::byte* to = packed.data();
+  if (shape.bytes() == 0) return nullptr;
+  auto packed = std::make_shared_for_overwrite<std::byte[]>(static_cast<std::size_t>(shape.bytes()));
+  std::byte* to = packed.get();
   for (Bytes z = 0; z < shape.depth; ++z) {
     for (Bytes y = 0; y < shape.height; ++y) {
-      std::memcpy(to, reinterpret_cast<const void*>(from.at + z * shape.slice_pitch + y * shape.row_pitch),
-                  shape.width);
+      copy_apart(to, reinterpret_cast<const void*>(from.at + z * shape.slice_pitch + y * shape.row_pitch), shape.width);
       to += shape.width;
     }
   }

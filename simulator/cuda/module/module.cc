@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <vector>
 
 #include "simulator/cuda/memory/pool_cache.h"
@@ -62,14 +63,15 @@ std::vector<std::byte> first_contents(const Image& image, const ImageVariable& v
 CUresult write_variables(Call& call, const Image& image, const CUmod_st& module) {
   OperationId last = 0;
   for (const ImageVariable& variable : image.variables) {
-    std::vector<std::byte> bytes = first_contents(image, variable, module);
-    if (bytes.empty() || module.variables.find(variable.name)->second.is_borrowed) continue;
-    const Shape shape{.width = bytes.size(), .row_pitch = bytes.size(), .slice_pitch = bytes.size()};
+    const auto bytes = std::make_shared<const std::vector<std::byte>>(first_contents(image, variable, module));
+    if (bytes->empty() || module.variables.find(variable.name)->second.is_borrowed) continue;
+    const Shape shape{.width = bytes->size(), .row_pitch = bytes->size(), .slice_pitch = bytes->size()};
+    const std::shared_ptr<const std::byte[]> staged(bytes, bytes->data());
     const Address to = module.variables.find(variable.name)->second.address;
     Machine::Order order;
     order.detached = true;
     last = call.machine().submit(Machine::legacy_stream(module.device),
-                                 Copy{Direction::kToDevice, to, 0, shape, shape, std::move(bytes)}, order);
+                                 Copy{Direction::kToDevice, to, 0, shape, shape, staged}, order);
     if (const CUresult result = call.machine().wait(last); result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
