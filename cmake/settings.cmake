@@ -58,6 +58,9 @@ find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(ccache_launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
     CCACHE_SLOPPINESS=pch_defines,time_macros,locale "${CCACHE_PROGRAM}")
+  # What nvcc compiles is the same under sanitizers. That it calls the host's compiler, too, ccache does not know.
+  set(thermocline_nvcc_launcher "${ccache_launcher}")
+  list(INSERT thermocline_nvcc_launcher 3 "CCACHE_EXTRAFILES=${CMAKE_CXX_COMPILER}")
   set(CMAKE_C_COMPILER_LAUNCHER "${ccache_launcher}")
   set(CMAKE_CXX_COMPILER_LAUNCHER "${ccache_launcher}")
 endif()

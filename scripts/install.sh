@@ -7,7 +7,7 @@
 {
   build_packages=(g++ cmake ninja-build make pkg-config dpkg-dev libboost-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
     zlib1g-dev libzstd-dev liburing-dev libxxhash-dev coinor-libclp-dev libgtest-dev ccache llvm-14-dev)
-  test_packages=(jq binutils libbenchmark-dev valgrind openmpi-bin libopenmpi-dev libjemalloc2 libtcmalloc-minimal4)
+  test_packages=(lld jq binutils libbenchmark-dev valgrind openmpi-bin libopenmpi-dev libjemalloc2 libtcmalloc-minimal4)
   check_packages=(clang-format shellcheck git python3-venv)
 }
 
