@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tour.sh BUILD_FOLDER [--write] [PAGE...]: runs the commands of docs/first-hour.md and docs/tour.md, or of the pages named (lines that begin
-# with "$ " in their console blocks), one after the other in a folder of their own, and says where a page shows something else than they print;
+# with "$ " in their console blocks), one after the other in a folder of each page's own, and says where a page shows something else than they print;
 # figures may differ by a fifth, and lengths of bars. A block that begins with ```cpp NAME or ```python NAME is written to the file of that name.
 # ```console torch is for PyTorch: where TOUR_PYTHON (else python3) has none, such blocks are left as they are, and a line says so. With
 # --write the pages take what the commands print. Called by ./dev tour.
@@ -89,9 +89,10 @@ far_figures() {
     }' <(steady "$1") <(steady "$2")
 }
 
-status=0
-for page in "${pages[@]}"; do
+tour_page() {
+  local page=$1 name
   name=$(basename "$page" .md)
+  local differences=$work/$name.differences
   mkdir "$work/$name"
   ln -s "$root/bench/traces" "$work/$name/traces"
   ln -s "$build/bin/examples/digits" "$work/$name/digits"
@@ -99,13 +100,24 @@ for page in "${pages[@]}"; do
   if [[ $mode == --write ]]; then
     cp "$work/$name.md" "$root/$page"
     echo "tour: wrote $page" >&2
-  elif diff <(shape "$root/$page") <(shape "$work/$name.md") >"$work/differences" &&
-    far_figures "$root/$page" "$work/$name.md" >"$work/differences" && [[ ! -s $work/differences ]]; then
+  elif diff <(shape "$root/$page") <(shape "$work/$name.md") >"$differences" &&
+    far_figures "$root/$page" "$work/$name.md" >"$differences" && [[ ! -s $differences ]]; then
     echo "tour: $page shows what its commands print" >&2
   else
-    cat "$work/differences" >&2
+    cat "$differences" >&2
     echo "tour: $page does not show what its commands print (< the page, > the commands); scripts/tour.sh $build --write $page renews it" >&2
-    status=1
+    return 1
   fi
+}
+
+# Side by side: each page has a folder of its own, and most of its commands have one thread.
+status=0
+tours=()
+for page in "${pages[@]}"; do
+  tour_page "$page" &
+  tours+=($!)
+done
+for tour in "${tours[@]}"; do
+  wait "$tour" || status=1
 done
 exit "$status"
