@@ -1,7 +1,8 @@
 # thermocline_add_test(NAME SOURCES ... [LIBRARIES ...] [ENVIRONMENT A=B ...] [LABELS ...] [SHARDS n]
-# [UNDER_TSAN pattern ...]): a GoogleTest program known to ctest, for
+# [ONE_THREAD] [UNDER_TSAN pattern ...] [UNDER_ASAN pattern ...]): a GoogleTest program known to ctest, for
 # the folders below tests/. With SHARDS it is n tests, NAME_1 and so on, that run side by side and share the program's cases.
-# With UNDER_TSAN the thread sanitizer sees these cases alone: a process takes it ten times as long.
+# With UNDER_TSAN or UNDER_ASAN that sanitizer sees these cases alone: a process takes it up to ten times as long. ONE_THREAD: neither the test
+# nor what it tests has another one, so there is nothing for the thread sanitizer to see.
 # Label a test `long` when it tries many seeds; THERMOCLINE_TEST_SEEDS, in percent, says how many (tests/support/seeds.h;
 # under the sanitizers few: see CMakePresets.json).
 find_package(GTest REQUIRED)
@@ -9,8 +10,12 @@ find_package(GTest REQUIRED)
 # What a test itself does is little; optimising it would take longer than it saves. What it tests is optimised as ever.
 set(thermocline_test_options -O0)
 
+# Those with 20 s of CPU time and more that neither try many seeds nor are in parts.
+set(thermocline_longest_tests conformance_test offload_digest_test ptx_semantics_test simulated_cudart_programs_test
+  simulated_cudart_real_kernels_test simulated_cudart_recompute_test tool_command_test trace_bounds_test)
+
 function(thermocline_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "SOURCES;LIBRARIES;UNDER_TSAN;ENVIRONMENT;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD" "SHARDS" "SOURCES;LIBRARIES;UNDER_TSAN;UNDER_ASAN;ENVIRONMENT;LABELS")
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "thermocline_add_test(${name}): SOURCES are needed; not understood: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -19,6 +24,11 @@ function(thermocline_add_test name)
   target_precompile_headers(${name} REUSE_FROM thermocline_test_header)
   target_compile_options(${name} PRIVATE ${thermocline_test_options})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  if(arg_ONE_THREAD AND THERMOCLINE_SANITIZE STREQUAL "thread")
+    # Nobody builds it; the target is there for what is said of it afterwards.
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   set(tests "${name}")
   if(arg_SHARDS)
     set(tests)
@@ -33,13 +43,19 @@ function(thermocline_add_test name)
     if(arg_SHARDS)
       list(APPEND environment "GTEST_TOTAL_SHARDS=${arg_SHARDS}" "GTEST_SHARD_INDEX=${index}")
     endif()
-    if(arg_UNDER_TSAN AND THERMOCLINE_SANITIZE STREQUAL "thread")
-      string(JOIN ":" filter ${arg_UNDER_TSAN})
+    set(patterns)
+    if(THERMOCLINE_SANITIZE STREQUAL "thread")
+      set(patterns ${arg_UNDER_TSAN})
+    elseif(THERMOCLINE_SANITIZE MATCHES "address")
+      set(patterns ${arg_UNDER_ASAN})
+    endif()
+    if(patterns)
+      string(JOIN ":" filter ${patterns})
       list(APPEND environment "GTEST_FILTER=${filter}")
     endif()
     add_test(NAME ${test} COMMAND ${name})
     set_tests_properties(${test} PROPERTIES ENVIRONMENT "${environment}" LABELS "${arg_LABELS}" TIMEOUT 1200)
-    if(arg_SHARDS OR arg_LABELS MATCHES "long")
+    if(arg_SHARDS OR arg_LABELS MATCHES "long" OR name IN_LIST thermocline_longest_tests)
       # The longest begin first, so that none is left to run alone at the end.
       set_tests_properties(${test} PROPERTIES COST 100)
     endif()

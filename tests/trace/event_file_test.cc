@@ -11,6 +11,7 @@
 #include <limits>
 #include <random>
 
+#include "tests/support/seeds.h"
 #include "tests/trace/trace_file.h"
 #include "trace/convert.h"
 #include "trace/event_lines.h"
@@ -140,7 +141,8 @@ TEST_F(Forms, BlocksThatAreCutAreReadUpToThereAndDamageIsNeverTakenForEvents) {
   write("whole", events);
   const std::string whole = bytes("whole");
   std::size_t before = 0;
-  for (std::size_t i = 0; i < 20; ++i) {
+  // Under sanitizers at fewer places: fuzz_trace reads damaged files there.
+  for (std::size_t i = 0; i < 20; i += percent_of_seeds() >= 100 ? 1 : 6) {
     put("cut", std::string_view(whole).substr(0, whole.size() * i / 20));
     Kept kept;
     TraceError error;

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/support/seeds.h"
 #include "tests/trace/trace_file.h"
 
 namespace thermocline::test {
@@ -264,6 +265,8 @@ TEST_P(Recorded, ComputesTheSameBitsAtEveryFeasibleBudget) {
   for (const auto& row : rows) {
     if (!row["feasible"].get<bool>()) continue;
     ++feasible;
+    // Under sanitizers at the first of them: the same code at every budget.
+    if (feasible > 1 && percent_of_seeds() < 100) break;
     const auto budget = static_cast<Bytes>(row["budget"].get<double>() * static_cast<double>(trace.peak_live_bytes));
     const ReplayResult result = run(trace, {.budget = budget});
     ASSERT_EQ(result.outcome, ReplayOutcome::kOk) << budget << "\n" << result.report;

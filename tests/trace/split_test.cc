@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "tests/support/seeds.h"
 #include "tests/trace/trace_file.h"
 #include "trace/replay.h"
 
@@ -322,12 +323,12 @@ class RandomLayers {
   std::mt19937 random_;
 };
 
-class SplitPrograms : public testing::TestWithParam<unsigned> {};
-INSTANTIATE_TEST_SUITE_P(Random, SplitPrograms, testing::Range(1u, 17u));
+class SplitPrograms : public testing::TestWithParam<std::uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(Random, SplitPrograms, testing::ValuesIn(test_seeds(16)));
 
 // Halves the limit as long as something is split by it.
 TEST_P(SplitPrograms, ComputeWhatTheWholeOnesDo) {
-  const Trace trace = read_valid(TraceFile(RandomLayers(GetParam()).lines()));
+  const Trace trace = read_valid(TraceFile(RandomLayers(static_cast<unsigned>(GetParam())).lines()));
   const std::uint64_t expected = replayed(trace, {}).checksum;
   Bytes most = 0;
   for (const TraceOperator& op : trace.operators) most = std::max(most, operand_bytes(trace, op, kPage));
