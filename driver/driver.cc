@@ -242,6 +242,11 @@ Status Driver::copy_to_device(DeviceAddress to, const void* from, Bytes bytes, S
   return status_of(table_->cuMemcpyHtoDAsync(to.value, from, bytes, to_cu(stream)));
 }
 
+Status Driver::copy_on_device(DeviceAddress to, DeviceAddress from, Bytes bytes, StreamHandle stream) const {
+  THERMOCLINE_NEED(cuMemcpyDtoDAsync);
+  return status_of(table_->cuMemcpyDtoDAsync(to.value, from.value, bytes, to_cu(stream)));
+}
+
 Status Driver::create_stream(StreamHandle* out) const {
   THERMOCLINE_NEED(cuStreamCreate);
   CUstream stream = nullptr;

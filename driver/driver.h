@@ -86,6 +86,7 @@ class Driver {
   // Asynchronous copies, ordered in `stream`. A copy is asynchronous only if the host memory is pinned.
   Status copy_to_host(void* to, DeviceAddress from, Bytes bytes, StreamHandle stream) const;
   Status copy_to_device(DeviceAddress to, const void* from, Bytes bytes, StreamHandle stream) const;
+  Status copy_on_device(DeviceAddress to, DeviceAddress from, Bytes bytes, StreamHandle stream) const;
 
   // The library's own streams never synchronize with the legacy default stream (CU_STREAM_NON_BLOCKING).
   Status create_stream(StreamHandle* out) const;

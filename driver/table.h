@@ -33,6 +33,7 @@
   X(cuMemUnmap, false)                        \
   X(cuMemcpyDtoHAsync, true)                  \
   X(cuMemcpyHtoDAsync, true)                  \
+  X(cuMemcpyDtoDAsync, false)                 \
   X(cuStreamCreate, true)                     \
   X(cuStreamDestroy, true)                    \
   X(cuStreamSynchronize, true)                \

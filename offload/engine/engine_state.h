@@ -285,6 +285,10 @@ class Engine::State {
   Status recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle, bool as_planned);
   Status run(const Recipe& recipe, StreamHandle handle, bool as_planned, std::vector<DeviceAddress>* at);
   Status run_again(const Recipe& recipe, std::uint32_t index, StreamHandle handle, std::vector<DeviceAddress>* at);
+  Status make_ready(std::span<const MemoryAccess> list, StreamHandle handle);
+  void was_submitted(StreamHandle handle);
+  Status copy_aside(std::span<const Versions::BufferNumber> written, StreamHandle handle);
+  Status copy_aside(const Versions::Operand& input, StreamHandle handle);
   Status allocate_scratch(Bytes bytes, StreamIndex hint, DeviceAddress* out);
   void put_back_overwriting();
   bool drop_block(BlockState& state);

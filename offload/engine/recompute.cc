@@ -142,6 +142,7 @@ Status Engine::State::recompute_before(StreamHandle handle) {
     if (operand.use.reads && versions->is_dropped(operand.buffer)) read.push_back(operand.buffer);
   }
   if (status.ok()) status = recompute_one_by_one(read, handle);
+  if (status.ok()) status = copy_aside(written, handle);
   if (status.ok()) status = recompute_one_by_one(versions->lost_without(written), handle);
   if (status.ok()) status = recompute_one_by_one(versions->too_old(), handle);
   info = arrived;
@@ -251,11 +252,11 @@ Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, Strea
   std::vector<MemoryAccess> list;
   std::vector<DeviceAddress> addresses;
   for (std::size_t i = 0; i < known.size(); ++i) {
-    DeviceAddress address = known[i].address;
+    DeviceAddress address = versions->address_of(run.operation, i);
     if (const std::uint32_t v = recipe.operands[run.first_operand + i]; v != Recipe::kInPlace) {
       DeviceAddress& place = (*at)[v];
       if (place == DeviceAddress{} && recipe.values[v].own) {
-        place = address;
+        place = known[i].address;
         residency.state_of(heap.find(address)->block()).dropped = false;
       } else if (place == DeviceAddress{}) {
         if (Status status = allocate_scratch(known[i].bytes, clock.index_of(handle), &place); !status.ok())
@@ -266,6 +267,17 @@ Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, Strea
     addresses.push_back(address);
     list.push_back({address, known[i].bytes, known[i].use.writes ? Access::kWrite : Access::kRead});
   }
+  if (Status status = make_ready(list, handle); !status.ok()) return status;
+  const Status launched = options.relauncher->relaunch(versions->id_of(run.operation), handle, addresses);
+  if (!launched.ok()) return launched;
+  was_submitted(handle);
+  ++counters.recomputed_operations;
+  counters.recomputed_ns += versions->nanoseconds_of(run.operation);
+  return {};
+}
+
+// For an operation of our own, which the stream can then be given.
+Status Engine::State::make_ready(std::span<const MemoryAccess> list, StreamHandle handle) {
   info = {};
   host_read = nullptr;
   migration.keep(nullptr);
@@ -278,18 +290,56 @@ Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, Strea
     if (Status status = clock.wait_all(on, state->former); !status.ok()) return status;
     if (Status status = clock.wait_all(on, state->block->uses); !status.ok()) return status;
   }
-  const Status launched = options.relauncher->relaunch(versions->id_of(run.operation), handle, addresses);
-  if (!launched.ok()) return launched;
-  stream = on;
-  const Use use{on, clock.advance(on)};
+  return {};
+}
+
+void Engine::State::was_submitted(StreamHandle handle) {
+  stream = clock.index_of(handle);
+  const Use use{stream, clock.advance(stream)};
   for (BlockState* state : operands) {
     residency.accessed(*state, operation);
     state->block->uses.add(use);
     // So have those who come next, wherever the program thinks they may run.
     state->wait_for.add(use);
   }
-  ++counters.recomputed_operations;
-  counters.recomputed_ns += versions->nanoseconds_of(run.operation);
+}
+
+// Small inputs of what is dropped, before they are overwritten. What can not be copied is recomputed from, as any other.
+Status Engine::State::copy_aside(std::span<const Versions::BufferNumber> written, StreamHandle handle) {
+  if (!keeps_inputs()) return {};
+  for (const Versions::Operand& operand : versions->arriving()) {
+    if (std::ranges::find(written, operand.buffer) == written.end()) continue;
+    if (!versions->is_worth_a_copy(operand.buffer, operand.bytes)) continue;
+    // Copying moves operands of the operation that arrives, but not its record.
+    if (Status status = copy_aside(operand, handle); !status.ok()) return status;
+  }
+  return {};
+}
+
+// The copy is detained as what the program has freed and is kept.
+Status Engine::State::copy_aside(const Versions::Operand& input, StreamHandle handle) {
+  DeviceAddress to;
+  recomputing = true;
+  Status status = allocate_scratch(input.bytes, clock.index_of(handle), &to);
+  recomputing = false;
+  if (!status.ok()) return status.loses_the_context() ? status : Status();
+  Buffer& copy = *heap.find(to);
+  const Block& block = copy.block();
+  // Other scratch is gone before anybody else returns; this has to be held together with all others.
+  const bool is_held = block.live_buffers() > 1 || !options.policy->evicts() ||
+                       host_holds(held_block_bytes, budget_bytes - external_bytes, block);
+  const MemoryAccess list[] = {{input.address, input.bytes, Access::kRead}, {to, input.bytes, Access::kWrite}};
+  if (!is_held) status = Status::out_of_memory();
+  if (status.ok()) status = make_ready(list, handle);
+  if (status.ok()) status = foundation->driver.copy_on_device(to, input.address, input.bytes, handle);
+  if (status.ok()) was_submitted(handle);
+  operands.clear();
+  if (!status.ok()) {
+    release(copy);
+    return status.loses_the_context() ? status : Status();
+  }
+  versions->copied_aside(input.buffer, copy.number(), to);
+  detain(copy);
   return {};
 }
 
@@ -353,6 +403,7 @@ bool Engine::State::lets_go(const Buffer& buffer) {
   const Versions::BufferNumber number = buffer.number();
   // Scratch goes; what the program has freed waits until the recipe has run.
   if (recomputing) return versions->current(number) == kNoVersion;
+  if (versions->is_copied_aside(number) && versions->is_read(number)) return false;
   put_back_overwriting();
   if (keeps_inputs() && versions->is_kept(number, buffer.requested())) {
     // To the policy it is gone.

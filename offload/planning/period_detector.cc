@@ -121,13 +121,25 @@ PeriodDetector::Event PeriodDetector::look_for_iteration() {
 std::optional<std::size_t> PeriodDetector::period_that_begins() {
   const std::optional<std::size_t> found = find_period();
   if (found && *found > awaited_) {
-    const auto turn = live_.end() - static_cast<std::ptrdiff_t>(*found);
     awaited_ = *found;
-    begins_after_ = operations() + static_cast<std::uint64_t>(std::min_element(turn, live_.end()) - turn);
+    begins_after_ = operations() + lowest_of(*found);
   }
   if (awaited_ == 0 || operations() < begins_after_) return std::nullopt;
   const std::size_t period = std::exchange(awaited_, 0);
   return operations() == begins_after_ && is_iteration(period) ? std::optional(period) : std::nullopt;
+}
+
+// By operation of the last turn.
+std::size_t PeriodDetector::lowest_of(std::size_t period) const {
+  constexpr Bytes kMore = 2;
+  const auto turn = live_.end() - static_cast<std::ptrdiff_t>(period);
+  const auto [low, high] = std::minmax_element(turn, live_.end());
+  const std::vector<Bytes> contents = contents_ ? contents_(period) : std::vector<Bytes>();
+  if (contents.size() == period) {
+    const auto [least, most] = std::ranges::minmax_element(contents);
+    if (*most - *least > kMore * (*high - *low)) return static_cast<std::size_t>(least - contents.begin());
+  }
+  return static_cast<std::size_t>(std::min_element(turn, live_.end()) - turn);
 }
 
 PeriodDetector::Event PeriodDetector::followed_to(std::size_t place, const Reuse& reuse) {

@@ -36,6 +36,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -83,7 +84,13 @@ class PeriodDetector {
   // From now on an iteration that is found begins where the fewest bytes are live, up to one turn later than it could be
   // known. What is made in one turn and used in the next can not be recomputed, and where detection happens to begin that
   // may be the largest activations.
-  void begin_at_the_lowest() { begins_at_the_lowest_ = true; }
+  // `contents`: of the last so many operations, by operation: bytes of contents that are there before it, and read by it or
+  // later. These decide where they vary more than what is live, as in programs that allocate once.
+  using ContentBytes = std::function<std::vector<Bytes>(std::size_t period)>;
+  void begin_at_the_lowest(ContentBytes contents = {}) {
+    begins_at_the_lowest_ = true;
+    contents_ = std::move(contents);
+  }
   // The program has marked the end of a step. True: two equal steps are now known, as after kFound.
   bool mark();
 
@@ -108,6 +115,7 @@ class PeriodDetector {
   // Hash of the tokens [begin, end), positions within the history.
   std::uint64_t range_hash(std::size_t begin, std::size_t end) const;
   bool repeats(std::size_t period) const;
+  std::size_t lowest_of(std::size_t period) const;
   bool is_iteration(std::size_t period) const;
   bool uses_the_same(std::size_t period, std::size_t but_for) const;
   Bytes level(std::size_t period) const;
@@ -191,6 +199,7 @@ class PeriodDetector {
   };
 
   bool begins_at_the_lowest_ = false;
+  ContentBytes contents_;
   std::size_t awaited_ = 0;         // the period that has been found and has not begun yet
   std::uint64_t begins_after_ = 0;  // it begins after that many operations
   bool following_ = false;

@@ -84,7 +84,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     recompute_plans_ = plans;
     schedules_ = schedules;
     drop_ = std::move(drop);
-    period_detector_.begin_at_the_lowest();
+    period_detector_.begin_at_the_lowest([this](std::size_t period) { return versions_->content_bytes(period); });
   }
   std::uint32_t planned_runs() const override {
     const Rewriting* r = rewriting();

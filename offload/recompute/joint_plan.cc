@@ -14,6 +14,7 @@
 
 #include "offload/recompute/forward_pass.h"
 #include "offload/recompute/kept_inputs.h"
+#include "offload/recompute/lasting_contents.h"
 #include "offload/recompute/segment_schedules.h"
 
 namespace thermocline {
@@ -30,11 +31,12 @@ enum class Candidates { kAll, kPlain, kShort };
 
 class Ranking {
  public:
-  Ranking(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop, std::uint32_t kept_for,
-          Candidates which)
+  Ranking(const Profile& profile, const Lineage& lineage, const LastingContents& lasting, Bytes limit,
+          double ns_per_drop, std::uint32_t kept_for, Candidates which)
       : profile_(profile),
         lineage_(lineage),
         kept_inputs_(lineage),
+        lasting_(lasting),
         limit_(limit),
         which_(which),
         ns_per_drop_(ns_per_drop),
@@ -85,6 +87,7 @@ class Ranking {
     }
   }
   bool is_crowded_between(std::uint32_t last_use, std::uint32_t next_use) const {
+    if (next_use <= last_use) return crowded_.back() > crowded_[last_use + 1] || crowded_[next_use] > 0;
     return crowded_[next_use] > crowded_[last_use + 1];
   }
 
@@ -97,19 +100,30 @@ class Ranking {
       for (std::size_t i = 0; i < buffers.size(); ++i) {
         const std::uint32_t b = buffers[i];
         Drop& drop = last[b];
-        if (used[b] && may_be_dropped(profile_, lineage_, b)) drop.last_use = std::max(drop.last_use, held_until(b));
-        if (used[b] && q > drop.last_use && is_worth_a_look(b, q - drop.last_use) &&
-            may_be_dropped(profile_, lineage_, b) && is_crowded_between(drop.last_use, q)) {
+        // Of lasting buffers those that are dead are looked at below.
+        const bool may = may_be_dropped(profile_, lineage_, b) || (lasting_.is_lasting(b) && operands[i].reads);
+        if (used[b] && may) drop.last_use = std::max(drop.last_use, held_until(b));
+        if (used[b] && may && q > drop.last_use) {
           drop.next_use = q;
           drop.version = operands[i].reads ? operands[i].read : kNoVersion;
-          candidates_.push_back(drop);
-          kept_.push_back(which_ != Candidates::kPlain ? kept_inputs_.of(drop) : std::vector<VersionId>());
-          has_special_ |= q - drop.last_use < kLeastGap || !kept_.back().empty();
+          add_if_worth_it(drop, q - drop.last_use, drop.version);
         }
         drop = {.buffer = b, .last_use = q, .next_use = q, .version = kNoVersion};
         used[b] = true;
       }
     }
+    const auto places = static_cast<std::uint32_t>(lineage_.places());
+    for (const Drop& dead : lasting_.dead()) {
+      const std::uint32_t gap = dead.next_use + (dead.goes_round() ? places : 0) - dead.last_use;
+      add_if_worth_it(dead, gap, lasting_.content_of(dead));
+    }
+  }
+  void add_if_worth_it(const Drop& drop, std::uint32_t gap, VersionId content) {
+    if (!is_worth_a_look(drop.buffer, gap) || !is_crowded_between(drop.last_use, drop.next_use)) return;
+    candidates_.push_back(drop);
+    contents_.push_back(content);
+    kept_.push_back(which_ != Candidates::kPlain ? kept_inputs_.of(drop) : std::vector<VersionId>());
+    has_special_ |= gap < kLeastGap || !kept_.back().empty();
   }
   bool is_worth_a_look(std::uint32_t b, std::uint32_t gap) const {
     if (gap >= kLeastGap || which_ == Candidates::kShort) return true;
@@ -128,15 +142,15 @@ class Ranking {
     double ns = drop.version == kNoVersion ? 0 : cost(c, drop.next_use, inputs);
     for (const std::uint32_t e : readers_[drop.buffer]) {
       const Drop& other = candidates_[e];
-      if (other.next_use <= drop.last_use || other.next_use > drop.next_use || ns == kNever) continue;
-      const double again = drop.version == kNoVersion ? 0 : cost(c, other.next_use, nullptr);
+      if (!drop.covers(other.next_use) || ns == kNever) continue;
+      const double again = contents_[c] == kNoVersion ? 0 : cost(c, other.next_use, nullptr);
       // A version that is recomputed for the other one is kept until its own use.
-      if (again == kNever || drop.next_use > other.next_use + kept_for_) ns += again;
+      if (again == kNever || drop.goes_round() || drop.next_use > other.next_use + kept_for_) ns += again;
     }
     return ns == kNever ? 0 : bytes / std::max(ns + ns_per_drop_, 1.0);
   }
 
-  // Nanoseconds to recompute the candidate's version at the place, if it is dropped too.
+  // Nanoseconds to recompute the candidate's content at the place, if it is dropped too.
   double cost(std::uint32_t c, std::uint32_t place, std::vector<VersionId>* inputs) {
     std::vector<std::uint32_t> set;
     const auto mark = [&](std::uint32_t b) {
@@ -145,12 +159,12 @@ class Ranking {
     };
     mark(candidates_[c].buffer);
     for (const std::uint32_t e : chosen_around_[place / kStretch]) {
-      if (candidates_[e].last_use < place && place <= candidates_[e].next_use) mark(candidates_[e].buffer);
+      if (candidates_[e].covers(place)) mark(candidates_[e].buffer);
     }
     const RecomputableAt world(lineage_, dropped_, place, nullptr, 0, {}, kept_[c]);
     RecipeBuilder builder(world);
     double ns = 0;
-    if (builder.add(candidates_[c].version)) {
+    if (builder.add(contents_[c])) {
       for (const Recipe::Run& run : builder.recipe().runs)
         ns += static_cast<double>(profile_.nanoseconds[run.operation]);
       if (inputs != nullptr) *inputs = builder.recipe().inputs;
@@ -162,8 +176,10 @@ class Ranking {
   }
 
   void choose(std::uint32_t c, const std::vector<VersionId>& inputs) {
-    for (std::uint32_t s = candidates_[c].last_use / kStretch; s <= candidates_[c].next_use / kStretch; ++s) {
-      chosen_around_[s].push_back(c);
+    for (std::uint32_t s = 0; s < chosen_around_.size(); ++s) {
+      const std::uint32_t begin = candidates_[c].last_use / kStretch, end = candidates_[c].next_use / kStretch;
+      const bool is_in = begin <= s && s <= end, goes_round = candidates_[c].goes_round();
+      if (goes_round ? begin <= s || s <= end : is_in) chosen_around_[s].push_back(c);
     }
     const auto reads = [this](std::uint32_t e, std::uint32_t b) {
       std::vector<std::uint32_t>& readers = readers_[b];
@@ -173,7 +189,7 @@ class Ranking {
     // What was computed from this version must be computed from its inputs now.
     const Drop& drop = candidates_[c];
     for (const std::uint32_t e : std::vector<std::uint32_t>(readers_[drop.buffer])) {
-      if (candidates_[e].next_use <= drop.last_use || candidates_[e].next_use > drop.next_use) continue;
+      if (!drop.covers(candidates_[e].next_use)) continue;
       for (const VersionId input : inputs) reads(e, lineage_.versions[input].buffer);
     }
   }
@@ -181,6 +197,7 @@ class Ranking {
   const Profile& profile_;
   const Lineage& lineage_;
   const KeptInputs kept_inputs_;
+  const LastingContents& lasting_;
   const Bytes limit_;
   const Candidates which_;
   bool has_special_ = false;
@@ -188,6 +205,8 @@ class Ranking {
   const std::uint32_t kept_for_;
   std::vector<std::uint32_t> crowded_;  // number of earlier places with more live bytes than the limit
   std::vector<Drop> candidates_;
+  // By candidate: what is recomputed of it; kNoVersion: nothing ever, as far as is known.
+  std::vector<VersionId> contents_;
   std::vector<std::vector<VersionId>> kept_;  // by candidate: what it is made of that is kept for it
   static constexpr std::uint32_t kStretch = 64;
   std::vector<std::vector<std::uint32_t>> chosen_around_;  // by place / kStretch: candidates whose gaps include it
@@ -200,13 +219,14 @@ class Ranking {
 
 std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop,
                              std::uint32_t kept_for) {
-  return Ranking(profile, lineage, limit, ns_per_drop, kept_for, Candidates::kAll).run();
+  const LastingContents lasting(profile, lineage);
+  return Ranking(profile, lineage, lasting, limit, ns_per_drop, kept_for, Candidates::kAll).run();
 }
 
 namespace {
 
 constexpr std::size_t kLengths = 20, kLengthsOfMany = 10;
-constexpr std::uint32_t kKeptLong = 40, kKeptShortly = 12;
+constexpr std::uint32_t kKeptLong = 40, kKeptShortly = 12, kKeptForTheNext = 4;
 // Of the list lengths that look best at first, this many are planned with full effort.
 constexpr std::size_t kPlannedFully = 3;
 constexpr std::size_t kRefinements = 5;
@@ -225,7 +245,13 @@ class JointPlanner {
  public:
   JointPlanner(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping,
                PlanEffort effort)
-      : profile_(profile), lineage_(lineage), limit_(limit), link_(link), mapping_(mapping), effort_(effort) {}
+      : profile_(profile),
+        lineage_(lineage),
+        lasting_(profile, lineage),
+        limit_(limit),
+        link_(link),
+        mapping_(mapping),
+        effort_(effort) {}
 
   Plan best() {
     best_ = plan_iteration(profile_, limit_, link_, effort_);
@@ -258,6 +284,10 @@ class JointPlanner {
     if (mapping_ == Mapping::kEachTime) sweep(kHostNsPerDrop, kKeptLong);
     if (!wanted_->fits) {
       for (const std::uint32_t kept_for : {kKeptLong, kKeptShortly, 0U}) sweep(0, kept_for, Candidates::kShort);
+    }
+    // Who uses the same buffers in every step has no segments (forward_pass.h).
+    if (!is_fast() && lasting_.has_any()) {
+      for (const std::uint32_t kept_for : {kKeptForTheNext, 0U}) sweep(0, kept_for);
     }
     refine();
     if (!is_fast()) try_segments();
@@ -309,7 +339,7 @@ class JointPlanner {
 
   // False: there is no other list with these candidates than with plain ones.
   bool sweep(double ns_per_drop, std::uint32_t kept_for, Candidates which = Candidates::kAll) {
-    Ranking ranking(profile_, lineage_, limit_, ns_per_drop, kept_for, which);
+    Ranking ranking(profile_, lineage_, lasting_, limit_, ns_per_drop, kept_for, which);
     lists_.push_back({ranking.run(), kept_for});
     const std::size_t lengths = tries_quickly() ? kLengthsOfMany : kLengths;
     for (std::size_t i = 1; i <= lengths; ++i) {
@@ -332,8 +362,8 @@ class JointPlanner {
   void attempt(std::size_t list, std::size_t length) {
     if (length == 0 || !tried_.insert({list, length}).second) return;
     const auto begin = lists_[list].ranked.begin();
-    const std::shared_ptr<const Rewriting> rewriting =
-        rewritten({begin, begin + static_cast<std::ptrdiff_t>(length)}, {mapping_, lists_[list].kept_for});
+    const std::shared_ptr<const Rewriting> rewriting = rewritten({begin, begin + static_cast<std::ptrdiff_t>(length)},
+                                                                 {mapping_, lists_[list].kept_for, {}, &lasting_});
     const double predicted_ns = plan(rewriting);
     if (predicted_ns < (refined_ ? refined_->predicted_ns : kNever)) refined_ = Tried{list, length, predicted_ns};
   }
@@ -382,6 +412,7 @@ class JointPlanner {
 
   const Profile& profile_;
   const Lineage& lineage_;
+  const LastingContents lasting_;
   const Bytes limit_;
   const Link& link_;
   const Mapping mapping_;

@@ -6,6 +6,7 @@
 
 #include "driver/page_size.h"
 #include "offload/recompute/kept_inputs.h"
+#include "offload/recompute/lasting_contents.h"
 
 namespace thermocline {
 namespace {
@@ -23,6 +24,7 @@ class Rewriter {
         dropped_(lineage.buffers.size()),
         segment_(profile.buffers.size()),
         begins_(profile.places()),
+        to_come_(lineage.buffers.size()),
         kept_inputs_(lineage) {
     for (std::uint32_t q = 0; q < profile.places(); ++q) {
       for (const std::uint32_t b : lineage.operand_buffers(q)) uses_[b].push_back(q);
@@ -30,6 +32,7 @@ class Rewriter {
     find_typical_bytes();
     for (std::uint32_t d = 0; d < drops.size(); ++d) {
       begins_[drops[d].last_use].push_back(d);
+      ++to_come_[drops[d].buffer];
     }
   }
 
@@ -45,6 +48,12 @@ class Rewriter {
       out_.profile.buffers[i].only_reads.clear();
     }
     open_.assign(lineage_.buffers.size(), 0);
+    for (std::uint32_t d = 0; d < drops_.size(); ++d) {
+      if (!drops_[d].goes_round()) continue;
+      // Dropped in the iteration before.
+      dropped_[drops_[d].buffer] = true;
+      open_[drops_[d].buffer] = d;
+    }
     for (std::uint32_t q = 0; q < places; ++q) {
       recompute_before(q, failed);
       const auto at = static_cast<std::uint32_t>(out_.profile.places());
@@ -61,6 +70,7 @@ class Rewriter {
     }
     out_.profile.first_operand.push_back(static_cast<std::uint32_t>(out_.profile.operand_buffers.size()));
     translate_lifetimes();
+    add_asides();
     std::ranges::sort(*failed);
     return failed->empty();
   }
@@ -110,13 +120,26 @@ class Rewriter {
   std::uint32_t new_segment_of(std::uint32_t buffer) {
     const std::uint32_t name = lineage_.buffers[buffer].name;
     const ProfiledBuffer& whole = profile_.buffers[name];
-    segment_[name] = new_segment(name, whole.bytes, whole.contents, held_once_recomputed(whole));
+    if (whole.always && begins_first_segment(buffer)) {
+      segment_[name] = name;
+      out_.profile.buffers[name].always = false;
+      out_.profile.buffers[name].birth = static_cast<std::uint32_t>(out_.profile.places());
+    } else {
+      segment_[name] = new_segment(name, whole.bytes, whole.contents, held_once_recomputed(whole));
+    }
     out_.profile.buffers[segment_[name]].begins_remapped = maps();
     return segment_[name];
+  }
+  // Of a lasting buffer: what begins behind its last drop is there when the next iteration begins, and what is dropped
+  // then begins in this one.
+  bool begins_first_segment(std::uint32_t buffer) const {
+    const bool has_begun = !out_.profile.buffers[lineage_.buffers[buffer].name].always;
+    return !has_begun && (to_come_[buffer] == 0 || drops_[open_[buffer]].goes_round());
   }
 
   void drop(std::uint32_t d, std::uint32_t q) {
     const Drop& drop = drops_[d];
+    --to_come_[drop.buffer];
     if (dropped_[drop.buffer]) return;
     dropped_[drop.buffer] = true;
     open_[drop.buffer] = d;
@@ -257,12 +280,27 @@ class Rewriter {
       const std::uint32_t name = out_.names[i];
       if (name == kNoBuffer) continue;
       const ProfiledBuffer& whole = profile_.buffers[name];
-      if (i == name) {
+      if (i == name && buffer.always == whole.always) {
         buffer.birth = out_.place_of[whole.birth] - (whole.is_result ? 0 : out_.runs_before[whole.birth]);
       }
       if (i == name && whole.held_until < out_.place_of.size()) buffer.held_until = out_.place_of[whole.held_until];
       if (!has_ended[i]) buffer.death = out_.place_of[whole.death];
       if (i < kept_until_.size() && kept_until_[i] > 0) buffer.death = std::max(buffer.death, kept_until_[i]);
+    }
+  }
+
+  // What is copied aside for dead contents.
+  void add_asides() {
+    if (terms_.lasting == nullptr) return;
+    const auto places = static_cast<std::uint32_t>(out_.profile.places());
+    for (const LastingContents::Aside& aside : terms_.lasting->asides_of(drops_)) {
+      const Bytes bytes = lineage_.buffer_of(aside.input).bytes;
+      const std::uint32_t end = (out_.place_of[aside.until] + 1) % places;
+      std::uint32_t place = out_.place_of[aside.from];
+      do {
+        out_.profile.unplanned_bytes[place] += bytes;
+        place = (place + 1) % places;
+      } while (place != end);
     }
   }
 
@@ -277,6 +315,7 @@ class Rewriter {
   std::vector<std::uint32_t> open_;               // by buffer of the lineage: its current drop
   std::vector<std::uint32_t> segment_;  // by buffer of the original profile: its current buffer in the new one
   std::vector<std::vector<std::uint32_t>> begins_;  // by place: drops that begin after it
+  std::vector<std::uint32_t> to_come_;              // by buffer of the lineage: drops that have not begun yet
   const KeptInputs kept_inputs_;
   std::vector<std::uint32_t> kept_until_;  // by buffer of the new profile; 0: it is not kept
   std::vector<std::uint32_t> ended_;       // buffers of the new profile that were ended by a drop

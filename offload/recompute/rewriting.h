@@ -14,11 +14,19 @@
 
 namespace thermocline {
 
+class LastingContents;
+
 // The contents of a buffer are not needed strictly between two of its uses, and can be recomputed for the second.
 struct Drop {
   std::uint32_t buffer = 0;                  // of the lineage
   std::uint32_t last_use = 0, next_use = 0;  // places of the two uses
   VersionId version = kNoVersion;            // needed at `next_use`; none: that use only writes
+  // Of a lasting buffer: the next use is in the next iteration, and only writes.
+  bool goes_round() const { return next_use <= last_use; }
+  // The contents are not there before the operation at `place`, unless it or one before it has had them recomputed.
+  bool covers(std::uint32_t place) const {
+    return goes_round() ? place > last_use || place <= next_use : last_use < place && place <= next_use;
+  }
 };
 
 // Before the operation at `place` the dropped buffer is recomputed, whether or not that operation reads it.
@@ -48,11 +56,12 @@ struct Rewriting {
 
 // Parameters of a rewriting. `kept_for`: a recomputed version is kept if it is used again within this many operations.
 // With a large number less runs again; with a small one recomputed versions need less room. `recomputations`: what is recomputed
-// and kept in addition, by place.
+// and kept in addition, by place. `lasting`: of the same iteration; null: no drop goes round.
 struct RewritingTerms {
   Mapping mapping = Mapping::kEachTime;
   std::uint32_t kept_for = 40;
   std::vector<Recomputation> recomputations{};
+  const LastingContents* lasting = nullptr;
 };
 
 // Which versions of an iteration exist or may be recomputed, at one place of it, while some buffers are dropped.

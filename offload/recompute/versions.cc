@@ -108,6 +108,7 @@ void Versions::changed_unseen(BufferNumber buffer) {
 
 void Versions::freed(BufferNumber buffer) {
   restored(buffer);
+  asides_.erase(buffer);
   const auto known = current_.find(buffer);
   if (known == current_.end()) return;
   buffer_of_.erase(known->second);
@@ -202,6 +203,37 @@ bool Versions::is_kept(BufferNumber buffer, Bytes bytes) {
   return true;
 }
 
+bool Versions::is_worth_a_copy(BufferNumber buffer, Bytes bytes) const {
+  const auto readers = readers_.find(buffer);
+  if (readers == readers_.end()) return false;
+  Bytes sum = 0;
+  for (const BufferNumber reader : readers->second) sum += bytes_of(current(reader));
+  return is_kept_for(bytes, sum);
+}
+
+void Versions::copied_aside(BufferNumber buffer, BufferNumber copy, DeviceAddress at) {
+  THERMOCLINE_CHECK(!is_dropped(buffer) && !current_.contains(copy),
+                    "a copy is made of what is there, where nothing was");
+  const auto known = current_.find(buffer);
+  THERMOCLINE_CHECK(known != current_.end(), "what is made of something knows its version");
+  current_[copy] = known->second;
+  buffer_of_[known->second] = copy;
+  current_.erase(buffer);
+  asides_[copy] = at;
+  const auto readers = readers_.find(buffer);
+  if (readers == readers_.end()) return;
+  for (const BufferNumber reader : readers->second) std::ranges::replace(dropped_.at(reader).inputs, buffer, copy);
+  readers_[copy] = readers->second;
+  readers_.erase(buffer);
+}
+
+DeviceAddress Versions::address_of(std::uint64_t operation, std::size_t i) const {
+  const Record& known = record(operation);
+  const auto buffer = buffer_of_.find(known.versions[i].read);
+  const auto aside = buffer == buffer_of_.end() ? asides_.end() : asides_.find(buffer->second);
+  return aside == asides_.end() ? known.operands[i].address : aside->second;
+}
+
 // Of a version that can be made again.
 Bytes Versions::bytes_of(VersionId version) const {
   return record(operation_of(version)).operands[version & ((VersionId{1} << kOperandBits) - 1)].bytes;
@@ -244,12 +276,44 @@ std::vector<Versions::BufferNumber> Versions::too_old() const {
   return old;
 }
 
+std::vector<Bytes> Versions::content_bytes(std::size_t period) const {
+  if (records_.size() < period) return {};
+  struct Accesses {
+    Bytes bytes = 0;
+    std::size_t first = 0, last = 0;
+    bool begins_read = false;
+  };
+  std::unordered_map<BufferNumber, Accesses> all;
+  std::vector<std::int64_t> change(period + 1);
+  const auto add = [&change](std::size_t from, std::size_t to, Bytes bytes) {
+    change[from] += static_cast<std::int64_t>(bytes);
+    change[to] -= static_cast<std::int64_t>(bytes);
+  };
+  for (std::size_t i = 0; i < period; ++i) {
+    for (const Operand& operand : records_[records_.size() - period + i].operands) {
+      const auto [known, is_new] = all.try_emplace(operand.buffer, Accesses{operand.bytes, i, i, operand.use.reads});
+      if (!is_new && operand.use.reads) add(known->second.last + 1, i + 1, operand.bytes);
+      known->second.last = i;
+    }
+  }
+  // From the last access in one turn to the first in the next.
+  for (const auto& [buffer, accesses] : all) {
+    if (!accesses.begins_read) continue;
+    add(0, accesses.first + 1, accesses.bytes);
+    add(accesses.last + 1, period, accesses.bytes);
+  }
+  std::vector<Bytes> bytes(period);
+  std::int64_t now = 0;
+  for (std::size_t i = 0; i < period; ++i) bytes[i] = static_cast<Bytes>(now += change[i]);
+  return bytes;
+}
+
 std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
   const std::size_t period = profile.places();
   if (records_.size() < period) return std::nullopt;
   const std::uint64_t begin = first_ + records_.size() - period;
   Lineage lineage;
-  lineage.keeps_inputs = true;
+  lineage.keeps_inputs = lineage.drops_lasting = true;
   std::unordered_map<BufferNumber, std::uint32_t> indices;
   std::vector<Lineage::Access> accesses;
   for (std::uint32_t place = 0; place < period; ++place) {

@@ -70,6 +70,15 @@ class Versions {
   // Whether the buffer, which the program frees, is kept because something much larger is dropped that is made of it
   // (kept_inputs.h).
   bool is_kept(BufferNumber buffer, Bytes bytes);
+  // Whether the buffer, which the program overwrites, is small compared with all that is dropped and made of it: then it is
+  // worth a copy (lasting_contents.h).
+  bool is_worth_a_copy(BufferNumber buffer, Bytes bytes) const;
+  // The contents of the buffer have been copied to another one, `copy`, which the program does not know. What was made of
+  // the one is made of the other.
+  void copied_aside(BufferNumber buffer, BufferNumber copy, DeviceAddress at);
+  bool is_copied_aside(BufferNumber copy) const { return asides_.contains(copy); }
+  // Something that is dropped is made of it.
+  bool is_read(BufferNumber buffer) const { return readers_.contains(buffer); }
   // The recipe for the contents of the dropped `buffers`, all of them in their own memory; nothing: impossible.
   std::optional<Recipe> recipe_for(std::span<const BufferNumber> buffers) const;
 
@@ -77,9 +86,14 @@ class Versions {
   std::uint64_t id_of(std::uint64_t operation) const { return record(operation).id; }
   std::uint64_t nanoseconds_of(std::uint64_t operation) const { return record(operation).nanoseconds; }
   std::span<const Operand> operands_of(std::uint64_t operation) const { return record(operation).operands; }
+  // Where its i-th operand is, which a recipe reads where it is.
+  DeviceAddress address_of(std::uint64_t operation, std::size_t i) const;
   // Dropped versions that depend on the oldest operations and must be recomputed before these are forgotten.
   std::vector<BufferNumber> too_old() const;
 
+  // By operation of the last `period` ones, which repeat: bytes of contents that are there before it, and read by it or later.
+  // Empty: not so many are remembered.
+  std::vector<Bytes> content_bytes(std::size_t period) const;
   // The lineage of the last `period` operations, whose profile this is. Nothing: not enough is known of them, or one of
   // them may have accessed anything.
   std::optional<Lineage> lineage_of(const Profile& profile) const;
@@ -123,7 +137,8 @@ class Versions {
   std::unordered_map<BufferNumber, std::uint64_t> deaths_;
   std::unordered_map<BufferNumber, Dropped> dropped_;
   std::unordered_map<BufferNumber, std::unordered_set<BufferNumber>>
-      readers_;  // dropped buffers, by what they depend on
+      readers_;                                             // dropped buffers, by what they depend on
+  std::unordered_map<BufferNumber, DeviceAddress> asides_;  // copies that the program does not know
 };
 
 }  // namespace thermocline

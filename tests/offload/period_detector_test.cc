@@ -75,6 +75,32 @@ TEST(PeriodDetector, MayBeginWhereTheFewestBytesAreLive) {
   }
 }
 
+// What is live does not tell where a program begins its step that allocates once.
+TEST(PeriodDetector, BeginsWhereTheFewestContentsAreReadLaterIfTheseVaryMore) {
+  const auto step = training_step(50, 40);
+  constexpr std::size_t kForward = 200, kPlace = 100;
+  const std::vector<Step> rest(step.begin() + kForward, step.end()), begin(step.begin(), step.begin() + kForward);
+  for (const Bytes most : {Bytes{1} << 60, Bytes{1}}) {
+    PeriodDetector period_detector;
+    period_detector.begin_at_the_lowest([&](std::size_t period) {
+      EXPECT_EQ(period, step.size());
+      std::vector<Bytes> contents(period, most);
+      contents[kPlace] = 0;
+      return contents;
+    });
+    feed(period_detector, rest);
+    feed(period_detector, step);
+    feed(period_detector, begin);
+    std::size_t more = 0;
+    while (!period_detector.following() && more < rest.size()) {
+      period_detector.add(rest[more].token, rest[more].live);
+      ++more;
+    }
+    EXPECT_EQ(more == kPlace, most > 1) << more;
+    EXPECT_TRUE(period_detector.following());
+  }
+}
+
 TEST(PeriodDetector, FollowsByPosition) {
   PeriodDetector period_detector;
   const auto step = training_step(20, 10);

@@ -48,6 +48,14 @@ class RecomputeEngineTest : public EngineTest, private Relauncher {
     return Status(
         device_->control().relaunch_operator(nullptr, "make", 1e9, 1e6, std::nan(""), operands.data(), 2, launched_));
   }
+  // Described, so that nothing else is accessed.
+  void overwrite_input() {
+    const std::array uses{OperandUse{.writes = true}};
+    const RelaunchInfo relaunch{.id = 3, .may_run_again = false, .uses = uses};
+    ASSERT_TRUE(submit({{from_, from_bytes_}}, Access::kWrite, {.kind = 10, .nanoseconds = 1000, .relaunch = &relaunch},
+                       std::nan(""))
+                    .ok());
+  }
   std::uint64_t recomputed() const { return engine_->statistics().recomputed_operations; }
 
   static constexpr Bytes kSize = 8 * kMiB;
@@ -160,6 +168,42 @@ TEST_F(KeptInputTest, AnInputThatIsFreedIsKeptForWhatIsMadeOfIt) {
   engine_->validate();
   EXPECT_EQ(recomputed(), 1u);
   EXPECT_FALSE(engine_->drop(to_).ok()) << "by now it is gone";
+}
+
+TEST_F(KeptInputTest, AnInputThatIsOverwrittenIsCopiedAside) {
+  make();
+  const Bytes live = engine_->statistics().live_bytes;
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  overwrite_input();
+  overwrite_input();
+  engine_->validate();
+  EXPECT_EQ(recomputed(), 0u);
+  EXPECT_EQ(engine_->statistics().live_bytes, live) << "the program knows nothing of the copy";
+  read_result();
+  EXPECT_EQ(recomputed(), 1u);
+  read_result();
+  EXPECT_FALSE(engine_->drop(to_).ok()) << "by now the copy is gone";
+  engine_->validate();
+}
+
+TEST_F(KeptInputTest, ACopyIsGoneWithWhatIsMadeOfIt) {
+  make();
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  const Bytes before = engine_->statistics().slab_live_bytes;
+  overwrite_input();
+  EXPECT_EQ(engine_->statistics().slab_live_bytes, before + from_bytes_);
+  ASSERT_TRUE(engine_->free(to_, kStream).ok());
+  overwrite_input();
+  engine_->validate();
+  EXPECT_EQ(engine_->statistics().slab_live_bytes, before);
+  EXPECT_EQ(recomputed(), 0u);
+}
+
+TEST_F(RecomputeEngineTest, ALargeInputIsNotCopiedAside) {
+  make();
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  overwrite_input();
+  EXPECT_EQ(recomputed(), 1u) << "while it was there";
 }
 
 TEST_F(KeptInputTest, NothingIsKeptForWhatIsFreedToo) {

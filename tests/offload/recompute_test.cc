@@ -11,6 +11,7 @@
 #include "offload/planning/plan_timing.h"
 #include "offload/recompute/joint_plan.h"
 #include "offload/recompute/kept_inputs.h"
+#include "offload/recompute/lasting_contents.h"
 #include "offload/recompute/lineage.h"
 #include "offload/recompute/recipe.h"
 #include "offload/recompute/rewriting.h"
@@ -174,6 +175,136 @@ TEST(KeptInputs, AreSmallAndLeaveWhileTheOtherIsDropped) {
   EXPECT_TRUE(KeptInputs(net.lineage).of(net.drop()).empty()) << "large";
 }
 
+// Activations that live on from one step to the next: each made of the one before and of small weights, read again at the
+// end, after which the weights are updated in place.
+struct LastingNet : test::MadeUpIteration {
+  static constexpr std::uint32_t kIdle = 24;
+  std::uint32_t input = 0;
+  std::vector<std::uint32_t> weights, out;
+
+  explicit LastingNet(std::uint32_t layers, bool drops_lasting = true) {
+    lineage.drops_lasting = drops_lasting;
+    input = buffer(true);
+    std::uint32_t before = input;
+    for (std::uint32_t i = 0; i < layers; ++i) {
+      weights.push_back(buffer(true));
+      profile.buffers[weights[i]].bytes = profile.buffers[weights[i]].contents = kSize / 16;
+      lineage.buffers[weights[i]].bytes = kSize / 16;
+      out.push_back(buffer(true));
+      add(kCheapNs, {{before, true, false}, {weights[i], true, false}, {out[i], false, true}});
+      before = out[i];
+    }
+    for (std::uint32_t i = 0; i < kIdle; ++i) add(kDearNs, {{input, true, false}});
+    for (std::uint32_t i = layers; i-- > 0;) {
+      add(kCheapNs, {{out[i], true, false}});
+      add(kCheapNs, {{weights[i], true, true}});
+    }
+    finish();
+  }
+  const Drop* dead(const LastingContents& contents, std::uint32_t buffer) const {
+    const auto found = std::ranges::find(contents.dead(), buffer, &Drop::buffer);
+    return found == contents.dead().end() ? nullptr : &*found;
+  }
+};
+
+TEST(LastingContents, AreDeadFromTheirLastReadToTheNextWholeWrite) {
+  const LastingNet net(2);
+  const LastingContents contents(net.profile, net.lineage);
+  ASSERT_EQ(contents.dead().size(), 2u);
+  const Drop* const first = net.dead(contents, net.out[0]);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->last_use, 2 + LastingNet::kIdle + 2);
+  EXPECT_EQ(first->next_use, 0u);
+  EXPECT_TRUE(first->goes_round());
+  EXPECT_EQ(contents.content_of(*first), net.lineage.operands(0)[2].written);
+  const std::vector<LastingContents::Aside> asides = contents.asides_of(contents.dead());
+  ASSERT_EQ(asides.size(), 2u) << "the weights, which are updated meanwhile";
+  for (const LastingContents::Aside& aside : asides) {
+    const bool is_first = net.lineage.versions[aside.input].buffer == net.weights[0];
+    EXPECT_EQ(aside.from, 2 + LastingNet::kIdle + (is_first ? 3 : 1));
+    // The second is made of the first, and so of its weights.
+    EXPECT_EQ(aside.until, 1u);
+  }
+}
+
+TEST(LastingContents, AreNotDeadIfReadBeforeOrIfTheyCanNotBeMadeAgain) {
+  EXPECT_TRUE(LastingContents(LastingNet(2, false).profile, LastingNet(2, false).lineage).dead().empty());
+  LastingNet large(2);
+  for (const std::uint32_t weights : large.weights) large.lineage.buffers[weights].bytes = kSize;
+  EXPECT_TRUE(LastingContents(large.profile, large.lineage).dead().empty()) << "too large to be copied aside";
+  LastingNet held(2);
+  held.lineage.buffers[held.out[0]].may_be_dropped = false;
+  EXPECT_EQ(LastingContents(held.profile, held.lineage).dead().size(), 1u);
+  // Found by the iteration, and read before it is overwritten.
+  test::MadeUpIteration carried;
+  carried.lineage.drops_lasting = true;
+  const std::uint32_t input = carried.buffer(true), out = carried.buffer(true);
+  carried.add(kCheapNs, {{out, true, false}});
+  carried.add(kCheapNs, {{input, true, false}, {out, false, true}});
+  carried.add(kCheapNs, {{out, true, true}});
+  carried.finish();
+  const LastingContents contents(carried.profile, carried.lineage);
+  ASSERT_EQ(contents.dead().size(), 0u) << "what it found can not be made, and what it leaves is read";
+}
+
+TEST(Rewriting, OfALastingBufferTheLastLifeGoesRound) {
+  const LastingNet net(1);
+  const std::uint32_t again = 1 + LastingNet::kIdle;
+  const Drop drop{net.out[0], 0, again, net.lineage.operands(0)[2].written};
+  Rewriting rewriting;
+  std::vector<std::size_t> failed;
+  ASSERT_TRUE(rewrite(net.profile, net.lineage, {drop}, {}, &rewriting, &failed));
+  EXPECT_EQ(rewriting.profile.buffers.size(), net.profile.buffers.size());
+  const ProfiledBuffer& whole = rewriting.profile.buffers[net.out[0]];
+  EXPECT_FALSE(whole.always);
+  EXPECT_EQ(whole.birth, again) << "where it is recomputed";
+  EXPECT_EQ(whole.death, 0u) << "in the next iteration";
+  EXPECT_EQ(whole.uses, (std::vector<std::uint32_t>{0, again, again + 1}));
+  EXPECT_EQ(rewriting.reruns, (std::vector<std::uint32_t>{0}));
+}
+
+TEST(Rewriting, ADeadContentIsNotThereWhenTheNextIterationBegins) {
+  const LastingNet net(1);
+  const std::uint32_t again = 1 + LastingNet::kIdle;
+  const LastingContents contents(net.profile, net.lineage);
+  ASSERT_EQ(contents.dead().size(), 1u);
+  Rewriting rewriting;
+  std::vector<std::size_t> failed;
+  const RewritingTerms terms{.lasting = &contents};
+  ASSERT_TRUE(rewrite(net.profile, net.lineage, {contents.dead()[0]}, terms, &rewriting, &failed));
+  EXPECT_EQ(rewriting.recomputed_operations, 0u);
+  EXPECT_EQ(rewriting.drops[again], (std::vector<std::uint32_t>{net.out[0]}));
+  const ProfiledBuffer& whole = rewriting.profile.buffers[net.out[0]];
+  EXPECT_FALSE(whole.always);
+  EXPECT_EQ(whole.birth, 0u);
+  EXPECT_EQ(whole.death, again);
+  // Its weights, from their update until it is overwritten.
+  EXPECT_EQ(rewriting.profile.unplanned_bytes[again], 0u);
+  EXPECT_EQ(rewriting.profile.unplanned_bytes[again + 1], kSize / 16);
+  EXPECT_EQ(rewriting.profile.unplanned_bytes[0], kSize / 16);
+  EXPECT_EQ(rewriting.profile.unplanned_bytes[1], 0u);
+  // Both: two lives, none of which goes round.
+  const Drop between{net.out[0], 0, again, net.lineage.operands(0)[2].written};
+  ASSERT_TRUE(rewrite(net.profile, net.lineage, {between, contents.dead()[0]}, terms, &rewriting, &failed));
+  EXPECT_EQ(rewriting.reruns, (std::vector<std::uint32_t>{0}));
+  ASSERT_EQ(rewriting.names.back(), net.out[0]);
+  EXPECT_EQ(rewriting.profile.buffers[net.out[0]].death, 0u);
+  EXPECT_EQ(rewriting.profile.buffers.back().birth, again);
+  EXPECT_EQ(rewriting.profile.buffers.back().death, again + 1);
+}
+
+TEST(JointPlan, DropsLastingContentsOnlyForWhoCarriesThatOut) {
+  const Bytes limit = 5 * kSize;
+  const LastingNet net(8);
+  const Plan plan = plan_jointly(net.profile, net.lineage, limit, kSlowLink, Mapping::kForGood);
+  ASSERT_TRUE(plan.fits);
+  ASSERT_NE(plan.rewriting, nullptr);
+  EXPECT_GT(plan.rewriting->recomputed_operations, 0u);
+  EXPECT_LT(plan.predicted_ns, 0.9 * plan_iteration(net.profile, limit, kSlowLink).predicted_ns);
+  const LastingNet other(8, false);
+  EXPECT_EQ(plan_jointly(other.profile, other.lineage, limit, kSlowLink, Mapping::kForGood).rewriting, nullptr);
+}
+
 TEST(JointPlan, CheapOnesGoFirst) {
   const Net net(6);
   const std::vector<Drop> drops = rank_drops(net.profile, net.lineage, 8 * kSize);
@@ -326,6 +457,49 @@ TEST_F(VersionsTest, OverwritingADroppedBufferEndsTheMatter) {
 }
 
 // Dropped after the operation at which old ones are forgotten: too_old() is not called again in time.
+TEST_F(VersionsTest, ContentsAreThereFromTheirWholeWriteToTheirLastRead) {
+  for (int turn = 0; turn < 2; ++turn) {
+    operate({reads(1), writes(2)});
+    operate({updates(2)});
+    operate({reads(2), writes(3)});
+    operate({reads(3), updates(4)});
+  }
+  EXPECT_TRUE(versions_.content_bytes(9).empty());
+  // The first is only read, and the fourth is carried from one to the next.
+  EXPECT_EQ(versions_.content_bytes(4), (std::vector<Bytes>{2 * kSize, 3 * kSize, 3 * kSize, 3 * kSize}));
+}
+
+TEST_F(VersionsTest, WhatWasCopiedAsideIsReadThere) {
+  operate({writes(1)}, false);
+  operate({reads(1), writes(2)});
+  operate({reads(2), reads(1), writes(3)});
+  ASSERT_TRUE(versions_.drop(2));
+  ASSERT_TRUE(versions_.drop(3));
+  EXPECT_FALSE(versions_.is_worth_a_copy(1, kSize));
+  EXPECT_TRUE(versions_.is_worth_a_copy(1, kSize / 4)) << "of two that are made of it";
+  EXPECT_FALSE(versions_.is_worth_a_copy(2, 1)) << "nothing is made of what is dropped";
+  const Versions::BufferNumber one = 1, two = 2;
+  versions_.arrives(++id_, true, 1000, std::vector{updates(1)});
+  versions_.copied_aside(1, 9, DeviceAddress{9});
+  EXPECT_TRUE(versions_.lost_without({&one, 1}).empty());
+  versions_.submitted();
+  versions_.validate();
+  EXPECT_TRUE(versions_.is_read(9));
+  EXPECT_EQ(ids_for(2), Ids{2});
+  EXPECT_EQ(ids_for(3), (Ids{2, 3}));
+  const std::optional<Recipe> recipe = versions_.recipe_for({&two, 1});
+  ASSERT_TRUE(recipe);
+  EXPECT_EQ(versions_.address_of(recipe->runs[0].operation, 0), DeviceAddress{9});
+  EXPECT_FALSE(versions_.drop(1)) << "who made what was updated may not run again";
+  operate({writes(2)});
+  EXPECT_TRUE(versions_.is_read(9));
+  operate({writes(3)});
+  EXPECT_FALSE(versions_.is_read(9));
+  versions_.freed(9);
+  EXPECT_FALSE(versions_.is_copied_aside(9));
+  versions_.validate();
+}
+
 TEST(Versions, WhatDroppedContentsAreMadeOfIsRemembered) {
   constexpr std::uint64_t kRemembered = 16;
   constexpr Versions::BufferNumber kInput = 1, kMade = 2, kOther = 3;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contents of *lasting* buffers: those that a program allocates once and uses in every iteration. A content begins where
+// an operation overwrites the buffer wholly, and is *dead* after its last read before the next such write. Nobody knows
+// that the program will not read it all the same. So a dead content may be dropped only if it can be recomputed until
+// then: of inputs that stay, and of small ones that are copied aside when the program overwrites them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "offload/planning/profile.h"
+#include "offload/recompute/lineage.h"
+#include "offload/recompute/recipe.h"
+#include "offload/recompute/rewriting.h"
+
+namespace thermocline {
+
+class LastingContents {
+ public:
+  LastingContents(const Profile& profile, const Lineage& lineage);
+
+  bool is_lasting(std::uint32_t buffer) const { return is_lasting_[buffer]; }
+  bool has_any() const { return std::ranges::find(is_lasting_, true) != is_lasting_.end(); }
+  // Drops of dead contents: the next use overwrites them, in this iteration or in the next one. The content can be
+  // recomputed all the while.
+  const std::vector<Drop>& dead() const { return dead_; }
+  // What the buffer of a dead content contains.
+  VersionId content_of(const Drop& drop) const;
+
+  // A small input of dead contents, from where the program overwrites it to where the last of them is overwritten.
+  struct Aside {
+    VersionId input = kNoVersion;
+    std::uint32_t from = 0, until = 0;  // places; until < from: in the next iteration
+  };
+  // Of these drops, as far as they are of dead contents.
+  std::vector<Aside> asides_of(const std::vector<Drop>& drops) const;
+
+ private:
+  class World;
+  friend class World;
+  static constexpr std::uint32_t kNever = ~std::uint32_t{0};
+
+  void find_lasting(const Profile& profile);
+  void find_dead();
+  // False: the content can not be recomputed until it is overwritten.
+  bool find_inputs(const Drop& drop, std::vector<VersionId>* asides) const;
+  std::uint32_t overwritten_at(VersionId version) const;
+  bool stays(VersionId version, const Drop& drop) const;
+  static std::uint64_t key_of(const Drop& drop) { return std::uint64_t{drop.buffer} << 32 | drop.last_use; }
+
+  const Lineage& lineage_;
+  std::vector<bool> is_lasting_;            // by buffer of the lineage
+  std::vector<std::uint32_t> first_write_;  // the same; kNever: none
+  std::vector<Drop> dead_;
+  struct Dead {
+    VersionId content = kNoVersion;
+    std::vector<VersionId> asides;
+  };
+  std::unordered_map<std::uint64_t, Dead> by_key_;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training steps of a program that allocates its buffers once and uses them in every step: what a step leaves in them is
+// overwritten in the next. Weights are updated in place, small sums by a kernel that never runs again, ReLU is in place.
+//
+//   recompute_lasting LAYERS STEPS [TRAP]
+//     carried   each step reads first what the step before has left in the activations of one layer
+//     left      the first step behind each fourth reads what that has left in all activations
+//     short     each fifth step ends behind the forward pass
+// Prints a digest of the weights and the gradient, and one of what the last step has left in each activation.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "examples/common/device_buffer.h"
+#include "examples/common/digest.h"
+
+namespace {
+
+// Of four at once, so that there are fewer threads to run.
+using Buffer = examples::DeviceBuffer<float4>;
+using examples::require;
+
+constexpr int kCount = 1 << 17;  // 2 MiB: a block of its own
+constexpr int kThreads = 256, kBlocks = kCount / kThreads;
+
+__device__ int own() { return static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); }
+__device__ float4 sum(float4 a, float x, float4 b, float y) {
+  return {a.x * x + b.x * y, a.y * x + b.y * y, a.z * x + b.z * y, a.w * x + b.w * y};
+}
+
+__global__ void make_input(float4* out, int count, unsigned seed) {
+  const int i = own();
+  if (i >= count) return;
+  const float value = static_cast<float>((static_cast<unsigned>(i) * 2654435761u ^ seed) >> 16 & 0xff) / 256.0f;
+  out[i] = {value, 1.0f - value, value * value, 0.5f};
+}
+__global__ void stencil(const float4* in, const float4* weights, float4* out, int count) {
+  const int i = own();
+  if (i < count) out[i] = sum(in[i], weights[0].x, in[i > 0 ? i - 1 : i], weights[0].y);
+}
+// Its threads exchange values: it never runs again.
+__global__ void sum_blocks(const float4* in, float4* sums) {
+  __shared__ float all[kThreads];
+  all[threadIdx.x] = in[own()].x;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  float total = 0;
+  for (int i = 0; i < kThreads; i += 16) total += all[i];
+  sums[blockIdx.x] = {total, total, total, total};
+}
+__global__ void center(const float4* in, const float4* sums, float4* out, int count) {
+  const int i = own();
+  if (i < count) out[i] = sum(in[i], 1.5f, sums[i / kThreads], -1.0f / kThreads);
+}
+__global__ void relu(float4* values, int count) {
+  const int i = own();
+  if (i >= count) return;
+  const float4 value = values[i];
+  values[i] = {fmaxf(value.x, 0.0f), fmaxf(value.y, 0.0f), fmaxf(value.z, 0.0f), fmaxf(value.w, 0.0f)};
+}
+__global__ void backward(const float4* in, const float4* out, float4* gradient, int count) {
+  const int i = own();
+  if (i < count) gradient[i] = sum(gradient[i], out[i].x > 0 ? 0.5f : 0.25f, in[i], 0.5f);
+}
+__global__ void descend(float4* weights, const float4* gradient) {
+  weights[threadIdx.x] = sum(weights[threadIdx.x], 0.99f, gradient[threadIdx.x], 0.001f);
+}
+
+struct Layer {
+  Buffer weights{1, "weights"}, smooth{kCount, "smooth"}, sums{kBlocks, "sums"}, out{kCount, "out"};
+};
+
+std::vector<float4> download(const Buffer& from, int count) {
+  std::vector<float4> values(static_cast<std::size_t>(count));
+  require(cudaMemcpy(values.data(), from.get(), from.bytes(), cudaMemcpyDeviceToHost), "download");
+  return values;
+}
+
+class Network {
+ public:
+  explicit Network(int layers) : layers_(static_cast<std::size_t>(layers)) {
+    require(cudaMemset(gradient_.get(), 0, gradient_.bytes()), "cudaMemset");
+    const float4 weights{0.5f, 0.5f, 0.25f, 0.25f};
+    for (const Layer& layer : layers_) {
+      require(cudaMemset(layer.smooth.get(), 0, layer.smooth.bytes()), "cudaMemset");
+      require(cudaMemset(layer.out.get(), 0, layer.out.bytes()), "cudaMemset");
+      require(cudaMemcpy(layer.weights.get(), &weights, sizeof weights, cudaMemcpyHostToDevice), "upload");
+    }
+  }
+
+  void step(unsigned step, const std::string& trap) {
+    const Layer& middle = layers_[layers_.size() / 2];
+    if (trap == "carried") read(middle);
+    if (trap == "left" && step % 4 == 0) {
+      for (const Layer& layer : layers_) read(layer);
+    }
+    make_input<<<kBlocks, kThreads>>>(input_.get(), kCount, step * 7919u);
+    const float4* in = input_.get();
+    for (const Layer& layer : layers_) {
+      stencil<<<kBlocks, kThreads>>>(in, layer.weights.get(), layer.smooth.get(), kCount);
+      sum_blocks<<<kBlocks, kThreads>>>(layer.smooth.get(), layer.sums.get());
+      center<<<kBlocks, kThreads>>>(layer.smooth.get(), layer.sums.get(), layer.out.get(), kCount);
+      relu<<<kBlocks, kThreads>>>(layer.out.get(), kCount);
+      in = layer.out.get();
+    }
+    if (trap == "short" && step % 5 == 4) return;
+    for (std::size_t i = layers_.size(); i-- > 0;) {
+      read(layers_[i]);
+      descend<<<1, 1>>>(layers_[i].weights.get(), gradient_.get());
+    }
+  }
+
+  void print() const {
+    examples::Digest digest;
+    digest.add(download(gradient_, kCount).data(), gradient_.bytes());
+    for (const Layer& layer : layers_) digest.add(download(layer.weights, 1).data(), layer.weights.bytes());
+    std::printf("digest %016llx\n", static_cast<unsigned long long>(digest.value()));
+    // Nothing in a step reads these behind their last use in it.
+    for (const Layer& layer : layers_) {
+      examples::Digest left;
+      left.add(download(layer.smooth, kCount).data(), layer.smooth.bytes());
+      left.add(download(layer.out, kCount).data(), layer.out.bytes());
+      std::printf("left %016llx\n", static_cast<unsigned long long>(left.value()));
+    }
+  }
+
+ private:
+  void read(const Layer& layer) {
+    backward<<<kBlocks, kThreads>>>(layer.smooth.get(), layer.out.get(), gradient_.get(), kCount);
+  }
+
+  Buffer input_{kCount, "input"}, gradient_{kCount, "gradient"};
+  std::vector<Layer> layers_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  examples::program_name = "recompute_lasting";
+  if (argc < 3) return 2;
+  Network network(std::atoi(argv[1]));
+  const int steps = std::atoi(argv[2]);
+  const std::string trap = argc > 3 ? argv[3] : "";
+  cudaEvent_t begin{}, end{};
+  require(cudaEventCreate(&begin), "event");
+  require(cudaEventCreate(&end), "event");
+  float milliseconds = 0;
+  for (int step = 0; step < steps; ++step) {
+    require(cudaEventRecord(begin), "event");
+    network.step(static_cast<unsigned>(step), trap);
+    require(cudaEventRecord(end), "event");
+    require(cudaEventSynchronize(end), "event");
+    require(cudaEventElapsedTime(&milliseconds, begin, end), "event");
+  }
+  network.print();
+  std::fprintf(stderr, "the last step took %.3f ms\n", static_cast<double>(milliseconds));
+}
