@@ -52,7 +52,9 @@ void capture_began() {
   while (change.waits > 0) {
     if (change.ended.wait_until(lock, change.newest + kTimeToReachTheDriver) == std::cv_status::timeout) break;
   }
-  if (captures.fetch_add(1) == 0) tell_engines(true);
+  // Before it counts: an engine may have to launch what it can not launch while a stream captures.
+  if (captures.load() == 0) tell_engines(true);
+  captures.fetch_add(1);
 }
 
 void capture_ended() {

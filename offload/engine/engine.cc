@@ -414,6 +414,9 @@ bool Engine::is_behind_blocked(StreamHandle stream) {
 
 void Engine::recording(bool any) {
   const std::lock_guard lock(mutex_);
+  // Meanwhile nothing can run again, and what is recorded may need any contents. If there is no room for them, calls that do
+  // are refused.
+  if (any) static_cast<void>(state_->recompute_all());
   state_->clock.recording(any);
 }
 

@@ -372,7 +372,7 @@ bool Engine::State::drop_block(BlockState& state) {
   const std::span<const EvictionUnit> units = state.units();
   const bool pinned_units = std::ranges::any_of(units, [](const EvictionUnit& unit) { return unit.pins > 0; });
   if (state.dropped || block.is_slab() || state.pins > 0 || pinned_units || clock.is_blocked(block.uses)) return false;
-  if (!residency.is_trusting() || residency.has_stopped() || clock.any_blocked()) return false;
+  if (!residency.is_trusting() || residency.has_stopped() || clock.any_blocked() || clock.is_recording()) return false;
   Versions::BufferNumber number = 0;
   heap.for_each_buffer(block, [&number](const Buffer& buffer) { number = buffer.number(); });
   if (versions->current(number) == kNoVersion || !versions->drop(number)) return false;

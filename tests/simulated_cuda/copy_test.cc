@@ -37,6 +37,12 @@ TEST_F(CopyTest, UnifiedCopiesFindTheirDirection) {
   EXPECT_EQ(third, values);
 }
 
+TEST_F(CopyTest, ASourceLargerThanAnyMemoryIsAnInvalidValue) {
+  const CUdeviceptr at = allocate(64);
+  const unsigned value = 1;
+  EXPECT_EQ(cuMemcpyHtoD(at, &value, std::size_t{1} << 46), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(CopyTest, APageableSourceIsReadBeforeTheCallReturns) {
   CUstream stream = make_stream();
   std::vector<unsigned> values = counting(4);

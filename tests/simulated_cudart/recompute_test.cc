@@ -54,7 +54,7 @@ void expect_right(const Outcome& outcome, const std::string& expected) {
   }
 }
 
-constexpr int kTraps = 25;
+constexpr int kTraps = 26;
 
 void expect_controls_recomputed(const Json& statistics) {
   ASSERT_TRUE(statistics.is_object());

@@ -207,6 +207,31 @@ void graph(Result* result) {
   require(cudaGraphExecDestroy(of_out));
 }
 
+// A graph records copies and sets of what was made before: while it does, nothing can run again.
+void recorded_copies(Result* result) {
+  const Beside<26> beside(result);
+  const Streams streams;
+  const Memory in, out, copied;
+  for (const cudaStreamCaptureMode mode :
+       {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed}) {
+    upload(in, 31 + static_cast<int>(mode));
+    twice<26><<<kBlocks, kThreads, 0, streams.a>>>(in.at, out.at, kCount);
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    require(cudaStreamBeginCapture(streams.a, mode));
+    require(cudaMemcpyAsync(copied.at, out.at, kBytes, cudaMemcpyDeviceToDevice, streams.a));
+    require(cudaMemsetAsync(out.at, 0, kBytes / 2, streams.a));
+    require(cudaStreamEndCapture(streams.a, &graph));
+    require(cudaGraphInstantiate(&exec, graph, 0));
+    require(cudaGraphLaunch(exec, streams.a));
+    require(cudaStreamSynchronize(streams.a));
+    result->add(copied.at);
+    result->add(out.at);
+    require(cudaGraphExecDestroy(exec));
+    require(cudaGraphDestroy(graph));
+  }
+}
+
 // out[i] = in[i] * a + b, by the same name, with other numbers.
 std::string loaded_text(const char* number) {
   return ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -266,6 +291,7 @@ void reset(Result* result) {
 
 const std::vector<Trap> kTrapsOfOrder = {
     {"overwritten", overwritten}, {"freed", freed}, {"other_stream", other_stream}, {"late", late},
-    {"two_threads", two_threads}, {"graph", graph}, {"unloaded", unloaded},         {"reset", reset}};
+    {"two_threads", two_threads}, {"graph", graph}, {"recorded_copies", recorded_copies},
+    {"unloaded", unloaded}, {"reset", reset}};
 
 }  // namespace traps

@@ -283,9 +283,9 @@ TEST_F(CoreTest, RectanglesAreCopiedRowByRow) {
 TEST_F(CoreTest, StagedSourceIsWhatItWasAtSubmission) {
   const auto machine = Machine::enter();
   const Address at = buffer(*machine, 64);
-  std::vector<std::byte> staged(64, std::byte{9});
+  const auto staged = std::make_shared<std::byte[]>(64, std::byte{9});
   Copy staging = to_device(at, nullptr, 64);
-  staging.staged = std::move(staged);
+  staging.staged = staged;
   machine->submit(kLegacyStream, std::move(staging));
   unsigned char back[64] = {};
   machine->submit(kLegacyStream, to_host(back, at, 64));
