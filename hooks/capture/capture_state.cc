@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <thread>
 
 #include "driver/locks.h"
 #include "hooks/interpose/lock_levels.h"
@@ -15,6 +16,8 @@ namespace thermocline {
 namespace {
 
 std::atomic<int> captures{0};
+// What counts has begun, or may at any moment: not yet while the engines are told.
+std::atomic<bool> may_have_begun{false};
 
 // Guards changes of the number of captures, during which the engines are notified, against waits for whole contexts:
 // such a wait must not begin while a stream captures.
@@ -32,12 +35,21 @@ CapturesChange& captures_change() { return process_lifetime<CapturesChange>(); }
 // it and counts as not done.
 constexpr std::chrono::milliseconds kTimeToReachTheDriver{20};
 
+// So long an engine's contents may take to be made again, for streams that a host function holds up. Recorded copies of what
+// is missing then are refused.
+constexpr std::chrono::seconds kTimeToMakeAgain{1};
+
 void tell_engines(bool any_records) {
   if (engines_now() == nullptr || Runtime::get().broken()) return;
   static_cast<void>(guarded([&] {
     Runtime::get().for_each([&](const ActiveEngine& active) {
       const CurrentContext context(active);
       const Inside inside;
+      const auto end = std::chrono::steady_clock::now() + kTimeToMakeAgain;
+      while (any_records && active.engine->make_all_again() == Status::not_ready() &&
+             std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
       active.engine->recording(any_records);
     });
     return CUDA_SUCCESS;
@@ -52,13 +64,13 @@ void capture_began() {
   while (change.waits > 0) {
     if (change.ended.wait_until(lock, change.newest + kTimeToReachTheDriver) == std::cv_status::timeout) break;
   }
-  // Before it counts: an engine may have to launch what it can not launch while a stream captures.
-  if (captures.load() == 0) tell_engines(true);
-  captures.fetch_add(1);
+  if (captures.fetch_add(1) == 0) tell_engines(true);
+  may_have_begun.store(true);
 }
 
 void capture_ended() {
   const MutexLock lock(captures_change().mutex);
+  if (captures.load() == 1) may_have_begun.store(false);
   if (captures.fetch_sub(1) == 1) tell_engines(false);
 }
 
@@ -90,6 +102,7 @@ CUresult synchronize_unless_recorded(const ActiveEngine& active) { return synchr
 CUresult synchronize_unless_recorded() { return synchronize_unless_recorded(nullptr); }
 
 bool any_capture() { return captures.load(std::memory_order_acquire) > 0; }
+bool any_capture_may_have_begun() { return may_have_begun.load(std::memory_order_acquire); }
 
 bool is_recording(StreamHandle stream) {
   if (!any_capture()) return false;

@@ -11,6 +11,9 @@ void capture_began();
 void capture_ended();
 bool is_recording(StreamHandle stream);
 bool any_capture();
+// The same, but for the moment in which the engines are told that one is about to begin, and may still launch what they have
+// to.
+bool any_capture_may_have_begun();
 // Waits for everything submitted in the engine's context, which must be current. Refuses while any stream captures,
 // because the wait would invalidate that capture (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED). To be called under `Inside`,
 // and not from within an engine.

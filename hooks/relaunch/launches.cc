@@ -30,7 +30,7 @@ void Launches::forget_functions() {
 
 Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) {
   // A launch into the legacy stream would end what other threads are recording.
-  if (stream == StreamHandle{} && any_capture()) return Status::not_ready();
+  if (stream == StreamHandle{} && any_capture_may_have_begun()) return Status::not_ready();
   Launch launch;
   {
     const MutexLock lock(mutex_);

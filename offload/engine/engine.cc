@@ -412,6 +412,11 @@ bool Engine::is_behind_blocked(StreamHandle stream) {
   return state_->clock.is_behind_blocked(state_->clock.index_of(stream));
 }
 
+Status Engine::make_all_again() {
+  const std::lock_guard lock(mutex_);
+  return state_->recompute_all();
+}
+
 void Engine::recording(bool any) {
   const std::lock_guard lock(mutex_);
   // Meanwhile nothing can run again, and what is recorded may need any contents. If there is no room for them, calls that do

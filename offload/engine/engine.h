@@ -219,7 +219,9 @@ class Engine {
   // Whether an operation that is submitted to the stream now runs after one that is blocked until the host acts: a value that
   // it waits for, a host function.
   bool is_behind_blocked(StreamHandle stream);
-  // Some stream is about to record a graph (any), or none does any more.
+  // Some stream is about to record a graph (any), or none does any more. What is dropped is made again before: by
+  // make_all_again, which answers not_ready while streams are blocked, or else here.
+  Status make_all_again();
   void recording(bool any);
   // The program is about to destroy the stream.
   void retire(StreamHandle stream);

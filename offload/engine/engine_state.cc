@@ -157,7 +157,7 @@ bool Engine::State::expects_shortage() {
 
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
-  if (versions != nullptr && !info.again) note_arrival();
+  if (versions != nullptr) info.again ? note_return() : note_arrival();
   if (policy->wants().arrivals && !info.again && expects_shortage()) {
     const InPlace as_planned(clock, options.waits_without_lock);
     policy->arriving({info, accesses, operands, live_bytes(), live_block_bytes()});

@@ -149,6 +149,7 @@ class Engine::State {
   // For tests (EngineOptions::drops_all).
   void drop_all();
   void note_arrival();
+  void note_return();
   Status recompute_before(StreamHandle handle);
   void note_submission(Use use);
   // Contents that are asked for beside an operation: everything has some afterwards.
@@ -230,6 +231,8 @@ class Engine::State {
   };
   std::vector<Overwriting> overwriting;
   bool is_vouched_for = false;   // it accesses nothing that it was not given
+  std::thread::id arrived_in;    // the thread of the operation that arrived last
+  bool is_part = false;          // the operation in preparation: not the first part of it
   UseSet not_vouched_for;        // the newest operations of which nobody says so, until they have passed
   bool recomputing = false;      // a recipe is being run
   Bytes held_block_bytes = 0;    // whole blocks with live or cached buffers: what device and host must hold together

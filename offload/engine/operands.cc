@@ -79,6 +79,7 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
   looks.abandoned();
   info = what;
   info.again = again;
+  is_part = what.again;
   accesses = list.size();
   given = list;
   given_everything = false;

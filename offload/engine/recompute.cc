@@ -81,6 +81,7 @@ bool Engine::State::list_known_operands(std::vector<Versions::Operand>* list) {
 }
 
 void Engine::State::note_arrival() {
+  arrived_in = std::this_thread::get_id();
   put_back_overwriting();
   // Trusting: the program itself says so, of all operations. What may wait for the host lets later ones pass it: nothing
   // of what they depend on may have to be recomputed behind it.
@@ -117,6 +118,15 @@ void Engine::State::note_arrival() {
     });
   }
   versions->arrives(0, false, info.nanoseconds, list, is_vouched_for);
+}
+
+// An operation comes again that was refused with not_ready, or its next part comes. If others have arrived while the lock was
+// open, what was noted of it is gone, and it counts as one that may access anything.
+void Engine::State::note_return() {
+  if (arrived_in == std::this_thread::get_id() && (is_part || versions->is_arriving())) return;
+  put_back_overwriting();
+  versions->never_submitted();
+  is_vouched_for = false;
 }
 
 // Whoever arrives may access anything. Nothing that it could find is dropped, and no address leads to what is another's
@@ -257,7 +267,7 @@ Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, Strea
       DeviceAddress& place = (*at)[v];
       if (place == DeviceAddress{} && recipe.values[v].own) {
         place = known[i].address;
-        residency.state_of(heap.find(address)->block()).dropped = false;
+        residency.state_of(heap.find(place)->block()).dropped = false;
       } else if (place == DeviceAddress{}) {
         if (Status status = allocate_scratch(known[i].bytes, clock.index_of(handle), &place); !status.ok())
           return status;
@@ -375,6 +385,7 @@ bool Engine::State::drop_block(BlockState& state) {
   if (!residency.is_trusting() || residency.has_stopped() || clock.any_blocked() || clock.is_recording()) return false;
   Versions::BufferNumber number = 0;
   heap.for_each_buffer(block, [&number](const Buffer& buffer) { number = buffer.number(); });
+  if (versions->is_copied_aside(number)) return false;
   if (versions->current(number) == kNoVersion || !versions->drop(number)) return false;
   ++counters.dropped_buffers;
   counters.dropped_bytes += block.bytes();

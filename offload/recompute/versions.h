@@ -48,6 +48,10 @@ class Versions {
   std::span<const Operand> arriving() const { return records_.back().operands; }
   // The operation has been submitted.
   void submitted();
+  // The operation that arrived last has not been submitted yet.
+  bool is_arriving() const { return arriving_; }
+  // It will not be, as far as anybody knows: it writes nothing.
+  void never_submitted() { arriving_ = false; }
   // Anything may have been written, and nothing is dropped. Earlier contents are no longer used by recipes.
   void forget_contents();
   // The buffer may be written by somebody who is not seen, and is not dropped.

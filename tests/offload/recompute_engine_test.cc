@@ -2,6 +2,7 @@
 // What the engine does with dropped contents when an operation arrives that may access more than it names.
 #include <array>
 #include <atomic>
+#include <thread>
 
 #include "offload/relauncher.h"
 #include "tests/offload/engine_fixture.h"
@@ -85,6 +86,25 @@ TEST_F(RecomputeEngineTest, WhatNobodyNamedMayBeUsedUntilThatHasPassed) {
   EXPECT_TRUE(engine_->drop(to_).ok());
   make();
   EXPECT_EQ(recomputed(), 0u) << "what is overwritten is not recomputed before";
+}
+
+// It waits without the lock, and another thread makes something of what it is about to overwrite.
+TEST_F(RecomputeEngineTest, WhatWasRefusedMeetsWhatOthersHaveMadeMeanwhile) {
+  const std::array accesses{MemoryAccess{from_, from_bytes_, Access::kWrite}};
+  const std::array uses{OperandUse{.writes = true}};
+  const RelaunchInfo relaunch{.id = 3, .may_run_again = false, .uses = uses};
+  const OperationInfo info{.kind = 10, .nanoseconds = 1000, .relaunch = &relaunch};
+  { const Operation refused = engine_->begin(kStream, accesses, info, false); }
+  std::thread([this] { make(); }).join();
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  {
+    Operation operation = engine_->begin(kStream, accesses, info, true);
+    ASSERT_TRUE(operation.status().ok());
+    operation.commit();
+  }
+  EXPECT_EQ(recomputed(), 1u) << "of what has been overwritten now";
+  EXPECT_FALSE(engine_->drop(to_).ok()) << "what it was made of is gone";
+  engine_->validate();
 }
 
 TEST_F(RecomputeEngineTest, OnceMemoryMayBeUsedUnseenNothingIsDropped) {

@@ -456,7 +456,6 @@ TEST_F(VersionsTest, OverwritingADroppedBufferEndsTheMatter) {
   EXPECT_TRUE(versions_.lost_without(std::array<Versions::BufferNumber, 1>{1}).empty());
 }
 
-// Dropped after the operation at which old ones are forgotten: too_old() is not called again in time.
 TEST_F(VersionsTest, ContentsAreThereFromTheirWholeWriteToTheirLastRead) {
   for (int turn = 0; turn < 2; ++turn) {
     operate({reads(1), writes(2)});
@@ -500,6 +499,7 @@ TEST_F(VersionsTest, WhatWasCopiedAsideIsReadThere) {
   versions_.validate();
 }
 
+// Dropped after the operation at which old ones are forgotten: too_old() is not called again in time.
 TEST(Versions, WhatDroppedContentsAreMadeOfIsRemembered) {
   constexpr std::uint64_t kRemembered = 16;
   constexpr Versions::BufferNumber kInput = 1, kMade = 2, kOther = 3;

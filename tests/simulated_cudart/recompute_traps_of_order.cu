@@ -215,6 +215,7 @@ void recorded_copies(Result* result) {
   for (const cudaStreamCaptureMode mode :
        {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed}) {
     upload(in, 31 + static_cast<int>(mode));
+    require(cudaDeviceSynchronize());
     twice<26><<<kBlocks, kThreads, 0, streams.a>>>(in.at, out.at, kCount);
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;

@@ -3,7 +3,6 @@
 #include "simulator/cuda/memory/transfer.h"
 
 #include <memory>
-#include <new>
 
 #include "simulator/core/memory/copy_apart.h"
 #include "simulator/cuda/graph/capture.h"
@@ -32,11 +31,12 @@ Direction direction(MemoryKind to, MemoryKind from) {
   return from == MemoryKind::kDevice ? Direction::kToHost : Direction::kOnHost;
 }
 
-// Null: nobody has so much memory.
+// More than any host has.
+constexpr Bytes kMostStagedBytes = Bytes{1} << 39;
+
 std::shared_ptr<const std::byte[]> stage(const End& from) {
   const Shape& shape = from.shape;
-  const std::shared_ptr<std::byte[]> packed(new (std::nothrow) std::byte[static_cast<std::size_t>(shape.bytes())]);
-  if (packed == nullptr) return nullptr;
+  const auto packed = std::make_shared_for_overwrite<std::byte[]>(static_cast<std::size_t>(shape.bytes()));
   std::byte* to = packed.get();
   for (Bytes z = 0; z < shape.depth; ++z) {
     for (Bytes y = 0; y < shape.height; ++y) {
@@ -130,10 +130,8 @@ CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, B
       if (const CUresult result = machine.wait_stream(id); result != CUDA_SUCCESS) return result;
     }
     // In tagged mode host memory has tags too, which the machine looks up by address.
-    if (!machine.tagged()) {
-      copy.staged = stage(from);
-      if (copy.staged == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    }
+    if (from.shape.bytes() > kMostStagedBytes) return CUDA_ERROR_INVALID_VALUE;
+    if (!machine.tagged()) copy.staged = stage(from);
   }
   OperationId operation = 0;
   if (const CUresult result = submit(call, id, std::move(copy), nullptr, &operation); result != CUDA_SUCCESS)
