@@ -290,9 +290,14 @@ void reset(Result* result) {
 
 }  // namespace
 
-const std::vector<Trap> kTrapsOfOrder = {
-    {"overwritten", overwritten}, {"freed", freed}, {"other_stream", other_stream}, {"late", late},
-    {"two_threads", two_threads}, {"graph", graph}, {"recorded_copies", recorded_copies},
-    {"unloaded", unloaded}, {"reset", reset}};
+const std::vector<Trap> kTrapsOfOrder = {{"overwritten", overwritten},
+                                         {"freed", freed},
+                                         {"other_stream", other_stream},
+                                         {"late", late},
+                                         {"two_threads", two_threads},
+                                         {"graph", graph},
+                                         {"recorded_copies", recorded_copies},
+                                         {"unloaded", unloaded},
+                                         {"reset", reset}};
 
 }  // namespace traps
