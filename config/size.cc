@@ -12,8 +12,6 @@ constexpr std::uint64_t kMillion = 1'000'000;
 constexpr std::uint64_t kWholeInMillionths = 100 * kMillion;  // 100 %, in millionths of a percent
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
 
-constexpr Bytes kTiB = 1024 * kGiB;
-
 struct Unit {
   const char* name;
   Bytes bytes;

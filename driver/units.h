@@ -13,6 +13,7 @@ using Bytes = std::uint64_t;
 inline constexpr Bytes kKiB = Bytes{1} << 10;
 inline constexpr Bytes kMiB = Bytes{1} << 20;
 inline constexpr Bytes kGiB = Bytes{1} << 30;
+inline constexpr Bytes kTiB = Bytes{1} << 40;
 
 // A device address as programs see it (CUdeviceptr). 0: no address.
 struct DeviceAddress {

@@ -3,14 +3,15 @@
 # share.sh BUILD_FOLDER [--check FILE]: what two programs that share a device get done (bench/share_bench.cc), as JSON; 1 s. --check
 # compares with FILE: simulated time is the same everywhere, so a throughput may differ by 0.01. Status 1: one differs by more.
 set -euo pipefail
+build=$(realpath "${1:?the build folder}")
+kept=${3:+$(realpath "$3")}
 cd "$(dirname "$0")/.."
-build=${1:?the build folder}
 found=$("$build/bench/share_bench" "$build/lib/thermocline/simulator/libcuda.so.1" reference bench/quick_pages.toml h100-80g h200)
 if [[ ${2:-} != --check ]]; then
   echo "$found"
   exit 0
 fi
-jq -e -n --argjson found "$found" --slurpfile kept "${3:?the file to compare with}" '
+jq -e -n --argjson found "$found" --slurpfile kept "${kept:?the file to compare with}" '
   def known: .rows | map({key: "\(.device), \(.memory_gib) GiB", value: {bursts_throughput, at_once_throughput}}) | from_entries;
   ($found | known) as $now | ($kept[0] | known) as $before
   | [$now | keys[] as $row | .[$row] | keys[] as $figure | select((.[$figure] - ($before[$row][$figure] // 0)) | fabs > 0.01)

@@ -231,7 +231,7 @@ class Engine::State {
   };
   std::vector<Overwriting> overwriting;
   bool is_vouched_for = false;   // it accesses nothing that it was not given
-  std::thread::id arrived_in;    // the thread of the operation that arrived last
+  std::thread::id arrived_in;    // the thread whose operation was noted last; nobody's: that is lost
   bool is_part = false;          // the operation in preparation: not the first part of it
   UseSet not_vouched_for;        // the newest operations of which nobody says so, until they have passed
   bool recomputing = false;      // a recipe is being run

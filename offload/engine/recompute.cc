@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine's side of recomputing: contents are dropped as the plan says, and recomputed before an operation that
-// reads them, and before one that overwrites, or a free that ends, what they are made of. It does not depend on the
+// reads them, and before one that overwrites, or a free that ends, what they are made of; unless that is small, and is
+// copied aside, or kept. It does not depend on the
 // plan being followed: who departs from it pays, and gets the same bits.
 #include <algorithm>
 #include <utility>
@@ -124,6 +125,8 @@ void Engine::State::note_arrival() {
 // open, what was noted of it is gone, and it counts as one that may access anything.
 void Engine::State::note_return() {
   if (arrived_in == std::this_thread::get_id() && (is_part || versions->is_arriving())) return;
+  // Nor is it known of whoever arrived meanwhile and has not been submitted either.
+  arrived_in = {};
   put_back_overwriting();
   versions->never_submitted();
   is_vouched_for = false;

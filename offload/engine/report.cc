@@ -33,8 +33,6 @@ constexpr Bytes kPartOfSlabs = 8;
   if (length > 0) text->append(line.data(), std::min(static_cast<std::size_t>(length), line.size() - 1));
 }
 
-constexpr Bytes kTiB = 1024 * kGiB;
-
 std::string amount_in(Bytes bytes, Bytes unit) {
   std::array<char, 32> text;
   const double units = static_cast<double>(bytes) / static_cast<double>(unit);

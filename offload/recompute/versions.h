@@ -5,7 +5,7 @@
 // Invariants (checked by validate()):
 //   1. Every version that is dropped can be recomputed from versions that exist, by operations that are remembered.
 //   2. For each buffer that such a recipe reads, the reader is known: before the buffer is overwritten or freed, the
-//      dropped version is recomputed, or another recipe is found (the write barrier).
+//      dropped version is recomputed, another recipe is found, or the contents are copied aside (the write barrier).
 #pragma once
 
 #include <cstdint>

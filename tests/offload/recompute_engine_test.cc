@@ -107,6 +107,18 @@ TEST_F(RecomputeEngineTest, WhatWasRefusedMeetsWhatOthersHaveMadeMeanwhile) {
   engine_->validate();
 }
 
+TEST_F(RecomputeEngineTest, WhileAnyStreamRecordsEverythingIsThere) {
+  make();
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  engine_->recording(true);
+  EXPECT_EQ(recomputed(), 1u);
+  EXPECT_FALSE(engine_->drop(to_).ok());
+  engine_->recording(false);
+  EXPECT_TRUE(engine_->drop(to_).ok());
+  EXPECT_TRUE(engine_->make_all_again().ok());
+  EXPECT_EQ(recomputed(), 2u);
+}
+
 TEST_F(RecomputeEngineTest, OnceMemoryMayBeUsedUnseenNothingIsDropped) {
   make();
   unseen_ = true;

@@ -14,56 +14,20 @@
 #include <string>
 #include <vector>
 
-#include "examples/common/device_buffer.h"
 #include "examples/common/digest.h"
+#include "tests/simulated_cudart/recompute_layers.h"
 
 namespace {
 
-// Of four at once, so that there are fewer threads to run.
-using Buffer = examples::DeviceBuffer<float4>;
-using examples::require;
+using namespace layers;
 
-constexpr int kCount = 1 << 17;  // 2 MiB: a block of its own
-constexpr int kThreads = 256, kBlocks = kCount / kThreads;
-
-__device__ int own() { return static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); }
-__device__ float4 sum(float4 a, float x, float4 b, float y) {
-  return {a.x * x + b.x * y, a.y * x + b.y * y, a.z * x + b.z * y, a.w * x + b.w * y};
-}
-
-__global__ void make_input(float4* out, int count, unsigned seed) {
-  const int i = own();
-  if (i >= count) return;
-  const float value = static_cast<float>((static_cast<unsigned>(i) * 2654435761u ^ seed) >> 16 & 0xff) / 256.0f;
-  out[i] = {value, 1.0f - value, value * value, 0.5f};
-}
 __global__ void stencil(const float4* in, const float4* weights, float4* out, int count) {
   const int i = own();
   if (i < count) out[i] = sum(in[i], weights[0].x, in[i > 0 ? i - 1 : i], weights[0].y);
 }
-// Its threads exchange values: it never runs again.
-__global__ void sum_blocks(const float4* in, float4* sums) {
-  __shared__ float all[kThreads];
-  all[threadIdx.x] = in[own()].x;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  float total = 0;
-  for (int i = 0; i < kThreads; i += 16) total += all[i];
-  sums[blockIdx.x] = {total, total, total, total};
-}
 __global__ void center(const float4* in, const float4* sums, float4* out, int count) {
   const int i = own();
   if (i < count) out[i] = sum(in[i], 1.5f, sums[i / kThreads], -1.0f / kThreads);
-}
-__global__ void relu(float4* values, int count) {
-  const int i = own();
-  if (i >= count) return;
-  const float4 value = values[i];
-  values[i] = {fmaxf(value.x, 0.0f), fmaxf(value.y, 0.0f), fmaxf(value.z, 0.0f), fmaxf(value.w, 0.0f)};
-}
-__global__ void backward(const float4* in, const float4* out, float4* gradient, int count) {
-  const int i = own();
-  if (i < count) gradient[i] = sum(gradient[i], out[i].x > 0 ? 0.5f : 0.25f, in[i], 0.5f);
 }
 __global__ void descend(float4* weights, const float4* gradient) {
   weights[threadIdx.x] = sum(weights[threadIdx.x], 0.99f, gradient[threadIdx.x], 0.001f);

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/trace/checked_replay.h"
 #include "tests/trace/trace_file.h"
 #include "trace/replay.h"
 
@@ -60,20 +61,13 @@ struct Terms {
 };
 
 ReplayResult run(const Trace& trace, const Terms& terms) {
-  StepProgram program;
-  std::string reason;
-  EXPECT_TRUE(plan_steps(trace, 0, &program, &reason)) << reason;
   ReplayOptions options;
-  options.device.library = THERMOCLINE_SIMULATED_CUDA;
   options.device.seed = terms.seed;
-  options.device.check = true;
   options.engine.budget_bytes = terms.budget;
   options.engine.policy = terms.policy;
   options.engine.recompute = terms.recompute;
   options.exact = true;
-  ReplayResult result;
-  EXPECT_TRUE(replay(trace, program, options, &result, &reason)) << reason;
-  EXPECT_EQ(result.races, 0u);
+  const ReplayResult result = checked_replay(trace, options);
   EXPECT_EQ(result.outcome, ReplayOutcome::kOk) << result.report;
   return result;
 }

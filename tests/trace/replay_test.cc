@@ -15,6 +15,7 @@
 #include <set>
 
 #include "tests/support/seeds.h"
+#include "tests/trace/checked_replay.h"
 #include "tests/trace/trace_file.h"
 
 namespace thermocline::test {
@@ -38,20 +39,12 @@ struct Terms {
 };
 
 ReplayResult run(const Trace& trace, const Terms& terms) {
-  StepProgram program;
-  std::string reason;
-  EXPECT_TRUE(plan_steps(trace, terms.steps, &program, &reason)) << reason;
   ReplayOptions options;
-  options.device.library = THERMOCLINE_SIMULATED_CUDA;
   options.device.seed = terms.seed;
-  options.device.check = true;
   options.engine.budget_bytes = terms.budget;
   options.engine.policy = terms.policy;
   options.exact = terms.exact;
-  ReplayResult result;
-  EXPECT_TRUE(replay(trace, program, options, &result, &reason)) << reason;
-  EXPECT_EQ(result.races, 0u);
-  return result;
+  return checked_replay(trace, options, terms.steps);
 }
 
 ReplayResult unlimited(const Trace& trace, std::size_t steps = 0) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "driver/page_size.h"
+#include "tests/trace/checked_replay.h"
 #include "tests/trace/trace_file.h"
 #include "trace/replay.h"
 
@@ -80,20 +81,13 @@ struct Terms {
 };
 
 ReplayResult run(const Trace& trace, const Terms& terms) {
-  StepProgram program;
-  std::string reason;
-  EXPECT_TRUE(plan_steps(trace, terms.steps, &program, &reason)) << reason;
   ReplayOptions options;
-  options.device.library = THERMOCLINE_SIMULATED_CUDA;
   options.device.seed = terms.seed;
-  options.device.check = true;
   options.engine.budget_bytes = terms.budget;
   options.engine.policy = terms.policy;
   options.engine.safety = terms.safety;
-  ReplayResult result;
-  EXPECT_TRUE(replay(trace, program, options, &result, &reason)) << reason;
+  const ReplayResult result = checked_replay(trace, options, terms.steps);
   EXPECT_EQ(result.outcome, ReplayOutcome::kOk) << result.report;
-  EXPECT_EQ(result.races, 0u);
   return result;
 }
 
