@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source_folder=$PWD
-lists=(tests/mutants/offload.txt tests/mutants/allocator.txt tests/mutants/hooks.txt tests/mutants/others.txt)
+lists=(tests/mutants/offload.txt tests/mutants/recompute.txt tests/mutants/allocator.txt tests/mutants/hooks.txt tests/mutants/others.txt)
 seeds=${MUTANT_SEEDS:-1000}
 jobs=${JOBS:-$(nproc)}
 names=() files=() olds=() news=() killers=() proofs=()
