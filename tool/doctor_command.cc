@@ -4,10 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -278,7 +281,24 @@ int print_register() {
   return kDone;
 }
 
+// Why nothing can be said of a program; "": its file can be read.
+std::string unreadable(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(found)) return "can not be opened: " + error.message();
+  if (std::filesystem::is_directory(found)) return "it is a folder; expected a program";
+  if (!std::filesystem::is_regular_file(found)) return "it is no file; expected a program";
+  return access(path.c_str(), R_OK) == 0 ? "" : std::string("can not be opened: ") + std::strerror(errno);
+}
+
 int doctor(const std::vector<std::string>& program, bool json, bool gpu) {
+  if (!program.empty()) {
+    const std::string path = found_along_path(program.front());
+    if (const std::string reason = unreadable(path); !reason.empty()) {
+      say(path + ": " + reason);
+      return kBadInput;
+    }
+  }
   // First: it forks, and a process that has called the driver cannot be forked.
   const ordered_json devices = gpu ? answers_of_devices() : ordered_json();
   Examination examination;

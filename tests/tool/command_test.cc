@@ -483,6 +483,15 @@ TEST_F(Command, TheDoctorLooksAtAProgram) {
             "it is no ELF program (a script is run by its interpreter)");
 }
 
+TEST_F(Command, TheDoctorRefusesAProgramThatItCanNotRead) {
+  const std::string none = path("none");
+  expect_refused({"doctor", none}, 3, none + ": can not be opened: No such file or directory");
+  expect_refused({"doctor", "--json", "--", none}, 3, none + ": can not be opened: No such file or directory");
+  expect_refused({"doctor", "no-such-program"}, 3, "no-such-program: can not be opened: No such file or directory");
+  expect_refused({"doctor", folder_.string()}, 3, folder_.string() + ": it is a folder; expected a program");
+  expect_refused({"doctor", "/dev/null"}, 3, "/dev/null: it is no file; expected a program");
+}
+
 class Run : public Command {
  protected:
   // The output of a shell that runs under `run`.
