@@ -97,7 +97,12 @@ std::string name_for_rank(const std::string& trace, std::optional<int> rank) {
 }
 
 std::string recording_base(const std::string& trace) {
-  return fs::absolute(trace).string() + ".recording-" + std::to_string(getpid());
+  std::error_code error;
+  const fs::file_status found = fs::status(trace, error);
+  // Beside a device or a pipe, in /dev for example, is no place for files.
+  fs::path base = fs::absolute(trace);
+  if (fs::exists(found) && !fs::is_regular_file(found)) base = fs::temp_directory_path(error) / base.filename();
+  return base.string() + ".recording-" + std::to_string(getpid());
 }
 
 int make_traces(const std::string& base, const std::string& trace, std::optional<int> own,
@@ -119,7 +124,8 @@ int make_traces(const std::string& base, const std::string& trace, std::optional
     if (!taken.insert(target).second) target += "." + recording.substr(recording.find_last_of(".-") + 1);
     RecordingSummary summary;
     if (!convert(recording, target, program.front(), &summary)) {
-      say("what was recorded is still in " + recording);
+      say("what was recorded is still in " + recording + "; 'thermocline convert " + shell_word(recording) +
+          " TRACE' makes the trace of it");
       status = kFailed;
       continue;
     }

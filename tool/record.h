@@ -14,8 +14,9 @@ namespace thermocline {
 // rank. An existing file that is not a regular file keeps its name.
 std::string name_for_rank(const std::string& trace, std::optional<int> rank);
 
-// The library writes to this name, a dot and the process id. Absolute, because the program may change its folder;
-// different for each run, so that recordings of earlier runs stay.
+// The library writes to this name, a dot and the process id: beside the trace, or in the folder for temporary files
+// where the trace goes to a device or a pipe. Absolute, because the program may change its folder; different for each
+// run, so that recordings of earlier runs stay.
 std::string recording_base(const std::string& trace);
 
 // Returns the exit status; `program`: the command line. Recordings that have become traces are removed; others stay,

@@ -248,10 +248,14 @@ int apply_settings(const std::string& program, bool has_library, Changes* change
 
 // Checked before the program runs, possibly for hours.
 int check_writable(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   std::error_code error;
-  if (!std::filesystem::is_directory(path, error) && access(folder.c_str(), W_OK) == 0) return kDone;
-  say(path + ": can not be written: " + std::strerror(std::filesystem::is_directory(path, error) ? EISDIR : errno));
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  // A device or a pipe is written to; any other file is replaced.
+  const bool is_written_to = std::filesystem::exists(found) && !std::filesystem::is_regular_file(found);
+  std::filesystem::path changed = std::filesystem::absolute(path);
+  if (!is_written_to) changed = changed.parent_path();
+  if (!std::filesystem::is_directory(found) && access(changed.c_str(), W_OK) == 0) return kDone;
+  say(path + ": can not be written: " + std::strerror(std::filesystem::is_directory(found) ? EISDIR : errno));
   return kBadInput;
 }
 

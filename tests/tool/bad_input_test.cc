@@ -177,15 +177,20 @@ TEST_F(BadInput, OfAProgramThatIsKilledTheTraceIsThere) {
 }
 
 TEST_F(BadInput, WhatCanNotBecomeATraceStaysAndIsNamed) {
-  std::filesystem::create_symlink("/dev/full", path("t"));
-  const ProcessResult result = run(
-      {"record", "-o", path("t"), "--simulate", "reference", "--", PROGRAM_FOLDER "/recorded", "20"}, with_options({}));
+  std::filesystem::create_directory(path("temporary"));
+  const std::string target = "/dev/full";
+  const ProcessResult result =
+      run({"record", "-o", target, "--simulate", "reference", "--", PROGRAM_FOLDER "/recorded", "20"},
+          with_options({"TMPDIR=" + path("temporary")}));
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.out, "done\n");
-  const std::size_t at = result.err.find("thermocline: what was recorded is still in ");
+  // Not beside the target, which is a device.
+  const std::string said = "thermocline: what was recorded is still in ", behind = "; 'thermocline convert ";
+  const std::size_t at = result.err.find(said + path("temporary/full.recording-"));
   ASSERT_NE(at, std::string::npos) << result.err;
-  std::string recording = result.err.substr(at + 43);
-  recording.pop_back();
+  const std::string recording = result.err.substr(at + said.size(), result.err.find(behind, at) - at - said.size());
+  EXPECT_NE(result.err.find(recording + behind + recording + " TRACE' makes the trace of it\n"), std::string::npos)
+      << result.err;
   EXPECT_EQ(run({"convert", recording, path("rescued")}).status, 0);
   EXPECT_EQ(run({"bound", path("rescued"), "--json"}).status, 0);
 }
