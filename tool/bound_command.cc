@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "driver/quantity.h"
 #include "tool/alternatives.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
@@ -77,8 +78,9 @@ void print_json(const BoundFlags& flags, const Trace& trace, const SwapBounds& b
 
 void print_text(const BoundFlags& flags, const Trace& trace, const SwapBounds& bounds, const std::vector<Row>& rows) {
   const double compute = bounds.step().busiest_stream * 1e3;
-  std::fprintf(stdout, "%s on %s: peak %s, %u operators a step, compute %.2f ms\n", flags.trace.c_str(),
-               flags.device.c_str(), human_bytes(trace.peak_live_bytes).c_str(), bounds.step().operators(), compute);
+  std::fprintf(stdout, "%s on %s: peak %s, %s a step, compute %.2f ms\n", flags.trace.c_str(), flags.device.c_str(),
+               human_bytes(trace.peak_live_bytes).c_str(), quantity(bounds.step().operators(), "operator").c_str(),
+               compute);
   if (!bounds.step().is_single_stream)
     std::fputs("its operators run on several streams, so that only the busiest one's time is a bound\n", stdout);
   if (!bounds.step().repeats)

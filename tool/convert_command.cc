@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "config/size.h"
+#include "driver/quantity.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
@@ -59,13 +60,13 @@ int convert(const ConvertFlags& flags) {
   }
   const std::string before = size_of(flags.from), after = size_of(flags.to);
   if (flags.to == "-") return kDone;
-  say("wrote " + flags.to + ": " + std::to_string(done.events) + " lines" +
+  say("wrote " + flags.to + ": " + quantity(done.events, "line") +
       (before.empty() || after.empty() ? "" : ", " + before + " have become " + after));
   if (flags.mark_slices && !rules->knows_batch()) {
     say("nothing was marked, because the header of the trace has no \"batch\" (the batch size, 1 or more)");
     return kDone;
   }
-  if (flags.mark_slices) say("marked " + std::to_string(done.marked) + " operators that may be split");
+  if (flags.mark_slices) say("marked " + quantity(done.marked, "operator") + " that may be split");
   return kDone;
 }
 

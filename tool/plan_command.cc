@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "driver/quantity.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/json_text.h"
@@ -164,8 +165,9 @@ void print_text(const PlanFlags& flags, const PlanAnswer& a) {
   }
   std::fprintf(stdout, "  within %s: peak %s, %.2f ms a step\n", human_bytes(a.budget).c_str(),
                human_bytes(a.plan.peak_bytes).c_str(), a.plan.step_ms);
-  std::fprintf(stdout, "  %zu drops, %zu operators run again (%.2f ms), %zu offloads (%s)\n", a.plan.drops.size(),
-               a.plan.reruns.size(), a.plan.recomputed_ms, a.plan.offloads.size() + a.plan.moves.size(),
+  std::fprintf(stdout, "  %s, %s again (%.2f ms), %s (%s)\n", quantity(a.plan.drops.size(), "drop").c_str(),
+               quantity(a.plan.reruns.size(), "operator runs", "operators run").c_str(), a.plan.recomputed_ms,
+               quantity(a.plan.offloads.size() + a.plan.moves.size(), "offload").c_str(),
                human_bytes(a.plan.offloaded_bytes).c_str());
   if (a.bound_ms) std::fprintf(stdout, "  no step is faster than %.2f ms\n", *a.bound_ms);
 }

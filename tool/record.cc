@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "config/size.h"
+#include "driver/quantity.h"
 #include "telemetry/recording.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
@@ -23,10 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string summary_text(const RecordingSummary& summary) {
-  std::string text = std::to_string(summary.operators) + " operators on " + std::to_string(summary.buffers) +
-                     " buffers, peak " + human_bytes(summary.peak_live_bytes);
-  text += summary.steps == 0 ? ", no step that repeats" : ", " + std::to_string(summary.steps) + " steps";
-  if (summary.guessed > 0) text += "; " + std::to_string(summary.guessed) + " durations are guesses";
+  std::string text = quantity(summary.operators, "operator") + " on " + quantity(summary.buffers, "buffer") +
+                     ", peak " + human_bytes(summary.peak_live_bytes);
+  text += summary.steps == 0 ? ", no step that repeats" : ", " + quantity(summary.steps, "step");
+  if (summary.guessed > 0) text += "; " + quantity(summary.guessed, "duration is a guess", "durations are guesses");
   if (summary.begins_late) text += "; the beginning made room for the rest";
   if (summary.cut) text += "; the recording ends early";
   if (summary.peak_with_rest_bytes > summary.peak_live_bytes) {

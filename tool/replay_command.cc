@@ -11,6 +11,7 @@
 
 #include "config/load.h"
 #include "config/suggest.h"
+#include "driver/quantity.h"
 #include "tool/alternatives.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
@@ -274,11 +275,11 @@ std::string plan_text(const Job& job, const Outcome& outcome) {
   if (const std::optional<std::size_t> learned = learned_after_steps(outcome.with_budget.steps)) {
     const std::size_t steps = outcome.with_budget.steps.size() - *learned;
     return "the plan was in force in the last " + std::to_string(steps) + " of " +
-           std::to_string(outcome.with_budget.steps.size()) + " steps";
+           quantity(outcome.with_budget.steps.size(), "step");
   }
   if (outcome.with_budget.statistics.evicted_bytes == 0) return "no plan was needed: nothing had to leave";
-  return "no plan was in force: " + std::to_string(outcome.with_budget.steps.size()) +
-         " steps did not repeat, or too few (--steps); the figures are those of policy reactive";
+  return "no plan was in force: " + quantity(outcome.with_budget.steps.size(), "step") +
+         " did not repeat, or too few (--steps); the figures are those of policy reactive";
 }
 
 std::string hex(std::uint64_t value) {
@@ -374,8 +375,9 @@ std::string report_with(std::optional<Bytes> suffices, std::size_t steps, std::s
   if (!suffices) return report;
   constexpr std::string_view kAdvice = "  do     budget = ";
   const std::string size = std::to_string((*suffices + kMiB - 1) / kMiB) + "MiB";
-  const std::string advice = std::string(kAdvice) + "\"" + size + "\" (--budget " + size + "): all " +
-                             std::to_string(steps) + " steps run in it\n";
+  const std::string advice = std::string(kAdvice) + "\"" + size + "\" (--budget " + size +
+                             "): " + (steps == 1 ? "the step runs" : "all " + std::to_string(steps) + " steps run") +
+                             " in it\n";
   const std::size_t begin = report.find(kAdvice), first = report.find("\n  do     ");
   if (begin != std::string::npos) return report.replace(begin, report.find('\n', begin) + 1 - begin, advice);
   return first == std::string::npos ? report + advice : report.insert(first + 1, advice);
@@ -385,7 +387,7 @@ void print_text(const ReplayFlags& flags, const Job& job, const Outcome& outcome
   const ReplayResult& result = outcome.with_budget;
   const std::size_t streams = job.trace.streams.size();
   std::fprintf(stdout, "%s on %s%s, budget %s: %s\n", flags.trace.c_str(), flags.device.c_str(),
-               streams == 1 ? "" : (" in " + std::to_string(streams) + " streams").c_str(), budget_text(job).c_str(),
+               streams == 1 ? "" : (" in " + quantity(streams, "stream")).c_str(), budget_text(job).c_str(),
                is_complete(outcome) ? "ok" : "out of memory");
   if (!is_complete(outcome)) {
     const std::string report = report_with_names(job.trace, job.program, result);
@@ -434,8 +436,8 @@ bool holds(const ReplayFlags& flags, const Outcome& outcome) {
   }
   const bool is_ordered = outcome.with_budget.races == 0;
   if (!is_ordered) {
-    say(flags.trace + ": " + std::to_string(outcome.with_budget.races) +
-        " races on the simulated device; this is a fault of thermocline");
+    say(flags.trace + ": " + quantity(outcome.with_budget.races, "race") +
+        " on the simulated device; this is a fault of thermocline");
   }
   return is_complete(outcome) && is_same && is_ordered;
 }

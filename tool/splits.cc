@@ -8,6 +8,7 @@
 
 #include "config/suggest.h"
 #include "driver/page_size.h"
+#include "driver/quantity.h"
 #include "tool/message.h"
 #include "tool/values.h"
 
@@ -94,8 +95,8 @@ std::string split_text(const Trace& recorded, const std::vector<SplitOperator>& 
   }
   std::string text;
   for (const auto& [which, count] : counts) {
-    text += (text.empty() ? "" : ", ") + which.first + " into " + std::to_string(which.second) + " parts (" +
-            std::to_string(count) + (count == 1 ? " operator)" : " operators)");
+    text += (text.empty() ? "" : ", ") + which.first + " into " + quantity(which.second, "part") + " (" +
+            quantity(count, "operator") + ")";
   }
   return text;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/tuned.h"
 #include "driver/printable.h"
+#include "driver/quantity.h"
 #include "tool/message.h"
 
 #include <algorithm>
@@ -181,7 +182,7 @@ std::string settings_file(const TuneFindings& f) {
   std::string out = "# Written by thermocline tune for " + printable(f.trace) + " on " + f.profile->name + " (" +
                     f.profile->title + ", simulated).\n# Every figure is of a replay through the library itself:\n#\n";
   for (const std::string& line : summary(f)) out += "#   " + line + "\n";
-  out += "#\n# Found in " + std::to_string(f.replays) + " replays. To see it again:\n#   thermocline replay " +
+  out += "#\n# Found in " + quantity(f.replays, "replay") + ". To see it again:\n#   thermocline replay " +
          shell_word(f.trace) + " --device " + f.profile->name + " --steps " + std::to_string(f.steps) +
          (f.is_split ? " --split auto" : "") + " --config THIS_FILE\n";
   if (f.is_split)

@@ -11,6 +11,7 @@
 #include "config/option_table.h"
 #include "config/suggest.h"
 #include "driver/page_size.h"
+#include "driver/quantity.h"
 #include "simulator/profile.h"
 #include "tool/message.h"
 #include "trace/read.h"
@@ -166,8 +167,8 @@ bool read_trace_file(const std::string& name, Trace* out) {
   const auto read = [out](const std::string& path, TraceError* error, std::vector<std::string>* warnings) {
     if (!read_trace(path, out, error, warnings)) return false;
     if (!out->choices.empty()) {
-      warnings->push_back("its operators have alternatives (" + std::to_string(out->choices.size()) +
-                          " choices); what was recorded is taken");
+      warnings->push_back("its operators have alternatives (" + quantity(out->choices.size(), "choice") +
+                          "); what was recorded is taken");
     }
     return true;
   };

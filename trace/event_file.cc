@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "driver/quantity.h"
 #include "trace/event_lines.h"
 #include "trace/gzip_lines.h"
 #include "trace/mapped_file.h"
@@ -71,8 +72,8 @@ bool read_blocks(const std::string& path, EventSink* sink, TraceError* error, st
     if (std::string reason = sink->event(fields, ++line); !reason.empty()) return fail(line, reason, error);
   }
   if (!reader.is_whole() && warnings != nullptr) {
-    warnings->push_back("the file is truncated or damaged; the " + std::to_string(line - 1) +
-                        " events before that are read");
+    warnings->push_back("the file is truncated or damaged; the " +
+                        quantity(line - 1, "event before that is read", "events before that are read"));
   }
   return true;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "driver/quantity.h"
 #include "trace/event_blocks.h"
 #include "trace/event_fields.h"
 
@@ -319,15 +320,18 @@ bool Builder::finish(TraceError* error, std::vector<std::string>* warnings) {
 
 void Builder::remark(std::vector<std::string>* warnings) const {
   if (announced_steps_ && *announced_steps_ != marks_) {
-    warnings->push_back("the header announces " + std::to_string(*announced_steps_) + " steps, the file has " +
+    warnings->push_back("the header announces " + quantity(*announced_steps_, "step") + ", the file has " +
                         std::to_string(marks_));
   }
   if (empty_steps_ > 0) {
-    warnings->push_back(std::to_string(empty_steps_) + " of " + std::to_string(marks_) +
-                        " steps have no operators; they are not counted as steps");
+    warnings->push_back(std::to_string(empty_steps_) + " of " + quantity(marks_, "step") +
+                        (empty_steps_ == 1 ? " has no operators; it is not counted as a step"
+                                           : " have no operators; they are not counted as steps"));
   }
   if (trace_->has_marks && operators_since_mark_ > 0) {
-    warnings->push_back(std::to_string(operators_since_mark_) + " operators behind the last step mark are ignored");
+    warnings->push_back(quantity(operators_since_mark_, "operator behind the last step mark is",
+                                 "operators behind the last step mark are") +
+                        " ignored");
   }
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "driver/quantity.h"
+
 namespace thermocline {
 namespace {
 
@@ -48,9 +50,9 @@ std::string mismatch(const Trace& trace, const Ends& ends) {
   for (const auto& [bytes, count] : balance) {
     if (count == 0) continue;
     const std::string size = " of " + std::to_string(bytes) + " bytes";
-    return count > 0 ? "it leaves " + std::to_string(count) + " more buffers" + size +
+    return count > 0 ? "it leaves " + quantity(static_cast<std::uint64_t>(count), "more buffer") + size +
                            " alive than it freed of those it began with"
-                     : "it frees " + std::to_string(-count) + " more buffers" + size +
+                     : "it frees " + quantity(static_cast<std::uint64_t>(-count), "more buffer") + size +
                            " that it began with than it leaves alive";
   }
   return "";
@@ -63,7 +65,9 @@ bool plan_steps(const Trace& trace, std::size_t steps, StepProgram* out, std::st
   if (out->steps <= trace.steps.size()) return true;
   const Ends ends = ends_of_last_step(trace);
   if (const std::string why = mismatch(trace, ends); !why.empty()) {
-    *reason = "the last of the " + std::to_string(trace.steps.size()) + " steps can not repeat: " + why;
+    const std::size_t count = trace.steps.size();
+    *reason =
+        (count == 1 ? "the step" : "the last of the " + std::to_string(count) + " steps") + " can not repeat: " + why;
     return false;
   }
   for (std::size_t i = 0; i < ends.carried.size(); ++i) out->renames.emplace_back(ends.carried[i], ends.left[i]);

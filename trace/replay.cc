@@ -9,6 +9,7 @@
 
 #include "driver/check.h"
 #include "driver/owned.h"
+#include "driver/quantity.h"
 #include "offload/relauncher.h"
 #include "trace/program_order.h"
 #include "trace/step_clock.h"
@@ -43,7 +44,7 @@ class Replay : private Relauncher {
     if (status.ok() || ran_out) status = finish();
     if (!status.ok()) {
       *reason = "the simulated device answered error " + std::to_string(status.code()) + " after " +
-                std::to_string(events_) + " events";
+                quantity(events_, "event");
     }
     return status.ok();
   }

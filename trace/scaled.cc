@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "driver/check.h"
+#include "driver/quantity.h"
 
 namespace thermocline {
 namespace {
@@ -45,9 +46,9 @@ bool scale_trace(const BatchedTrace& a, const BatchedTrace& b, double batch, Tra
   THERMOCLINE_CHECK(a.batch != b.batch, "two batch sizes make a line");
   const Trace &x = *a.trace, &y = *b.trace;
   if (x.buffers.size() != y.buffers.size() || x.operators.size() != y.operators.size() || !same_order(x, y)) {
-    *reason = "not the same program at two batch sizes: " + x.path + " has " + std::to_string(x.operators.size()) +
-              " operators on " + std::to_string(x.buffers.size()) + " buffers, " + y.path + " has " +
-              std::to_string(y.operators.size()) + " on " + std::to_string(y.buffers.size()) +
+    *reason = "not the same program at two batch sizes: " + x.path + " has " +
+              quantity(x.operators.size(), "operator") + " on " + quantity(x.buffers.size(), "buffer") + ", " + y.path +
+              " has " + std::to_string(y.operators.size()) + " on " + std::to_string(y.buffers.size()) +
               (x.operators.size() == y.operators.size() ? ", in another order" : "");
     return false;
   }

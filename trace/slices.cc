@@ -21,7 +21,8 @@ std::string check_slices(const EventFields& fields,
   if (fields.split.empty()) return which + "has \"slices\", and no buffer that is split (\"split\")";
   const std::int64_t slices = *fields.slices;
   if (slices < 2 || slices > kMostSlices) {
-    return which + "has " + std::to_string(slices) + " slices; 2 to " + std::to_string(kMostSlices) + " are possible";
+    return which + "has " + std::to_string(slices) + (slices == 1 ? " slice; 2 to " : " slices; 2 to ") +
+           std::to_string(kMostSlices) + " are possible";
   }
   const std::string splits = which + "splits buffer ";
   for (auto id = fields.split.begin(); id != fields.split.end(); ++id) {

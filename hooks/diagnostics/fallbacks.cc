@@ -5,6 +5,7 @@
 #include <set>
 
 #include "driver/locks.h"
+#include "driver/quantity.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/counters.h"
@@ -39,31 +40,33 @@ void add_fallbacks(EngineStatistics* statistics) {
 std::string fallbacks_text(const EngineStatistics& statistics) {
   struct Line {
     std::uint64_t number;
-    const char* what;
+    const char *one, *many;  // as in quantity()
+    const char* rest;
   };
   const Line lines[] = {
-      {statistics.unknown_launches, "launches whose parameters could not be read, so that everything was accessed"},
-      {statistics.other_contexts, "allocations in another context, left to the driver"},
-      {statistics.untracked_uploads,
-       "copies of graphs that were not searched for addresses: what they brought is read when it matters"},
-      {statistics.unread_tables, "operations with more tables in host memory than are searched for addresses"},
-      {statistics.unseen_collectives, "kernels of NCCL whose call was not seen, or not to its end"},
-      {statistics.refused_shares, "requests to share memory with other processes, refused: set shareable = true"},
-      {statistics.missing_mechanisms,
-       "mechanisms of the driver that failed their probe and are not used: 'thermocline doctor --gpu' names them"},
-      {statistics.unmappable_devices,
-       "devices without virtual memory management, where memory is cached and held to the budget and nothing is "
-       "evicted"},
-      {statistics.unfetched_targets,
-       "buffers that stored addresses lead to, used at their copies on the host for lack of room"},
-      {statistics.over_budget_operations, "operations let in beyond the budget, which were too large for it"},
-      {statistics.unmapped_evictions, "evictions without a host mapping although there is a host fallback"},
-      {statistics.unseen_accesses, "eviction units that were written to without being seen"},
+      {statistics.unknown_launches, "launch", "launches",
+       " whose parameters could not be read, so that everything was accessed"},
+      {statistics.other_contexts, "allocation", "", " in another context, left to the driver"},
+      {statistics.untracked_uploads, "copy of a graph", "copies of graphs",
+       " not searched for addresses: what was copied is read when it matters"},
+      {statistics.unread_tables, "operation", "", " with more tables in host memory than are searched for addresses"},
+      {statistics.unseen_collectives, "kernel", "", " of NCCL whose call was not seen, or not to its end"},
+      {statistics.refused_shares, "request", "",
+       " to share memory with other processes, refused: set shareable = true"},
+      {statistics.missing_mechanisms, "mechanism", "",
+       " of the driver that failed a probe and can not be used: 'thermocline doctor --gpu' says which"},
+      {statistics.unmappable_devices, "device", "",
+       " without virtual memory management, where memory is cached and held to the budget and nothing is evicted"},
+      {statistics.unfetched_targets, "buffer", "",
+       " that stored addresses lead to, used at copies on the host for lack of room"},
+      {statistics.over_budget_operations, "operation", "", " let in beyond the budget, too large for it"},
+      {statistics.unmapped_evictions, "eviction", "", " without a host mapping although there is a host fallback"},
+      {statistics.unseen_accesses, "eviction unit", "", " written to without being seen"},
   };
   std::string text;
   for (const Line& line : lines) {
     if (line.number == 0) continue;
-    text += (text.empty() ? "fallbacks: " : "; ") + std::to_string(line.number) + ' ' + line.what;
+    text += (text.empty() ? "fallbacks: " : "; ") + quantity(line.number, line.one, line.many) + line.rest;
   }
   return text;
 }

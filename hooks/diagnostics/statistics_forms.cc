@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/size.h"
+#include "driver/quantity.h"
 #include "hooks/runtime/counters.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/runtime/statistics.h"
@@ -119,10 +120,6 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
   *text += std::string("  ") + row.data() + '\n';
 }
 
-std::string times(std::uint64_t count, const char* one, const char* many) {
-  return std::to_string(count) + ' ' + (count == 1 ? one : many);
-}
-
 // Why nothing was copied. A buffer that was never written leaves the device without a copy.
 const char* nothing_moved(const EngineStatistics& s) {
   if (s.peak_live_bytes > s.budget_bytes && s.budget_bytes > 0)
@@ -164,33 +161,32 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
   } else {
     add_row(&text, "on the host    %s at most, pinned", human_bytes(s.peak_host_bytes).c_str());
     add_row(&text, "evicted        %s in %s%s", human_bytes(s.evicted_bytes).c_str(),
-            times(s.evictions, "eviction", "evictions").c_str(),
+            quantity(s.evictions, "eviction").c_str(),
             s.uncopied_bytes == 0 ? "" : (", and " + human_bytes(s.uncopied_bytes) + " unchanged, not copied").c_str());
     add_row(&text, "fetched        %s in %s, %llu ahead of need", human_bytes(s.restored_bytes).c_str(),
-            times(s.restores, "copy", "copies").c_str(), static_cast<unsigned long long>(s.prefetches));
+            quantity(s.restores, "copy", "copies").c_str(), static_cast<unsigned long long>(s.prefetches));
     if (s.spill_written_bytes > 0) {
       add_row(&text, "on the disk    %s written, %s read", human_bytes(s.spill_written_bytes).c_str(),
               human_bytes(s.spill_read_bytes).c_str());
     }
     if (s.spill_full + s.failed_spill_writes + s.failed_spill_reads > 0) {
-      add_row(&text, "disk failed    %llu times full, %llu writes, %llu reads",
-              static_cast<unsigned long long>(s.spill_full), static_cast<unsigned long long>(s.failed_spill_writes),
-              static_cast<unsigned long long>(s.failed_spill_reads));
+      add_row(&text, "disk failed    %s full, %s, %s", quantity(s.spill_full, "time").c_str(),
+              quantity(s.failed_spill_writes, "write").c_str(), quantity(s.failed_spill_reads, "read").c_str());
     }
-    add_row(&text, "host waited    %s", times(s.host_waits, "time", "times").c_str());
+    add_row(&text, "host waited    %s", quantity(s.host_waits, "time").c_str());
   }
   if (s.dropped_buffers > 0) {
     add_row(&text, "dropped        %s in %s, without a copy", human_bytes(s.dropped_bytes).c_str(),
-            times(s.dropped_buffers, "buffer", "buffers").c_str());
+            quantity(s.dropped_buffers, "buffer").c_str());
     add_row(&text, "recomputed     %s in %s, by %s", human_bytes(s.recomputed_bytes).c_str(),
-            times(s.recomputed_buffers, "buffer", "buffers").c_str(),
-            times(s.recomputed_operations, "operation that ran again", "operations that ran again").c_str());
+            quantity(s.recomputed_buffers, "buffer").c_str(),
+            quantity(s.recomputed_operations, "operation that ran again", "operations that ran again").c_str());
   }
   if (s.pinned_buffers > 0) {
     add_row(&text, "pinned         %s in %s, which can not be evicted", human_bytes(s.pinned_bytes).c_str(),
-            times(s.pinned_buffers, "buffer", "buffers").c_str());
+            quantity(s.pinned_buffers, "buffer").c_str());
   }
-  if (s.out_of_memory > 0) add_row(&text, "out of memory  %s", times(s.out_of_memory, "time", "times").c_str());
+  if (s.out_of_memory > 0) add_row(&text, "out of memory  %s", quantity(s.out_of_memory, "time").c_str());
   return text;
 }
 

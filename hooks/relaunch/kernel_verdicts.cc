@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "driver/quantity.h"
 #include "hooks/relaunch/known_launch.h"
 #include "offload/engine/operation_name.h"
 #include "offload/statistics.h"
@@ -64,12 +65,12 @@ std::string kernel_verdicts_text(std::vector<KernelVerdict> verdicts, std::size_
   sort(&verdicts);
   const auto may = std::ranges::count_if(verdicts, [](const KernelVerdict& one) { return one.reruns_allowed() > 0; });
   std::string text = "thermocline: to recompute what they made, " + std::to_string(may) + " of " +
-                     std::to_string(verdicts.size()) + " kernels may run again\n";
+                     quantity(verdicts.size(), "kernel") + " may run again\n";
   for (std::size_t i = 0; i < std::min(most, verdicts.size()); ++i) {
     const KernelVerdict& one = verdicts[i];
     const std::string why = one.why_not();
     text += "  " + readable_kernel_name(one.name, 48) + ": " + std::to_string(one.reruns_allowed()) + " of " +
-            std::to_string(one.all_launches()) + " launches, ran again " + std::to_string(one.reruns) + " times" +
+            quantity(one.all_launches(), "launch", "launches") + ", ran again " + quantity(one.reruns, "time") +
             (why.empty() ? "" : ": " + why) + "\n";
   }
   if (verdicts.size() > most) text += "  and " + std::to_string(verdicts.size() - most) + " more (--stats=json)\n";

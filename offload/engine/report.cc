@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "driver/page_size.h"
+#include "driver/quantity.h"
 #include "offload/page_bytes.h"
 #include "offload/residency/host_grant.h"
 #include "offload/spill/disk_file.h"
@@ -231,8 +232,8 @@ std::string of_these(const RefusalFacts& facts) {
   if (facts.followed_blocks != 0)
     text = "; of these " + amount(facts.followed) + " because of addresses stored in memory that it can reach";
   if (facts.small_bytes >= facts.shared_bytes || facts.shared_bytes < facts.wanted_pages / 2) return text;
-  return text + "; " + amount(facts.small_bytes) + " of operands lie in " + std::to_string(facts.shared_blocks) +
-         " shared page" + (facts.shared_blocks == 1 ? "" : "s") + " of " + amount(facts.page_bytes) + " (" +
+  return text + "; " + amount(facts.small_bytes) + " of operands lie in " +
+         quantity(facts.shared_blocks, "shared page") + " of " + amount(facts.page_bytes) + " (" +
          amount(facts.shared_bytes) + ")";
 }
 
@@ -308,8 +309,8 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
             " of a budget of " + budget;
       break;
     case Cause::kPinned:
-      why = amount(facts.now.pinned_bytes) + " in " + std::to_string(facts.now.pinned_buffers) +
-            " buffers have to stay on the device";
+      why = amount(facts.now.pinned_bytes) + " in " + quantity(facts.now.pinned_buffers, "buffer has", "buffers have") +
+            " to stay on the device";
       break;
     case Cause::kSmallStay:
       why = amount(facts.small_stay) + " are in blocks below min_offload_bytes, which stay on the device";
@@ -423,8 +424,8 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
 
 void append_holders(std::string* text, const char* title, const std::vector<RefusalFacts::Holder>& holders) {
   for (std::size_t i = 0; i < std::min(holders.size(), kHoldersShown); ++i) {
-    append(text, "  %-10s %12s in %" PRIu64 " %s, %s\n", i == 0 ? title : "", amount(holders[i].bytes).c_str(),
-           holders[i].buffers, holders[i].buffers == 1 ? "buffer" : "buffers", holders[i].name.c_str());
+    append(text, "  %-10s %12s in %s, %s\n", i == 0 ? title : "", amount(holders[i].bytes).c_str(),
+           quantity(holders[i].buffers, "buffer").c_str(), holders[i].name.c_str());
   }
   if (holders.size() > kHoldersShown) append(text, "  %-10s ... and %zu more\n", "", holders.size() - kHoldersShown);
 }
@@ -448,15 +449,15 @@ void append_state(std::string* text, const RefusalFacts& facts) {
   append(text, "  budget     %12s; taken %s, of these free %s, held by the program itself %s\n",
          amount(now.budget_bytes).c_str(), amount(now.device_bytes).c_str(), amount(now.free_mapped_bytes).c_str(),
          amount(now.external_bytes).c_str());
-  append(text, "  live       %12s in %" PRIu64 " buffers, peak %s; not on the device %s\n",
-         amount(now.live_bytes).c_str(), now.live_buffers, amount(now.peak_live_bytes).c_str(),
+  append(text, "  live       %12s in %s, peak %s; not on the device %s\n", amount(now.live_bytes).c_str(),
+         quantity(now.live_buffers, "buffer").c_str(), amount(now.peak_live_bytes).c_str(),
          amount(now.nonresident_bytes).c_str());
   append(text, "  host       %12s of pinned memory, holding %s; limit %s\n", amount(now.host_bytes).c_str(),
          amount(now.host_live_bytes).c_str(),
          now.host_limit_bytes == 0 ? "none" : amount(now.host_limit_bytes).c_str());
   if (facts.spills) {
-    append(text, "  file       %12s in the spill file; limit %s; found full %" PRIu64 " times\n",
-           amount(now.spilled_bytes).c_str(), amount(now.spill_limit_bytes).c_str(), now.spill_full);
+    append(text, "  file       %12s in the spill file; limit %s; found full %s\n", amount(now.spilled_bytes).c_str(),
+           amount(now.spill_limit_bytes).c_str(), quantity(now.spill_full, "time").c_str());
   }
   append(text, "  shared     %12s of pages, small buffers use %s, the largest hole is %s\n",
          amount(now.slab_bytes).c_str(), amount(now.slab_live_bytes).c_str(), amount(facts.largest_hole).c_str());

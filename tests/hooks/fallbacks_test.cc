@@ -40,9 +40,12 @@ TEST(Fallbacks, AreSaidOnceEachAtTheEnd) {
   EngineStatistics statistics;
   statistics.captured_operations = 2;
   statistics.untracked_uploads = 3;
-  EXPECT_EQ(
-      fallbacks_text(statistics),
-      "fallbacks: 3 copies of graphs that were not searched for addresses: what they brought is read when it matters");
+  EXPECT_EQ(fallbacks_text(statistics),
+            "fallbacks: 3 copies of graphs not searched for addresses: what was copied is read when it matters");
+  statistics.untracked_uploads = statistics.over_budget_operations = 1;
+  EXPECT_EQ(fallbacks_text(statistics),
+            "fallbacks: 1 copy of a graph not searched for addresses: what was copied is read when it matters; "
+            "1 operation let in beyond the budget, too large for it");
   count(Counter::kUnknownLaunches);
   add_fallbacks(&statistics);
   EXPECT_EQ(statistics.unknown_launches, counted(Counter::kUnknownLaunches));

@@ -55,7 +55,7 @@ TEST(Sharing, RefusalIsTheDriversAndSaidOnceAndCounted) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out.substr(0, 9), "handle 1\n");
   EXPECT_EQ(times(result.err, "THERMOCLINE_SHAREABLE=1"), 1u) << result.err;
-  EXPECT_EQ(times(result.err, "fallbacks: 1 requests to share memory with other processes, refused"), 1u) << result.err;
+  EXPECT_EQ(times(result.err, "fallbacks: 1 request to share memory with other processes, refused"), 1u) << result.err;
   EXPECT_EQ(statistic(result, "refused_shares"), 1u);
   EXPECT_EQ(statistic(result, "pinned_buffers"), 0u);
 }

@@ -76,7 +76,7 @@ TEST(UnmappableDevice, OneLineSaysWhatTheLibraryDoesThere) {
   ASSERT_NE(first, std::string::npos) << result.err;
   EXPECT_EQ(result.err.find(line, first + 1), std::string::npos) << result.err;
   EXPECT_FALSE(says(result, "runs without the library")) << result.err;
-  EXPECT_TRUE(says(result, "fallbacks: 1 devices without virtual memory management")) << result.err;
+  EXPECT_TRUE(says(result, "fallbacks: 1 device without virtual memory management")) << result.err;
 }
 
 TEST(UnmappableDevice, StrictRefusesIt) {

@@ -182,8 +182,8 @@ TEST(Recompute, CopiesLessOfWhatIsOverwrittenInTheNextStep) {
 TEST(Recompute, IsInTheTable) {
   const Outcome outcome = run({"--budget", "24MiB", "--stats"}, {TRAPS_PROGRAM, "clocks"}, kDropsAll);
   for (const char* const part :
-       {"  dropped ", "  recomputed ", "kernels may run again", "control<7>: 1 of 1 launches, ran again",
-        "read_timer: 0 of 1 launches, ran again 0 times: it reads a clock: %globaltimer"})
+       {"  dropped ", "  recomputed ", "kernels may run again", "control<7>: 1 of 1 launch, ran again",
+        "read_timer: 0 of 1 launch, ran again 0 times: it reads a clock: %globaltimer"})
     EXPECT_NE(outcome.errors.find(part), std::string::npos) << part << "\n" << outcome.errors;
 }
 

@@ -53,7 +53,7 @@ TEST(Repeat, AStepThatLeavesMoreThanItFreedCanNotRepeat) {
   std::string reason;
   EXPECT_FALSE(plan_steps(trace, 3, &program, &reason));
   EXPECT_EQ(reason,
-            "the last of the 2 steps can not repeat: it leaves 1 more buffers of 32 bytes alive than it freed of those "
+            "the last of the 2 steps can not repeat: it leaves 1 more buffer of 32 bytes alive than it freed of those "
             "it began with");
 }
 
@@ -64,7 +64,7 @@ TEST(Repeat, AStepThatFreesMoreThanItLeavesCanNotRepeat) {
   std::string reason;
   EXPECT_FALSE(plan_steps(trace, 3, &program, &reason));
   EXPECT_EQ(reason,
-            "the last of the 2 steps can not repeat: it frees 1 more buffers of 8 bytes that it began with than it "
+            "the last of the 2 steps can not repeat: it frees 1 more buffer of 8 bytes that it began with than it "
             "leaves alive");
 }
 

@@ -51,7 +51,7 @@ TEST(Slices, MarksAreChecked) {
             "5: operator \"x\" has \"slices\", and no buffer that is split (\"split\")");
   EXPECT_EQ(error_with(with(R"(,"split":[0])")),
             "5: operator \"x\" has buffers that are split (\"split\"), and does not say into how many (\"slices\")");
-  EXPECT_EQ(error_with(sliced(plain, 1, {0})), "5: operator \"x\" has 1 slices; 2 to 1024 are possible");
+  EXPECT_EQ(error_with(sliced(plain, 1, {0})), "5: operator \"x\" has 1 slice; 2 to 1024 are possible");
   EXPECT_EQ(error_with(sliced(plain, 1025, {0})), "5: operator \"x\" has 1025 slices; 2 to 1024 are possible");
   EXPECT_EQ(error_with(sliced(plain, 2, {0, 0})), "5: operator \"x\" splits buffer 0 twice");
   EXPECT_EQ(error_with(sliced(op("x", {0}, {}, 1), 2, {0, 1})),

@@ -82,7 +82,7 @@ function stayed(run) {
   const rows = never.slice(0, 10).map((i) => element("tr", {}, number(bytes(b.n[i])), element("td", {}, run.owner(i)), element("td", {}, reason(i))));
   const p = run.pinned;
   return section("What stayed on the device",
-    element("p", { class: "hint" }, (p.buffers === 0 ? "Pinned by the library: nothing. " : "Pinned by the library: " + p.buffers + " buffers, " + bytes(p.bytes) + ". ") + "Of what was alive at the peak, " + bytes(total) + " in " + never.length + " buffers did not leave in this window; the largest:"),
+    element("p", { class: "hint" }, (p.buffers === 0 ? "Pinned by the library: nothing. " : "Pinned by the library: " + quantity(p.buffers, "buffer") + ", " + bytes(p.bytes) + ". ") + "Of what was alive at the peak, " + bytes(total) + " in " + quantity(never.length, "buffer") + " did not leave in this window; the largest:"),
     table([["bytes", true], ["produced by"], ["why"]], rows));
 }
 
@@ -109,7 +109,7 @@ function difference(a, b) {
 function show() {
   const runs = data.runs.map((raw) => new Run(raw)), page = document.getElementById("page"), two = runs.length > 1;
   page.replaceChildren(element("h1", {}, two ? "A: " + runs[0].title + "  \u00b7  B: " + runs[1].title : runs[0].title),
-    element("p", { class: "under" }, "on " + runs[0].device + ", policy " + runs[0].policy + "; replayed through the library on a simulated device, of " + runs[0].steps.length + " steps the last " + runs[0].stepEnds.length + " are drawn. thermocline " + data.version));
+    element("p", { class: "under" }, "on " + runs[0].device + ", policy " + runs[0].policy + "; replayed through the library on a simulated device, of " + quantity(runs[0].steps.length, "step") + " the last " + (runs[0].stepEnds.length === 1 ? "is" : runs[0].stepEnds.length + " are") + " drawn. thermocline " + data.version));
   if (two) page.append(difference(runs[0], runs[1]));
   runs.forEach((run, i) => {
     if (two) page.append(element("h1", { style: "margin-top:24px" }, "AB"[i] + ": " + run.title));

@@ -26,6 +26,7 @@ const bytes = (n) => {
   for (; Math.abs(n) >= 1024 && at < 4; ++at) n /= 1024;
   return (at === 0 ? n : n.toFixed(at > 2 ? 2 : 1)) + " " + units[at];
 };
+const quantity = (count, one) => count + " " + one + (count === 1 ? "" : "s");
 const ms = (tenths) => {
   const value = tenths / 1e4;
   return value >= 100 ? value.toFixed(1) + " ms" : value >= 1 ? value.toFixed(2) + " ms" : (value * 1e3).toFixed(1) + " \u00b5s";
@@ -349,9 +350,9 @@ function drawLanes(g, chart) {
 
 const aboutBuffer = (run, i) => {
   const b = run.buffers;
-  const text = "buffer " + b.id[i] + ", " + bytes(b.n[i]) + "\nproduced by " + run.owner(i) + " (" + run.classes[b.c[i]] + ")\nalive " + ms(b.d[i]) + ", used " + b.u[i] + " times";
+  const text = "buffer " + b.id[i] + ", " + bytes(b.n[i]) + "\nproduced by " + run.owner(i) + " (" + run.classes[b.c[i]] + ")\nalive " + ms(b.d[i]) + ", used " + quantity(b.u[i], "time");
   const gaps = run.gaps(i);
-  return text + (gaps.length === 0 ? "" : gaps.slice(0, 4).map(([from, to, n]) => "\nevicted " + ms(from) + " \u2013 " + ms(to) + " (" + bytes(n) + ")").join("") + (gaps.length > 4 ? "\nand " + (gaps.length - 4) + " more parts" : ""));
+  return text + (gaps.length === 0 ? "" : gaps.slice(0, 4).map(([from, to, n]) => "\nevicted " + ms(from) + " \u2013 " + ms(to) + " (" + bytes(n) + ")").join("") + (gaps.length > 4 ? "\nand " + quantity(gaps.length - 4, "more part") : ""));
 };
 
 function hoverMemory(t, y, chart) {
@@ -359,7 +360,7 @@ function hoverMemory(t, y, chart) {
   const live = held.reduce((sum, i) => sum + run.buffers.n[i], 0), of = new Map();
   for (const i of held) of.set(run.groupOf[i], (of.get(run.groupOf[i]) || 0) + run.buffers.n[i]);
   const groups = [...of.entries()].sort((a, b) => b[1] - a[1]).slice(0, 5);
-  return ms(t) + ", while " + run.title(at) + "\nalive " + bytes(live) + " in " + held.length + " buffers\non the device " + bytes(run.ops.held[at] * 1048576) + ", evicted " + bytes(run.ops.evicted[at] * 1048576) +
+  return ms(t) + ", while " + run.title(at) + "\nalive " + bytes(live) + " in " + quantity(held.length, "buffer") + "\non the device " + bytes(run.ops.held[at] * 1048576) + ", evicted " + bytes(run.ops.evicted[at] * 1048576) +
     "\n" + groups.map(([k, n]) => bytes(n) + "  " + run.groups[k]).join("\n");
 }
 

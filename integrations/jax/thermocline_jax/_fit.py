@@ -292,6 +292,11 @@ def _shape_of(jaxpr: Any) -> Any:
     return inputs, eqns, tuple(map(number, jaxpr.outvars))
 
 
+def _quantity(count: int, one: str, many: str = "") -> str:
+    """'1 kernel', '2 kernels'. Without `many`: `one` with an s."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def _mib(count: float) -> str:
     return f"{count / (1 << 20):,.1f} MiB"
 
@@ -303,12 +308,13 @@ def expectation(plan: Plan) -> str:
     share = chosen.step_ms / whole.step_ms - 1 if whole.step_ms else 0.0
     text = (
         f"the step needs {_mib(chosen.peak_bytes)} of {_mib(plan.budget_bytes)} (kept whole: {_mib(whole.peak_bytes)}), of which "
-        f"{_mib(chosen.saved_bytes)} are saved for backward; {counts.get('recomputed', 0)} operators recomputed in "
-        f"{counts.get('segments', 0)} segments, {counts.get('offloaded', 0)} values offloaded ({_mib(chosen.offloaded_bytes)}); "
+        f"{_mib(chosen.saved_bytes)} are saved for backward; {_quantity(counts.get('recomputed', 0), 'operator')} recomputed in "
+        f"{_quantity(counts.get('segments', 0), 'segment')}, {_quantity(counts.get('offloaded', 0), 'value')} offloaded "
+        f"({_mib(chosen.offloaded_bytes)}); "
         f"expected {share:+.1%} time"
     )
     if counts.get("apart"):
-        text += f"; {counts['apart']} operators with effects are left alone"
+        text += f"; {_quantity(counts['apart'], 'operator with effects is', 'operators with effects are')} left alone"
     if not plan.fits:
         text += f"; the budget is not enough: no plan for these shapes needs less than {plan.least_bytes} bytes"
     return text

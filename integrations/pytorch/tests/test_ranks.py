@@ -61,7 +61,7 @@ class Ranks(unittest.TestCase):
         self.assertTrue(all(one["dropped"] > 0 for one in found), found)
         for one in found:
             self.assertEqual(one["reruns"], ["gelu"])
-        counts = re.findall(r"fit: (\d+) operators read what collectives filled, such as parameters that FSDP gathers; what they make is kept", said)
+        counts = re.findall(r"fit: (\d+) operators? reads? what collectives filled, such as parameters that FSDP gathers; what is made of it is kept", said)
         self.assertEqual(len(counts), 2, said)  # a line of each rank
         self.assertGreaterEqual(min(map(int, counts)), 8)  # the matrix product of each block
 

@@ -39,6 +39,11 @@ class Budget:
         return whole_peak_bytes * self.count // self.of_bytes if self.of_bytes else self.count
 
 
+def quantity(count: int, one: str, many: str = "") -> str:
+    """'1 kernel', '2 kernels'. Without `many`: `one` with an s."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def checked_budget(budget: Any, device: str) -> Budget:
     """Raises TypeError and ValueError in a line that says what to write instead; FileNotFoundError without the command."""
     if not isinstance(device, str):

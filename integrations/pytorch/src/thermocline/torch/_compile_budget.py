@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ._budget import Budget, checked_budget
+from ._budget import Budget, checked_budget, quantity
 from ._joint_graph import Region
 from ._operators import storages_in
 from ._partition import answered, check_partitioner
@@ -252,14 +252,15 @@ class CompileBudget:
         if choice is None or self._plans > _MOST_PLANS:
             passes, least = sum(use.count for use in uses), ways[0].saved_bytes + extra
             message = (
-                f"thermocline.torch.compile_budget: {passes} forward passes of {len(uses)} compiled regions have to save {least} bytes for "
-                f"backward at least, and the budget has {limit}: the least budget is {least} (without a budget they save {whole})"
+                f"thermocline.torch.compile_budget: {quantity(passes, 'forward pass has', 'forward passes have')} to save {least} bytes for "
+                f"backward at least, in {quantity(len(uses), 'compiled region')}, and the budget has {limit}: the least budget is {least} "
+                f"(without a budget {whole})"
             )
             raise DoesNotFitError(message, least, least)
         self._assigned.update(zip(by_key, choice.nodes, strict=True))
         self._say(
-            f"{len(uses)} regions save {choice.saved_bytes + extra} bytes for backward together (without a budget: {whole}); "
-            "the next step compiles them again"
+            f"{quantity(len(uses), 'region saves', 'regions save')} {choice.saved_bytes + extra} bytes for backward together "
+            f"(without a budget: {whole}); the next step compiles them again"
         )
         self._compare([use.region for use in uses], choice)
         self.units.clear()

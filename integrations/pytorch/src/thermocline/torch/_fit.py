@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from . import _step_plan
-from ._budget import check_keywords, check_plans, check_step, checked_budget, checked_states
+from ._budget import check_keywords, check_plans, check_step, checked_budget, checked_states, quantity
 from ._execution import Counts, Execution, make_table
 from ._ranks import compare
 from ._saved import Store
@@ -135,7 +135,10 @@ class Fit:
         gathered = sum(operator.refusal == GATHERED for operator in record.operators)
         if gathered and GATHERED not in self._named:
             self._named.add(GATHERED)
-            self._say(f"{gathered} operators read what collectives filled, such as parameters that FSDP gathers; what they make is kept")
+            self._say(
+                f"{quantity(gathered, 'operator reads', 'operators read')} what collectives filled, such as parameters that FSDP gathers; "
+                "what is made of it is kept"
+            )
         for name, reason in record.refusals().items():
             if name not in self._named and reason != GATHERED:
                 self._named.add(name)
@@ -167,8 +170,8 @@ class Fit:
         share = answer["step_ms"] / answer["compute_ms"] - 1 if answer["compute_ms"] else 0.0
         return (
             f"a step needs {mib('peak_bytes')} of {mib('budget_bytes')} (kept whole: {mib('whole_peak_bytes')}); "
-            f"{self.plan.dropped} values dropped, {len(answer['reruns'])} operators run again, {self.plan.offloaded + moved} offloads "
-            f"({mib('offloaded_bytes')}); expected {share:+.1%} time"
+            f"{quantity(self.plan.dropped, 'value')} dropped, {quantity(len(answer['reruns']), 'operator runs', 'operators run')} again, "
+            f"{quantity(self.plan.offloaded + moved, 'offload')} ({mib('offloaded_bytes')}); expected {share:+.1%} time"
         )
 
     def is_in_host_memory(self, tensor: torch.Tensor) -> bool:
