@@ -91,6 +91,10 @@ int check_faults(const std::string& plan) {
   return is_file ? kBadInput : kWrongUsage;
 }
 
+bool makes_up_kernels(const RunFlags& flags) {
+  return flags.made_up || environment("THERMOCLINE_SIMULATE_KERNELS") == "made-up";
+}
+
 int check_flags(const RunFlags& flags, const CommandLine& line, const std::string& command) {
   Settings settings = default_settings();
   if (!line.has_program || line.program.empty()) {
@@ -121,6 +125,11 @@ int check_flags(const RunFlags& flags, const CommandLine& line, const std::strin
          : flags.policy ? "--policy"
                         : "--no-library") +
         " has no place beside it");
+    return kWrongUsage;
+  }
+  if (flags.audit && flags.device && makes_up_kernels(flags)) {
+    say(std::string("--audit finds nothing in made-up kernels, which follow no address: leave out ") +
+        (flags.made_up ? "--made-up" : "THERMOCLINE_SIMULATE_KERNELS=made-up"));
     return kWrongUsage;
   }
   if (flags.budget && !check_budget(*flags.budget, &settings)) return kWrongUsage;
@@ -160,10 +169,7 @@ void apply_setting_flags(const RunFlags& flags, Changes* changes) {
   if (!flags.stats.empty()) (*changes)["THERMOCLINE_STATS"] = flags.stats;
   if (flags.no_children) (*changes)["THERMOCLINE_CHILDREN"] = "false";
   if (flags.no_frameworks) (*changes)["THERMOCLINE_FRAMEWORKS"] = "false";
-  if (flags.audit) {
-    (*changes)["THERMOCLINE_AUDIT"] = "true";
-    if (flags.device && flags.made_up) say("an audit sees nothing of made-up kernels: they follow no address");
-  }
+  if (flags.audit) (*changes)["THERMOCLINE_AUDIT"] = "true";
 }
 
 int apply_library(Changes* changes) {
@@ -221,8 +227,7 @@ int apply_simulator(const RunFlags& flags, const std::string& program, Changes* 
   (*changes)["THERMOCLINE_SIMULATE_FAULTS"] =
       flags.faults ? fault_plan(*flags.faults) : environment("THERMOCLINE_SIMULATE_FAULTS");
   if (flags.made_up) (*changes)["THERMOCLINE_SIMULATE_KERNELS"] = "made-up";
-  apply_python_runtime(program, *driver, flags.made_up || environment("THERMOCLINE_SIMULATE_KERNELS") == "made-up",
-                       changes);
+  apply_python_runtime(program, *driver, makes_up_kernels(flags), changes);
   if (flags.no_library) {
     if (!flags.stats.empty()) (*changes)["THERMOCLINE_SIMULATE_STATS"] = "1";
     return kDone;

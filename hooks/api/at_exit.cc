@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "config/rank.h"
+#include "driver/quantity.h"
 #include "hooks/diagnostics/fallbacks.h"
 #include "hooks/diagnostics/live_statistics.h"
 #include "hooks/diagnostics/recorder.h"
@@ -23,6 +24,7 @@
 #include "hooks/runtime/counters.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/runtime/statistics.h"
+#include "hooks/submit/submit.h"
 #include "offload/engine/audit.h"
 
 namespace thermocline {
@@ -71,10 +73,10 @@ void warn_of_unseen_writes(const Runtime& runtime) {
   EngineStatistics statistics;
   if (!runtime.try_statistics(&statistics) || statistics.unseen_accesses == 0) return;
   if (runtime.wants_full_fallback() && statistics.unmapped_evictions == 0) return;
-  print_whole_line(
-      "kernels wrote to memory that they were not seen to access (" + std::to_string(statistics.unseen_accesses) +
-      " times found): results may be wrong; 'thermocline run --audit' names the kernel, and host_fallback = "
-      "\"full\" keeps what it writes");
+  print_whole_line("kernels wrote to memory that they were not seen to access (found " +
+                   quantity(statistics.unseen_accesses, "time") +
+                   "): results may be wrong; 'thermocline run --audit' names the kernel, and host_fallback = "
+                   "\"full\" keeps what it writes");
 }
 
 __attribute__((destructor)) void say_statistics() {
@@ -84,7 +86,7 @@ __attribute__((destructor)) void say_statistics() {
   try {
     report_bypassing_libraries();
     if (!runtime.has_run()) return;
-    if (runtime.wants_audit()) print_whole_line(audit_text(runtime.audit()));
+    if (runtime.wants_audit() && !audit_fault_was_said()) print_whole_line(audit_text(runtime.audit()));
     const StatsForm form = runtime.stats_form();
     EngineStatistics statistics;
     if (form == StatsForm::kOff) return warn_of_unseen_writes(runtime);

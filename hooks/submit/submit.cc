@@ -98,10 +98,12 @@ Host host_of_copy(const AccessList& accesses) {
   return waits ? Host::kWaitsFirst : Host::kGoesOn;
 }
 
+std::atomic<bool> audit_fault_said{false};
+
 // Logged at once: a program that has lost its context may never reach its end.
 void say_what_was_found(const Engine& engine) {
   if (const AuditStatistics audit = engine.audit(); audit.fault != 0) {
-    THERMOCLINE_LOG_ONCE(LogLevel::kError, "%s", audit_text(audit).c_str());
+    if (is_logged(LogLevel::kError) && !audit_fault_said.exchange(true)) print_whole_line(audit_text(audit));
   }
 }
 
@@ -322,6 +324,8 @@ EngineBits followers_of(const EngineSet& engines, const StreamPlace& place) {
 }
 
 }  // namespace
+
+bool audit_fault_was_said() { return audit_fault_said.load(); }
 
 namespace {
 

@@ -43,6 +43,9 @@ CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, cons
 // For work whose accesses are unknown.
 CUresult submit_unknown(StreamHandle stream, Call call);
 
+// Whether an audit has found a fault, and said so.
+bool audit_fault_was_said();
+
 // Before a call that lets somebody else keep the addresses: fetches their buffers and pins them. On an error the call
 // is not made; if the call fails, they are unpinned.
 CUresult keep(const AccessList& accesses, const char* reason, Call call);

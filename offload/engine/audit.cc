@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "offload/engine/audit.h"
 
+#include "driver/quantity.h"
+
 namespace thermocline {
 
 bool Audit::open(const Block& block) {
@@ -46,11 +48,11 @@ void Audit::end(StreamHandle stream, std::span<BlockState* const> operands, cons
 std::string audit_text(const AuditStatistics& audit) {
   std::string looked;
   if (audit.launches > audit.graphs || audit.graphs == 0) {
-    looked =
-        std::to_string(audit.launches - audit.graphs) + " launches of " + std::to_string(audit.kernels) + " kernels, ";
+    looked = quantity(audit.launches - audit.graphs, "launch", "launches") + " of " +
+             quantity(audit.kernels, "kernel") + ", ";
   }
-  if (audit.graphs != 0) looked += std::to_string(audit.graphs) + " launches of graphs, ";
-  looked += std::to_string(audit.operations) + " operations in all";
+  if (audit.graphs != 0) looked += quantity(audit.graphs, "launch of a graph", "launches of graphs") + ", ";
+  looked += quantity(audit.operations, "operation") + " in all";
   if (audit.fault != 0) {
     const std::string what = audit.faulty == nullptr ? "an operation" : std::string("'") + audit.faulty + "'";
     return "audit: not safe: " + what + " (operation " + std::to_string(audit.fault) +
@@ -60,10 +62,10 @@ std::string audit_text(const AuditStatistics& audit) {
   if (audit.launches == 0) return "audit: nothing to say: no kernel with memory of the library was launched";
   if (audit.left_open != 0 || audit.unknown != 0) {
     return "audit: nothing was found, and not everything was looked at: access could not be taken away " +
-           std::to_string(audit.left_open) + " times, and " + std::to_string(audit.unknown) +
-           " launches count as accessing everything; " + looked;
+           quantity(audit.left_open, "time") + ", and " + quantity(audit.unknown, "launch counts", "launches count") +
+           " as accessing everything; " + looked;
   }
-  return "audit: safe, as far as this run went: " + looked + " accessed nothing that they were not seen to access";
+  return "audit: safe, as far as this run went: " + looked + "; nothing was accessed unseen";
 }
 
 }  // namespace thermocline

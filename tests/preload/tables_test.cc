@@ -269,13 +269,15 @@ TEST(Audit, NamesTheKernelThatAccessesWhatItWasNotSeenToAccess) {
                                          .budget = "",
                                          .environment = {"THERMOCLINE_AUDIT=true", "THERMOCLINE_SIMULATE_CHECK=0"}});
   EXPECT_NE(audited.status, 0);
-  EXPECT_NE(audited.err.find("thermocline: audit: not safe: 'follow' (operation "), std::string::npos) << audited.err;
+  const std::string found = "thermocline: audit: not safe: 'follow' (operation ";
+  EXPECT_NE(audited.err.find(found), std::string::npos) << audited.err;
+  EXPECT_EQ(audited.err.find(found), audited.err.rfind(found)) << "it is said twice: " << audited.err;
   EXPECT_EQ(audited.err.find("audit: safe"), std::string::npos) << audited.err;
 }
 
 TEST(Audit, CountsLaunchesOfGraphsAsWhatTheyAre) {
   const ProcessResult audited = run_audited({"tables", "captured"});
-  EXPECT_NE(audited.err.find("audit: safe, as far as this run went: 44 launches of 1 kernels, 4 launches of graphs, "),
+  EXPECT_NE(audited.err.find("audit: safe, as far as this run went: 44 launches of 1 kernel, 4 launches of graphs, "),
             std::string::npos)
       << audited.err;
 }

@@ -593,6 +593,11 @@ TEST_F(Run, FlagsOfTheSimulatedDeviceNeedOne) {
                  "--audit evicts nothing, and it is the library that looks: --budget has no place beside it");
   expect_refused({"run", "--audit", "--policy", "none", "--", "true"}, 2,
                  "--audit evicts nothing, and it is the library that looks: --policy has no place beside it");
+  expect_refused({"run", "--audit", "--simulate", "h200", "--made-up", "--", "true"}, 2,
+                 "--audit finds nothing in made-up kernels, which follow no address: leave out --made-up");
+  EXPECT_EQ(shell({"--audit", "--simulate", "h200"}, "true", {"THERMOCLINE_SIMULATE_KERNELS=made-up"}).err,
+            "thermocline: --audit finds nothing in made-up kernels, which follow no address: leave out "
+            "THERMOCLINE_SIMULATE_KERNELS=made-up\n");
   expect_refused({"run", "--check", "--", "true"}, 2, "--check needs --simulate DEVICE");
   expect_refused({"run", "--faults", "link 2", "--", "true"}, 2, "--faults needs --simulate DEVICE");
   expect_refused({"run", "--simulate", "h20", "--", "true"}, 2,
