@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,13 +13,17 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "config/load.h"
 #include "config/option_table.h"
 #include "config/rank.h"
+#include "config/suggest.h"
 #include "simulator/fault_check.h"
 #include "simulator/profile.h"
+#include "simulator/settings_check.h"
 #include "tool/child.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
@@ -194,6 +199,28 @@ std::string fault_plan(const std::string& plan) {
   return std::filesystem::is_regular_file(plan, error) ? std::filesystem::absolute(plan).string() : plan;
 }
 
+// The variables of the simulated device that the program will see, with what is set for it.
+int check_simulator_variables(const Changes& changes) {
+  std::map<std::string, std::string> variables = Surroundings::of_process().variables;
+  for (const auto& [name, value] : changes) variables[name] = value;
+  constexpr std::string_view kPrefix = "THERMOCLINE_SIMULATE_";
+  std::vector<std::string_view> known;
+  for (const std::string_view variable : simulator::setting_variables())
+    known.push_back(variable.substr(kPrefix.size()));
+  for (const auto& [name, value] : variables) {
+    if (!name.starts_with(kPrefix) || value.empty()) continue;
+    const std::string own = name.substr(kPrefix.size());
+    const std::string meant = nearest_name(own, known);
+    const std::string problem =
+        meant == own ? simulator::setting_problem(name, value)
+                     : name + ": unknown variable" + did_you_mean(meant.empty() ? "" : std::string(kPrefix) + meant);
+    if (problem.empty()) continue;
+    say(problem);
+    return kWrongUsage;
+  }
+  return kDone;
+}
+
 // Python's packages bring NVIDIA's runtime, which would ask the simulated driver for what is nowhere documented.
 void apply_python_runtime(const std::string& program, const std::filesystem::path& simulator, bool made_up,
                           Changes* changes) {
@@ -227,6 +254,7 @@ int apply_simulator(const RunFlags& flags, const std::string& program, Changes* 
   (*changes)["THERMOCLINE_SIMULATE_FAULTS"] =
       flags.faults ? fault_plan(*flags.faults) : environment("THERMOCLINE_SIMULATE_FAULTS");
   if (flags.made_up) (*changes)["THERMOCLINE_SIMULATE_KERNELS"] = "made-up";
+  if (const int status = check_simulator_variables(*changes); status != kDone) return status;
   apply_python_runtime(program, *driver, makes_up_kernels(flags), changes);
   if (flags.no_library) {
     if (!flags.stats.empty()) (*changes)["THERMOCLINE_SIMULATE_STATS"] = "1";

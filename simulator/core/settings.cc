@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "simulator/settings_check.h"
+
 namespace simulator {
 namespace {
 
@@ -187,6 +189,22 @@ std::string Settings::set_from_environment() {
     const char* const value = std::getenv(entry.variable);
     if (value == nullptr || *value == '\0') continue;
     if (std::string wrong = apply(entry, entry.variable, value, *this); !wrong.empty()) return wrong;
+  }
+  return {};
+}
+
+std::vector<std::string_view> setting_variables() {
+  std::vector<std::string_view> names;
+  for (const Key& entry : kKeys) names.emplace_back(entry.variable);
+  return names;
+}
+
+std::string setting_problem(std::string_view variable, std::string_view value) {
+  Settings settings;
+  for (const Key& entry : kKeys) {
+    if (variable != entry.variable || value.empty()) continue;
+    const std::string problem = apply(entry, variable, value, settings);
+    return problem.empty() || entry.set != nullptr ? problem : std::string(variable) + ": " + problem;
   }
   return {};
 }

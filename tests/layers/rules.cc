@@ -49,8 +49,8 @@ constexpr std::array kInside = {
     Inside{"simulator/core", {"memory", "streams", "execution", "machine"}},
 };
 
-constexpr std::array<std::string_view, 3> kSimulatorHeaders = {"simulator/profile.h", "simulator/control.h",
-                                                               "simulator/fault_check.h"};
+constexpr std::array<std::string_view, 4> kSimulatorHeaders = {"simulator/profile.h", "simulator/control.h",
+                                                               "simulator/fault_check.h", "simulator/settings_check.h"};
 
 std::string_view first_folder(std::string_view path) { return path.substr(0, path.find('/')); }
 
@@ -112,8 +112,9 @@ std::optional<std::string> why_not(const std::string& from, const std::string& t
     if (is_its_test || (rules.may_use_simulator && open)) {
       return std::nullopt;
     }
-    return rules.may_use_simulator ? "of the simulator only profile.h, control.h and fault_check.h may be included"
-                                   : std::string(rules.name) + "/ must not know the simulator";
+    return rules.may_use_simulator
+               ? "of the simulator only profile.h, control.h, fault_check.h and settings_check.h may be included"
+               : std::string(rules.name) + "/ must not know the simulator";
   }
   if (target->height < rules.height) {
     return std::nullopt;
