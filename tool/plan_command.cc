@@ -214,7 +214,10 @@ int plan(const PlanFlags& flags) {
     say(flags.terms + ": " + reason);
     return kBadInput;
   }
-  if (!can_plan(*policy, flags.trace, trace, rates_of(*profile), terms)) return kBadInput;
+  if (const std::string why = why_no_plan(*policy, trace, rates_of(*profile), terms); !why.empty()) {
+    say(flags.trace + ": " + why);
+    return kBadInput;
+  }
   PlanAnswer a = answer(flags, trace, rates_of(*profile), bytes, terms, *policy);
   a.split_told = std::move(split.split_told);
   a.split = std::move(split.split);

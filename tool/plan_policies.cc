@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "tool/message.h"
 #include "trace/comparison_policies.h"
 
 namespace thermocline {
@@ -41,12 +40,10 @@ std::string plan_policy_names() {
   return names;
 }
 
-bool can_plan(const PlanPolicy& policy, const std::string& file, const Trace& trace, const DeviceRates& rates,
-              const StepTerms& terms) {
-  if (policy.schedules == nullptr || last_step_operators(trace) == 0) return true;
-  const std::string why = why_no_schedules(trace, rates, terms, *policy.schedules);
-  if (!why.empty()) say(file + ": " + why);
-  return why.empty();
+std::string why_no_plan(const PlanPolicy& policy, const Trace& trace, const DeviceRates& rates,
+                        const StepTerms& terms) {
+  if (policy.schedules == nullptr || last_step_operators(trace) == 0) return "";
+  return why_no_schedules(trace, rates, terms, *policy.schedules);
 }
 
 }  // namespace thermocline

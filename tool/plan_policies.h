@@ -27,8 +27,7 @@ std::span<const PlanPolicy> plan_policies();
 const PlanPolicy* find_plan_policy(std::string_view name);
 // "joint, recompute, ...".
 std::string plan_policy_names();
-// Whether the policy plans the trace's last step; if not, it says why.
-bool can_plan(const PlanPolicy& policy, const std::string& file, const Trace& trace, const DeviceRates& rates,
-              const StepTerms& terms);
+// Why the policy does not plan the trace's last step; "": it does.
+std::string why_no_plan(const PlanPolicy& policy, const Trace& trace, const DeviceRates& rates, const StepTerms& terms);
 
 }  // namespace thermocline

@@ -282,6 +282,7 @@ TEST_F(Command, PoliciesAndSettingsFilesAreReplayedSideBySide) {
   const json out = json::parse(result.out);
   EXPECT_EQ(out["schema"], "thermocline-replay-compare/1");
   ASSERT_EQ(out["runs"].size(), 3u);
+  EXPECT_EQ(out["left_out"], json::array());
   const json alone = replay_json(run({"replay", kUnet, "--budget", "60%", "--no-check", "--json"}));
   EXPECT_EQ(out["runs"][0]["steady_step_ms"], alone["steady_step_ms"]);
   EXPECT_EQ(out["runs"][1]["policy"], "lru");

@@ -43,6 +43,9 @@ TEST_F(Command, APolicyThatCanNotPlanATraceIsLeftOutOfTheComparison) {
   ASSERT_EQ(out["runs"].size(), 1u) << result.err;
   EXPECT_EQ(out["runs"][0]["name"], "swap");
   EXPECT_NE(result.err.find("gruslys needs a recurrent net"), std::string::npos) << result.err;
+  ASSERT_EQ(out["left_out"].size(), 1u) << result.out;
+  EXPECT_EQ(out["left_out"][0]["name"], "gruslys");
+  EXPECT_NE(result.err.find(out["left_out"][0]["why"].get<std::string>()), std::string::npos) << result.err;
   EXPECT_EQ(compared({"gruslys", "gruslys"}).status, 3);
 }
 
