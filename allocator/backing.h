@@ -159,8 +159,8 @@ class Backing {
   bool take_back(Block& block, std::uint64_t page);
   // Takes `count` pages from free mapped space that may still be in use, those freed first before the others.
   void borrow(std::uint64_t count, bool newest, UseSet* behind);
-  // The same from deferred unmaps: takes the pages that their assigned addresses will need last. Returns the number of
-  // pages.
+  // Takes up to `count` pages from deferred unmaps, those that their assigned addresses will need last. Returns how
+  // many pages.
   std::uint64_t borrow_unmissed(std::uint64_t count, UseSet* behind);
   // Takes the pages of all runs in runs_, which must be in descending order of address.
   void take_pages_of_runs(UseSet* behind);

@@ -38,9 +38,9 @@ class HostPool {
 
   // Aligned to at least 64 bytes. Null when the limit or the driver refuses; then nothing has changed.
   void* allocate(Bytes bytes);
-  // The same, aligned to 4 KiB, of whole 4 KiB, as unbuffered access to files needs it.
+  // Memory of whole 4 KiB, aligned to 4 KiB, as unbuffered access to files needs it.
   void* allocate_whole(Bytes bytes);
-  // The same, in whole pages that can be mapped at device addresses; null also if such memory is not available.
+  // Memory in whole pages that can be mapped at device addresses; null also if such memory is not available.
   void* allocate_pages(Bytes bytes);
   // Appends the pages of [at, at + bytes), which must lie in memory from allocate_pages; false for other memory.
   bool pages_of(const void* at, Bytes bytes, std::vector<PageHandle>* out) const;

@@ -60,7 +60,7 @@ class HostSteps {
 
   // `alignment` must be a power of two. Null when the limit or the driver refuses.
   void* take(Bytes bytes, Bytes alignment);
-  // The same, in whole pages of MappableHost; null also if there is no such memory.
+  // Takes whole pages of MappableHost; null also if there is no such memory.
   void* take_mappable(Bytes bytes);
   // False when no extent begins at `at`.
   bool give(void* at);

@@ -59,7 +59,8 @@ class Slabs {
   Buffer* place(Bytes requested);
   // Removes the buffer, whose record is no longer its; the uses of its block stay pending on its space.
   void remove(Buffer* buffer);
-  // The same without a call (slabs_inline.h). `only_mapped`: null, too, where an evicted slab would be taken. `slot`: of the buffer in the table, which shows that it is one.
+  // place() and remove() without a call (slabs_inline.h). `only_mapped`: null, too, where an evicted slab would be
+  // taken. `slot`: of the buffer in the table, which shows that it is one.
   Buffer* place_inline(Bytes requested, bool only_mapped);
   void remove_inline(Buffer* buffer, AddressTable<Buffer>::SlotIndex slot);
 

@@ -51,7 +51,7 @@ class StreamClock {
 
   // Registers handles that are not known yet.
   StreamIndex index_of(StreamHandle handle) { return handle == latest_handle_ ? latest_ : look_up(handle); }
-  // The same without a driver call: false if the handle is not known, or is the per-thread one.
+  // The index of a known handle, without a driver call: false if the handle is not known, or is the per-thread one.
   bool find(StreamHandle handle, StreamIndex* out) const {
     *out = latest_;
     return handle == latest_handle_ || find_known(handle, out);
@@ -133,8 +133,8 @@ class StreamClock {
   // The program itself has synchronized: everything submitted so far (to the stream, or to all) has completed.
   void synchronized(StreamIndex stream);
   void synchronized_all();
-  // The same if other threads submit meanwhile: newest() before the wait returns the newest operation of every stream,
-  // and synchronized() after the wait is told that these have completed.
+  // If other threads submit while the program synchronizes: newest() before the wait returns the newest operation of
+  // every stream, and synchronized() after the wait is told that these have completed.
   UseSet newest() const;
   void synchronized(const UseSet& uses);
 

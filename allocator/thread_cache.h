@@ -69,7 +69,8 @@ class ThreadCache {
 
   // Called by the owner thread. True: `out` is a buffer of that size that the thread freed on the same stream.
   bool take(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
-  // The same where the first slot of that size has it, and where none is of that size; kPerhaps: another slot may have it.
+  // take() where the first slot of that size has it, and where none is of that size; kPerhaps: another slot may have
+  // it.
   enum class Taken : std::uint8_t { kYes, kNo, kPerhaps };
   [[gnu::always_inline]] Taken take_first(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
     const unsigned set = set_of(bytes);
@@ -292,7 +293,8 @@ class ThreadCaches {
     ThreadCache* cache = nullptr;
     return find_by_thread(key_, &cache) ? cache : mine_without_entry();
   }
-  // The same where the thread has an entry in the table of threads, as nearly all have; false: it has none. `key`: of the caches.
+  // The cache of a thread that has an entry in the table of threads, as nearly all have; false: it has none. `key`: of
+  // the caches.
   static bool find_by_thread(std::uint64_t key, ThreadCache** out) {
     const std::uint64_t thread = this_thread();
     const ThreadEntry& entry = thread_entries[entry_index_of(thread)];

@@ -88,7 +88,7 @@ void holes(benchmark::State& state) {
 }
 BENCHMARK(holes)->ArgsProduct({{4096, 16384, 65536}, {1024, 4096}});
 
-// The same with a different size for each pair, so that nothing that was just freed fits.
+// Holes of a different size for each pair, so that nothing that was just freed fits.
 void holes_mixed(benchmark::State& state) {
   const auto count = static_cast<std::size_t>(state.range(0));
   const auto engine = make_engine();

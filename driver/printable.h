@@ -11,7 +11,7 @@ namespace thermocline {
 // UTF-8. The result has at most `most_bytes` bytes and ends with a whole character.
 std::string printable(std::string_view text, std::size_t most_bytes = std::string::npos);
 
-// The same, but line ends are kept. For whole messages.
+// printable() for whole messages: line ends are kept.
 std::string printable_lines(std::string_view text);
 
 }  // namespace thermocline

@@ -67,8 +67,8 @@ struct DriverTable {
 // missing.
 Status load_table(void* (*find)(const char* name), DriverTable* out);
 
-// The same from a shared library (null: libcuda.so.1), which then stays loaded. On failure `why`, unless null, gets a
-// message.
+// Loads the table from a shared library (null: libcuda.so.1), which then stays loaded. On failure `why`, unless null,
+// gets a message.
 Status open_driver(const char* path, DriverTable* out, std::string* why);
 
 }  // namespace thermocline

@@ -38,7 +38,7 @@ class Alternatives {
   bool has_choices() const { return family_.has_choices(); }
   // False: an error has been printed.
   bool take(const ChoiceTerms& terms, Trace* out) const;
-  // The same for modes that do not depend on the device.
+  // take() for modes that do not depend on the device.
   bool take(Trace* out) const;
 
  private:

@@ -36,7 +36,7 @@ class ReplayMeter {
 
   // Null, with the reason in failure(), if the device fails for another reason than memory.
   const Measured* measure(const Knobs& knobs, Bytes budget);
-  // The same, with race detection, in adversarial order `seed`; the result is not remembered.
+  // measure() with race detection, in adversarial order `seed`; the result is not remembered.
   const Measured* measure_checked(const Knobs& knobs, Bytes budget, std::uint64_t seed);
   // With more memory than the program can use, and no operator split.
   const Measured* unlimited();

@@ -23,7 +23,7 @@ std::optional<StepPlanKind> possible_plans(const ReplayOptions& options);
 // each operator reads and writes.
 void remark_on_recompute(const Settings& settings, bool exact);
 
-// The same steps with more memory than they can use, and without evictions.
+// Options for a replay of the same steps with more memory than they can use, and without evictions.
 ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace);
 
 }  // namespace thermocline

@@ -55,7 +55,7 @@ std::string input_path(const std::string& name);
 void say_trace_error(const TraceError& error);
 // Reads the trace, as it was recorded; prints errors and warnings.
 bool read_trace_file(const std::string& path, Trace* out);
-// The same with all alternatives of its operators.
+// Reads the trace with all alternatives of its operators.
 bool read_trace_family(const std::string& path, TraceFamily* out);
 
 DeviceRates rates_of(const simulator::Profile& profile);

@@ -59,7 +59,7 @@ struct SteadyStep {
 // Buffers of at least `page_bytes` occupy whole pages, of which only the contents cross the link.
 SteadyStep steady_step(const Trace& trace, const DeviceRates& rates, Bytes page_bytes = 1);
 
-// The same step with two operators for each: one that takes its time, and one that takes none, at its end. Both use its
+// The step with two operators for each: one that takes its time, and one that takes none, at its end. Both use its
 // buffers, and the second writes: an operator needs room for all of them until it ends, and nothing that it writes can
 // leave before.
 SteadyStep with_ends(const SteadyStep& step);

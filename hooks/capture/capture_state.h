@@ -11,14 +11,14 @@ void capture_began();
 void capture_ended();
 bool is_recording(StreamHandle stream);
 bool any_capture();
-// The same, but for the moment in which the engines are told that one is about to begin, and may still launch what they have
-// to.
+// any_capture(), but false in the moment in which the engines are told that a capture is about to begin, and may still
+// launch what they have to.
 bool any_capture_may_have_begun();
 // Waits for everything submitted in the engine's context, which must be current. Refuses while any stream captures,
 // because the wait would invalidate that capture (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED). To be called under `Inside`,
 // and not from within an engine.
 CUresult synchronize_unless_recorded(const ActiveEngine& active);
-// The same for a context without an engine.
+// Waits so in the current context, which has no engine.
 CUresult synchronize_unless_recorded();
 
 // While an object of this class lives, driver calls of this thread do not disturb any capture

@@ -199,7 +199,7 @@ struct Batch {
 bool may_read_host_copy(StreamHandle stream, CUdeviceptr to, CUdeviceptr from) {
   return static_cast<std::uintptr_t>(stream) > 1 && is_copy_to_host(to, from);
 }
-// The same of a copy within the device, whose ends may not fit together.
+// Whether a copy within the device may read the host copy of its source; its ends may not fit together.
 bool may_read_source_there(StreamHandle stream, CUdeviceptr to, CUdeviceptr from) {
   return static_cast<std::uintptr_t>(stream) > 1 && !is_copy_to_host(to, from);
 }
@@ -267,7 +267,7 @@ CUresult copy_one(StreamHandle stream, Host host, const Batch& batch, std::size_
                       });
 }
 
-// The same for copies of rows and layers.
+// One copy of a batch of rows and layers.
 template <Function F, class Call>
 CUresult copy_one(StreamHandle stream, Host host, const CUDA_MEMCPY3D_BATCH_OP& copy, Call call) {
   ShapedCopy shape = shape_of(&copy);

@@ -14,7 +14,7 @@ CUresult pin_for_device(const GraphContents& contents, Call call, PinnedBuffers*
 
 // `pinned` is what the executable graph names now, all of it: it replaces what was pinned for it before.
 void device_graph_changed(CUgraphExec exec, PinnedBuffers& pinned);
-// The same for a part of what it names; the rest is what graph_execs.h knows.
+// `pinned` is a part of what the executable graph names now; the rest is what graph_execs.h knows.
 void device_graph_changed_in_part(CUgraphExec exec, PinnedBuffers& pinned);
 // `call` destroys it: its handle may be reused before that returns.
 CUresult destroy_device_graph(CUgraphExec exec, Call call);

@@ -62,7 +62,7 @@ bool in_driver(const void* address);
 // (cuGetProcAddress); null if it is not a hooked function.
 void* hook_for_symbol(std::string_view symbol, const void* answer);
 void* hook_for_base(std::string_view base, const void* answer, int version, std::uint64_t flags);
-// The same, decided by the arguments alone, for an address that belongs to no symbol. Null if nothing matches, or if
+// The hook, decided by the arguments alone, for an address that belongs to no symbol. Null if nothing matches, or if
 // the program asks with a version newer than the table, which may have another signature.
 void* hook_by_name(std::string_view base, int version, std::uint64_t flags);
 

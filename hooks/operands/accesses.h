@@ -41,7 +41,7 @@ class AccessList {
     return *this;
   }
 
-  // The same for an address that stands in memory which the operation may read.
+  // Adds an address that is stored in memory which the operation may read.
   AccessList& found_word(std::uint64_t value) {
     accesses_.push_back(MemoryAccess{DeviceAddress{value}, 0, Access::kUnknown, true});
     return *this;

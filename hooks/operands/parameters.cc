@@ -48,7 +48,7 @@ class Sieve {
   __m128i upper_, next_, low_, high_;
 };
 
-// The same for 32 words at a time, by their second and third bytes alone: between the ends of the range as one number,
+// Sieves 32 words at a time, by their second and third bytes alone: between the ends of the range as one number,
 // these are nearly as rare.
 class WideSieve {
  public:

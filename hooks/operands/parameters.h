@@ -36,7 +36,7 @@ struct OwnRange {
 
 // Examines a word at every byte offset.
 void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out);
-// The same, as processors without AVX2 do it.
+// scan_parameter() as processors without AVX2 do it.
 void scan_parameter_narrow(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out);
 
 // kernelParams: one pointer per parameter.

@@ -63,7 +63,7 @@ class KernelCodes {
   // The driver has loaded the image; null: something that is not seen. `handle`: the CUmodule or CUlibrary. `may_read`:
   // see above.
   void loaded(const void* handle, const void* image, bool may_read);
-  // The same code, by another handle (cuLibraryGetModule).
+  // `handle` is another handle of the code that `of` names (cuLibraryGetModule).
   void is_of(const void* handle, const void* of);
   // The driver has returned a CUfunction or CUkernel of that handle, or one that stands for another.
   void found(const void* function, const void* handle, const char* name);

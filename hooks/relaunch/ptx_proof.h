@@ -29,7 +29,7 @@ class PtxProof {
     // For each word that is written: its bytes up to here are written, all of them. 0: none.
     std::vector<std::uint64_t> written_bytes;
   };
-  // The same of one launch, whose other extents are 1. False: it is not proven for this launch.
+  // What is proven of one launch, whose other extents are 1. False: nothing is, for this launch.
   bool holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const;
 
  private:

@@ -40,7 +40,7 @@ template <class Visit>
 void for_each_caching_heap(Visit visit);
 
 EngineStatistics statistics_of(DeviceHeap& of);
-// The same without waiting; nothing where a thread holds the lock.
+// Statistics without waiting for the lock; nothing where a thread holds it.
 std::optional<EngineStatistics> try_statistics_of(DeviceHeap& of);
 void reset_peaks_of_caching_heaps();
 

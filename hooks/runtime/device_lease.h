@@ -41,7 +41,7 @@ class DeviceLease final : public BudgetSource {
 
   // For the thread that looks after it. Writes down what the engine uses, and returns what its budget should be.
   Bytes look(const Engine::BudgetUse& use);
-  // The same where the engine is busy.
+  // look() where the engine is busy, so that its use is not known.
   Bytes look_while_busy();
   // False: the ledger is gone, and the budget stays as it is.
   bool is_there() const;

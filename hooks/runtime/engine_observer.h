@@ -30,7 +30,7 @@ struct EngineObserver {
   void (*engine_ended)(const ActiveEngine& one) = nullptr;
   // A context is about to end, with its streams; `is_gone`: it has ended. Without a lock.
   void (*context_ends)(CUcontext context, bool is_gone) = nullptr;
-  // The same, after the end of the context's engine, if it had one.
+  // A context has ended, and before it the context's engine, if it had one.
   void (*context_ended)(CUcontext context, bool is_gone) = nullptr;
   // In the child of a fork, which has none of its parent's engines. Under the runtime's lock.
   void (*forked)() = nullptr;

@@ -33,7 +33,7 @@ using CallFrom = CallOf<const void*>;
 // Runs `body`, which uses the engine. An exception becomes an error of the call. The thread can not be cancelled
 // meanwhile.
 CUresult guarded(Call body);
-// The same for calls in which the engine catches its own exceptions (allocate, free).
+// guarded() for calls in which the engine catches its own exceptions (allocate, free).
 CUresult guarded_lightly(Call body);
 
 // Logs it, once.

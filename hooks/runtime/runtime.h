@@ -40,7 +40,7 @@ class Runtime {
   bool is_there(const ActiveEngine* engine) const noexcept;
   // The engine of the current context; created in the first context of a device that asks. Null: pass the call through.
   const ActiveEngine* in_current_context();
-  // The same for a current context that the caller knows.
+  // The engine of `current`, which the caller knows to be the current context.
   const ActiveEngine* in_current_context(CUcontext current);
   // Visits each engine in turn; none begins or ends meanwhile. Must not be called from within an engine.
   template <class Visit>
@@ -65,7 +65,7 @@ class Runtime {
 
   // The sum of the statistics of all engines so far; false when they can not be read (the caller is inside an engine).
   bool statistics(EngineStatistics* out) const;
-  // The same without waiting: false also where another thread holds a lock.
+  // The sum of the statistics without waiting: false also where another thread holds a lock.
   bool try_statistics(EngineStatistics* out) const;
   // Also resets the peaks of current engines; false as above.
   bool reset_peaks();
@@ -97,7 +97,7 @@ inline const ActiveEngine* owner_now(DeviceAddress address) {
   return Inside::now() ? nullptr : Runtime::get().owner(address);
 }
 
-// The same, and no engine ends while an object of this class lives: for code that uses engines of devices that the
+// Finds engines, of which none ends while an object of this class lives: for code that uses engines of devices that the
 // program may be done with. Costs nothing with a single engine.
 class HeldEngines {
  public:

@@ -25,7 +25,7 @@ void forget_peaks(EngineStatistics* statistics);
 
 // key=value pairs, without "thermocline: " and the line end.
 std::string statistics_line(const EngineStatistics& statistics);
-// The same as one JSON object on a line, with the line end. `more`: further members, "" or `"name": value, ...`.
+// The statistics as one JSON object on a line, with the line end. `more`: further members, "" or `"name": value, ...`.
 std::string statistics_json(const EngineStatistics& statistics, int process, std::optional<int> rank,
                             const std::string& more = "");
 // For people: some lines, the first beginning with "thermocline: ". `of`: whose statistics they are; `budget_origin`:

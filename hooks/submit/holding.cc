@@ -90,7 +90,7 @@ CUresult PinnedBuffers::pin_buffer(const ActiveEngine& active, const BufferFacts
   return wait_until_fetched(active, buffer.address);
 }
 
-// The same in all engines that own a part of it, on whichever device.
+// Pins in all engines that own a part of what is accessed, on whichever device.
 CUresult PinnedBuffers::pin(const EngineSet& engines, const AccessList& accesses, const char* reason) {
   reason_ = reason;
   for (const ActiveEngine* active : engines) {

@@ -26,7 +26,7 @@ CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr t
 
 using RegionPart = CallOf<const Region&>;
 
-// The same for rows. `to` and `from` have the same shape, except for an end that is an array.
+// Copies rows in parts. `to` and `from` have the same shape, except for an end that is an array.
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed& to, const Placed& from,
                   RegionPart part, std::size_t grain = 1);
 

@@ -51,7 +51,7 @@ class LateFrees {
 // Waits, if that is allowed now; true if any memory was freed or unpinned. The engine's context must be current.
 bool wait_for_late_frees(const ActiveEngine& active);
 
-// The same, and what others hold without need goes (EngineObserver::memory_is_short).
+// wait_for_late_frees(), and what others hold without need goes (EngineObserver::memory_is_short).
 bool make_way(const ActiveEngine& active);
 
 // What does not fit may do so once way has been made. Nobody waits where streams may be blocked: this very thread may

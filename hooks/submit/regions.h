@@ -27,9 +27,10 @@ struct Fitting {
 Fitting fitting(const Box& box, const Region& region, Bytes room);
 // Sets the end of the region; it has at least one row.
 void extend(const Box& box, const Fitting& fitting, Region* region);
-// The same if rows may be divided: the region lies in the first `room` bytes, of which there is at least one.
+// Sets the end of a region whose rows may be divided: the region lies in the first `room` bytes, of which there is at
+// least one.
 void extend_within(const Box& box, Bytes room, Region* region);
-// The same where it is known what fits: of a row that does not, what lies in `room`.
+// extend_within() where it is known what fits: of a row that does not, what lies in `room`.
 void extend_within(const Box& box, const Fitting& fits, Bytes room, Region* region);
 // The region that follows begins where this one ends; behind the last one, `first_layer` is the number of layers.
 void advance(const Box& box, Region* region);

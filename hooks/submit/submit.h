@@ -21,7 +21,7 @@ namespace thermocline {
 
 enum class Host {
   kGoesOn,      // the call returns before the work has run; except copies of pageable memory, which submit() recognizes
-  kMayGoOn,     // the same for a call that is not asynchronous by name; waits if a buffer asks for it (sync_memops.h)
+  kMayGoOn,     // the same, though it is not asynchronous by name; waits if a buffer asks for it (sync_memops.h)
   kWaits,       // the call returns when the work has run
   kWaitsFirst,  // the call waits for what was submitted before, and perhaps for the work
   // the work may read its source before its turn in the stream, so everything must be there before the call
@@ -37,7 +37,7 @@ CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, const Ope
 // fetched.
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
                      CallIn in_another, const CallFrom* from_host);
-// The same for a copy of a batch and one that names its contexts, which are never made in another stream.
+// A copy of a batch, or one that names its contexts, neither of which is ever made in another stream.
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
                      const CallFrom* from_host);
 // For work whose accesses are unknown.

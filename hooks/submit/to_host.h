@@ -17,7 +17,7 @@ namespace thermocline {
 using RunOfCopy = CallOf<std::size_t, std::size_t, OperationInfo, CallFrom>;
 CUresult copy_to_host(StreamHandle stream, Host host, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                       OperationInfo info, RunOfCopy run);
-// The same for rows; a row of which a part is evicted is divided, too. Null: there is nothing to do instead.
+// Copies rows to the host; a row of which a part is evicted is divided, too. Null: there is nothing to do instead.
 using RunOfRows = CallOf<const Region&, const OperationInfo&, const CallFrom*>;
 CUresult copy_to_host(StreamHandle stream, Host host, const Placed& to, const Placed& from, OperationInfo info,
                       RunOfRows run);

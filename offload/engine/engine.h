@@ -129,8 +129,9 @@ class Engine {
   Operation begin(StreamHandle stream, std::span<const MemoryAccess> accesses, const OperationInfo& info, bool again);
   // Whether all that the operation accesses can be on the device at once.
   bool fits(std::span<const MemoryAccess> accesses);
-  // The same where the driver takes `bytes` of its own for the operation, which count as external once it has them.
-  // out_of_memory, and reported: never. With a soft limit or a full fallback that is not said beforehand.
+  // Whether the operation fits where the driver takes `bytes` of its own for the operation, which count as external
+  // once it has them. out_of_memory, and reported: never. With a soft limit or a full fallback that is not said
+  // beforehand.
   Status fits_beside(std::span<const MemoryAccess> accesses, Bytes bytes);
   // Whether so many ranges fit at once wherever they lie, each no longer than an eviction unit. Lock-free.
   bool fits_anywhere(std::uint64_t ranges) const noexcept;
@@ -167,7 +168,7 @@ class Engine {
   void forget_former(AddressRange range);
   // A kernel was given these, and may have written them into the small ones among them.
   void written_by_kernel(std::span<const MemoryAccess> accesses);
-  // The same of a graph that was launched (graph_kernels.cc).
+  // Kernels of a graph that was launched may have written what they were given (graph_kernels.cc).
   void written_by_graph(std::span<const GraphKernel> kernels);
 
   // Begins to fetch the buffer at `address`, and keeps it on the device until unpin was called as often (`reason` is a
@@ -179,9 +180,9 @@ class Engine {
   Status wait_until_fetched(DeviceAddress address, HostWait wait = HostWait::kForEvents);
   // If that pinned buffer (BufferFacts::number) is still there: it stays on the device until it is freed.
   void keep_pinned(DeviceAddress address, std::uint64_t number);
-  // The same.
+  // If it is still there: one pin less.
   void unpin(DeviceAddress address, std::uint64_t number);
-  // The same; whoever accessed it was not seen, and may have written.
+  // unpin() where whoever accessed it was not seen, and may have written.
   void unpin_unseen(DeviceAddress address, std::uint64_t number);
   // The eviction units that the ranges lie in come to the device and stay until let_go: all of them, or none, so that
   // threads that hold some of theirs do not wait for one another. A range of 0 bytes: the whole buffer. `reason` is a
@@ -193,7 +194,7 @@ class Engine {
   // others when room is needed. not_supported: the policy is none, or nothing leaves any more
   // (EngineOptions::evict_no_more).
   Status evict(DeviceAddress address);
-  // The same where its contents can be recomputed: they are dropped, and its pages are free at once. not_supported:
+  // Evicts a buffer whose contents can be recomputed: they are dropped, and its pages are free at once. not_supported:
   // they can not be, or recompute is off; nothing has happened.
   Status drop(DeviceAddress address);
   // It is used soon, and comes back now where there is room for it without evicting others; else not_ready.
@@ -202,8 +203,8 @@ class Engine {
   // The program itself waited: what it submitted to the stream (to all streams) has passed.
   void synchronized(StreamHandle stream);
   void synchronized_all();
-  // The same where other threads go on submitting while the program waits: what was submitted before it waited, and
-  // afterwards that this has passed.
+  // synchronized() where other threads go on submitting while the program waits: what was submitted before it waited,
+  // and afterwards that this has passed.
   UseSet submitted(StreamHandle stream);
   UseSet submitted_all() const;
   void synchronized(const UseSet& uses);
@@ -280,7 +281,7 @@ class Engine {
   Bytes page_bytes() const noexcept;
   // True at this moment, whatever threads do without the lock; asking changes nothing.
   EngineStatistics statistics() const;
-  // The same where nobody holds the lock; else nothing.
+  // The statistics where nobody holds the lock; else nothing.
   std::optional<EngineStatistics> try_statistics() const;
   // Every peak becomes what is so now.
   void reset_peaks();

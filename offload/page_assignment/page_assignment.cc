@@ -147,7 +147,7 @@ class Assignment {
     return count_of(groups_[part].pages);
   }
 
-  // The same, by moving another unit to a group into which it also fits.
+  // Places it by moving another unit to a group into which it also fits.
   std::uint32_t find_by_moving(std::uint32_t unit, std::uint32_t count) {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       const std::vector<std::uint32_t> others = in_the_way(groups_[i], units_[unit].stays);

@@ -108,7 +108,7 @@ class References {
   Followed follow(std::span<const MemoryAccess> accesses, std::vector<DeviceAddress>* out);
   // Addresses that were read from ranges in which kernels may have written some.
   using TableWords = std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<DeviceAddress>>;
-  // The same, with `read` in place of what may have been written; appends the ranges that still have to be read.
+  // follow() with `read` in place of what may have been written; appends the ranges that still have to be read.
   // Memory outside the engine is not read, because it may have been freed. True: any address may be stored there.
   bool follow_read(std::span<const MemoryAccess> accesses, const TableWords& read, std::vector<DeviceAddress>* out,
                    std::vector<AddressRange>* unread);

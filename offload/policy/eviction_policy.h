@@ -87,7 +87,7 @@ class EvictionPolicy {
 
   // Null: least recently used first. Asked once, when the policy has been made.
   virtual VictimOrder* victim_order() { return nullptr; }
-  // The same of host copies that go to the spill file: the first goes first. Null: least recently used first.
+  // The order in which host copies go to the spill file. Null: least recently used first.
   virtual VictimOrder* spill_order() { return victim_order(); }
   // The device is about to run out of work: what can be done later is put off.
   virtual bool is_hurried() { return false; }

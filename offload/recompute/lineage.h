@@ -43,7 +43,8 @@ class Lineage {
   std::vector<LineageVersion> versions;
   // Who carries the plan out keeps inputs past the program's free (kept_inputs.h).
   bool keeps_inputs = false;
-  // The same of contents of buffers that live on from one iteration to the next (lasting_contents.h).
+  // Who carries the plan out drops contents of buffers that live on from one iteration to the next
+  // (lasting_contents.h).
   bool drops_lasting = false;
 
   // Adds the operation at the next place; each buffer once.

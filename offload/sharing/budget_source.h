@@ -13,7 +13,7 @@ class BudgetSource {
   // The engine could use `wanted` bytes in all. Returns its budget from now on, no less than before. Does not wait; what
   // others have to give back first comes later (Engine::raise_budget).
   virtual Bytes raise(Bytes wanted) = 0;
-  // The same to what the engine should have now, without a wish.
+  // Raises the budget to what the engine should have now, without a wish.
   virtual Bytes grow() = 0;
   // The engine uses no more than `budget` from now on.
   virtual void lowered(Bytes budget) = 0;

@@ -8,7 +8,7 @@ namespace thermocline {
 // Out of the way of programs that close, or count on, low numbers: the descriptor under a high number, where one is
 // free; `descriptor` itself is closed then. Known to close_own_descriptors from now on.
 int keep_descriptor(int descriptor);
-// The same, under its own number.
+// The descriptor stays under its number, and is known to close_own_descriptors from now on.
 void note_descriptor(int descriptor);
 // Not known any more; `descriptor` may be closed.
 void forget_descriptor(int descriptor);

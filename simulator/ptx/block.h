@@ -51,7 +51,7 @@ class BlockRun {
   // False: a fault, which is described in the outcome.
   bool run(const std::uint32_t (&at)[3]);
 
-  // The same in parts, for blocks that may wait for each other: pauses when all threads wait for other blocks.
+  // Runs the block in parts, for blocks that may wait for each other: pauses when all threads wait for other blocks.
   enum class Progress : std::uint8_t { kPaused, kDone, kFailed };
   bool begin(const std::uint32_t (&at)[3]);
   Progress go_on();
@@ -80,7 +80,7 @@ class BlockRun {
   void access(ThreadContext& thread, std::uint64_t address, std::uint32_t kind, std::uint32_t site);
   // Checks an access through a generic address, for helpers, as generated code does: faults, or returns.
   void check(ThreadContext& thread, std::uint64_t address, std::uint32_t bytes, bool writes, std::uint32_t site);
-  // The same of a read of global memory.
+  // Checks a read of global memory, for helpers.
   void check_global(ThreadContext& thread, std::uint64_t address, std::uint32_t bytes, std::uint32_t site);
   // Faults if there is no texture or surface of this kind, or if its memory may not be accessed.
   const Texture& texture(ThreadContext& thread, std::uint64_t handle, bool is_surface, std::uint32_t site);

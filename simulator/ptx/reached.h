@@ -26,7 +26,7 @@ class Reached {
   const std::uint32_t* table() const { return table_; }
   // `kind`: as for BlockRun::access. False, and nothing has changed: the device's own table does not allow the access.
   bool add(std::uint64_t address, std::uint64_t bytes, std::uint32_t kind);
-  // The same of what is not in the table: host memory, surfaces.
+  // Notes an access to what is not in the table: host memory, surfaces.
   void trace(std::uint64_t address, std::uint64_t bytes, std::uint32_t kind);
   void add_texture(const Texture& texture);
   // To the outcome, and the trace to whom the launch names.

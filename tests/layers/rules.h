@@ -28,7 +28,7 @@ struct Violation {
 // Returns whether the repository has this file (path from the root).
 using Exists = std::function<bool(const std::string&)>;
 
-// The same text with comments and the contents of string and character literals blanked; line breaks are kept.
+// The text with comments and the contents of string and character literals blanked; line breaks are kept.
 std::string code_only(std::string_view text);
 
 std::vector<Violation> check_includes(const Source& source, const Exists& exists);

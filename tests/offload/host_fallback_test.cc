@@ -20,7 +20,7 @@ constexpr StreamHandle kStream{};
 
 class NetTest : public testing::TestWithParam<HostFallback> {
  protected:
-  void start(HostFallback net, const PolicyEntry* policy = kReactivePolicy, Safety safety = Safety::kStrict,
+  void start(HostFallback fallback, const PolicyEntry* policy = kReactivePolicy, Safety safety = Safety::kStrict,
              bool waits_without_lock = false) {
     std::string why;
     SimulatedDeviceOptions simulated;
@@ -31,7 +31,7 @@ class NetTest : public testing::TestWithParam<HostFallback> {
     const EngineOptions options{.budget_bytes = 8 * kPage,
                                 .policy = policy,
                                 .safety = safety,
-                                .host_fallback = net,
+                                .host_fallback = fallback,
                                 .host_is_readable = false,
                                 .waits_without_lock = waits_without_lock};
     ASSERT_TRUE(Engine::create(device_->driver(), options, &engine_).ok());

@@ -155,7 +155,7 @@ TEST(Planner, WhatIsNotUsedAgainLeavesForGood) {
   for (const std::vector<std::uint32_t>& fetches : plan.fetches) EXPECT_TRUE(fetches.empty());
 }
 
-// The same for a buffer whose life begins in one iteration and ends in the next.
+// Also a buffer whose life begins in one iteration and ends in the next.
 TEST(Planner, WhatIsNotUsedAgainLeavesForGoodAcrossTheEndOfAnIteration) {
   Profile profile;
   profile.nanoseconds.assign(6, 10 * kOperationNs);

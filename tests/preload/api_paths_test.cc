@@ -187,7 +187,7 @@ TEST(ApiPaths, PluginThatSeesItsOwnSymbolsFirstRunsAsWithoutTheLibraryAndIsNamed
   EXPECT_EQ(result.err.find("thermocline: ", result.err.find(said) + 1), std::string::npos) << result.err;
 }
 
-// The same in addition to a program that is seen.
+// Calls that pass the library, in addition to a program that is seen.
 TEST(ApiPaths, WhoCallsTheDriverPastTheLibraryIsCounted) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers refuse RTLD_DEEPBIND";

@@ -54,7 +54,7 @@ TEST(ApiPaths, CopiesToTheHostOfWhatIsEvictedFetchNothing) {
   EXPECT_GE(statistic(result, "host_reads"), 9u) << result.err;
 }
 
-// The same for rows, of which some lie in both the evicted and the other part of a buffer, and for batches.
+// Copies to the host of rows, of which some lie in both the evicted and the other part of a buffer, and for batches.
 TEST(ApiPaths, CopiesOfRowsToTheHostOfWhatIsEvictedFetchNothing) {
   constexpr std::uint64_t kRoom = 64 * kMiB;
   const std::vector<std::string> program = {"api_paths/copies/evicted_rows_to_host"};

@@ -47,7 +47,7 @@ class Buffers {
 
   // Appends the fresh buffers that an access to [at, at + bytes) affects; each is held until let_go().
   void hold_fresh(Address at, Bytes bytes, Slots& out);
-  // The same for every fresh buffer.
+  // Appends every fresh buffer; each is held until let_go().
   void hold_all_fresh(Slots& out);
   // The buffer to clear, if it is still fresh; afterwards it is not. `named`: by the operation.
   std::optional<Buffer> take_fresh(Slot slot, bool named);

@@ -56,7 +56,7 @@ struct Operation {
   std::uint32_t first_edge = 0;  // list of the operations that wait for this one; 0: none
   // Slots of registered buffers that were fresh at submission and that this operation accesses (memory/buffers.h).
   boost::container::small_vector<std::uint32_t, 2> fresh_buffers;
-  // The same of those that it does not name, but may access.
+  // Slots of those that it does not name, but may access.
   boost::container::small_vector<std::uint32_t, 2> other_fresh_buffers;
   Work work;
 };

@@ -38,7 +38,7 @@ CUresult invalidate(Capture& capture, CUresult error);
 // Whether the calling thread may make a call that could disturb a capture: allocating, waiting, querying events.
 // Captures that the call disturbs are invalidated.
 CUresult may_disturb(Call& call);
-// The same for a wait for the whole context, which is not allowed while any stream in it captures.
+// Whether it may wait for the whole context, which is not allowed while any stream in it captures.
 CUresult may_wait_for_context(Call& call);
 
 // Queues the work, or, if the stream is capturing, adds it to the graph. `operation`: what was queued, else 0.

@@ -11,7 +11,7 @@ namespace simulator::cuda {
 
 // The work of each operation of a batch, in order; all of them are checked first.
 CUresult make_value_operations(Call& call, std::span<const CUstreamBatchMemOpParams> batch, std::vector<Work>* out);
-// The same of the arguments of a call: how many there may be, and which flags.
+// The work of the operations that a call names; first it is checked how many there may be, and which flags.
 CUresult make_value_operations(Call& call, unsigned count, const CUstreamBatchMemOpParams* operations, unsigned flags,
                                std::vector<Work>* out);
 // The operation that was made so; `work` writes a value or waits for one.

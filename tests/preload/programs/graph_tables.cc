@@ -158,7 +158,7 @@ void written_in_graph(Program& p) {
   rounds(p, p.table, kTargets);
 }
 
-// The same by a kernel that is known to.
+// A table that a kernel of a graph writes which is known by its name.
 void named_in_graph(Program& p) {
   launch_and_destroy(p, capture(p, [&] { write_table(p, "set_pointers"); }));
   rounds(p, p.table, kTargets);

@@ -395,7 +395,7 @@ void unseen(Program& p) {
   launch_follow(p, table, kTargets, 0);
 }
 
-// The same, and then kernels use what it has written.
+// An unseen kernel, and then kernels use what it has written.
 void unseen_and_used(Program& p) {
   unseen(p);
   CHECK(cuStreamSynchronize(p.stream));
@@ -407,7 +407,7 @@ void unseen_and_used(Program& p) {
   }
 }
 
-// The same, and buffers that it points to are evicted and fetched while kernels run: the host does not wait.
+// A table whose targets are evicted and fetched while kernels run: the host does not wait.
 void unseen_in_flight(Program& p) {
   const CUdeviceptr table = unseen_table(p);
   std::uint32_t words = kWords;
