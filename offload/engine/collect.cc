@@ -94,9 +94,9 @@ void Engine::State::collect_movements(EngineStatistics* all) const {
   all->uncopied_bytes = residency.statistics().uncopied_bytes;
   all->prefetches = residency.statistics().prefetches;
   all->wasted_prefetches = residency.statistics().wasted_prefetches;
-  all->fallback_evictions = net.statistics().covered;
-  all->unmapped_evictions = net.statistics().bare;
-  all->unseen_accesses = net.statistics().unseen;
+  all->fallback_evictions = host_mappings.statistics().covered;
+  all->unmapped_evictions = host_mappings.statistics().unmapped;
+  all->unseen_accesses = host_mappings.statistics().unseen;
   const PolicyStatistics decided = policy->statistics();
   all->write_behinds = decided.write_behinds;
   all->plans = decided.plans;

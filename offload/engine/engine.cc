@@ -234,7 +234,7 @@ Operation Engine::begin_unknown(StreamHandle stream) {
 
 bool Engine::audits() const noexcept { return state_->audit != nullptr; }
 
-bool Engine::wants_all_launches() const noexcept { return state_->audit != nullptr || state_->net.on(); }
+bool Engine::wants_all_launches() const noexcept { return state_->audit != nullptr || state_->host_mappings.on(); }
 
 AuditStatistics Engine::audit() const {
   const std::lock_guard lock(mutex_);
@@ -511,7 +511,7 @@ Status Engine::trim() {
   // What somebody was made of, who is gone by now, goes, too.
   if (!state_->detained.empty()) state_->release_detained();
   state_->note_peaks();
-  if (state_->net.on()) {
+  if (state_->host_mappings.on()) {
     if (Status status = state_->heap.sweep(Wait::kNo); !status.ok()) return status;
   }
   state_->migration.collect_retired();

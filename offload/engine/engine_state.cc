@@ -71,11 +71,11 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       clock(foundation->clock),
       host(*foundation->host),
       heap(*foundation->heap),
-      net(heap, clock, host, options.host_fallback, options.host_is_readable),
+      host_mappings(heap, clock, host, options.host_fallback, options.host_is_readable),
       digests(foundation->driver, clock, options.digests == DigestUse::kAuto && options.host_is_readable,
               options.annotate),
-      migration(foundation->driver, clock, host, net),
-      residency(heap, clock, digests, migration, net,
+      migration(foundation->driver, clock, host, host_mappings),
+      residency(heap, clock, digests, migration, host_mappings,
                 ResidencyOptions{.may_evict = options.policy->evicts(),
                                  .evict_no_more = options.evict_no_more,
                                  .trusting = options.safety == Safety::kTrusting,
@@ -86,7 +86,7 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       looks(foundation->driver, clock, heap, references, options.annotate),
       idle(options.idle_after_ns) {
   residency.evict_in(policy->victim_order(), policy->spill_order());
-  net.set_hurried([this] { return policy->is_hurried(); });
+  host_mappings.set_hurried([this] { return policy->is_hurried(); });
 }
 
 Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, std::shared_ptr<SpillFile> spill_file,
@@ -122,7 +122,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   }
   std::unique_ptr<State> state(new State(std::move(foundation), options, budget, facts.total_memory));
   // No access is lost under a full host fallback: that is more than a file can promise.
-  if (spill_file != nullptr && options.policy->evicts() && !state->net.full()) {
+  if (spill_file != nullptr && options.policy->evicts() && !state->host_mappings.full()) {
     const bool in_place = options.spills_in_place || !options.waits_without_lock;
     state->migration.spill_to(std::make_unique<FileCopies>(std::move(spill_file), options.spill_limit_bytes, in_place,
                                                            state->host, options.spill_problem));
@@ -137,11 +137,11 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
     if (Status status = state->migration.open(options.without_host_memory); !status.ok()) return status;
   }
   state->is_plain = state->options.redzone_bytes == 0 && state->annotations == nullptr && state->audit == nullptr &&
-                    state->versions == nullptr && !state->net.full();
+                    state->versions == nullptr && !state->host_mappings.full();
   state->note_what_is_slow();
   state->show_room();
   // Under a full host fallback what is begun ends where it is (residency.cc).
-  state->host.trim_later(options.waits_without_lock && !state->net.full());
+  state->host.trim_later(options.waits_without_lock && !state->host_mappings.full());
   *out = std::move(state);
   return {};
 }
@@ -218,7 +218,7 @@ void Engine::State::commit(bool completed) {
     if (accesses == 1) operands.clear();
   }
   for (BlockState* const state : left_out) {
-    for (EvictionUnit& unit : state->units()) net.used_where_it_is(unit);
+    for (EvictionUnit& unit : state->units()) host_mappings.used_where_it_is(unit);
   }
   for (BlockState* state : operands) {
     residency.accessed(*state, operation);
@@ -231,15 +231,15 @@ void Engine::State::commit(bool completed) {
     if (audit != nullptr) collect_probes(Wait::kYes);
     if (counters.operations % kOperationsPerVerdict == 0) collect_probes(Wait::kNo);
   }
-  if (net.has_unseen()) keep_unseen();
-  if (net.has_late()) net.catch_up();
+  if (host_mappings.has_unseen()) keep_unseen();
+  if (host_mappings.has_late()) host_mappings.catch_up();
   policy->submitted(stream);
   if (migration.files() != nullptr) residency.spill_behind();
 }
 
 // Up to half of the budget: the rest has to have room, too.
 void Engine::State::keep_unseen() {
-  for (const DeviceAddress address : net.take_unseen()) {
+  for (const DeviceAddress address : host_mappings.take_unseen()) {
     const Block* const block = heap.block_at(address);
     if (block == nullptr || (pinned_block_bytes + block->bytes()) * 2 > budget_bytes - external_bytes) continue;
     std::vector<DeviceAddress> buffers;
@@ -347,7 +347,7 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   }
   Block& block = buffer->block();
   // Whoever is not seen to use it can not be made to wait for those who had its place before.
-  if (net.full()) {
+  if (host_mappings.full()) {
     const WaitsInPlace others_submit;
     const StreamClock::Deferring none(clock, false);
     if (Status waited = clock.synchronize(buffer->block().uses); !waited.ok()) {
@@ -369,7 +369,7 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   if (annotations != nullptr) {
     // Who looks into the pool has to be told of every buffer, so none is cached.
     annotations->add(buffer->address(), asked);
-  } else if (!pressed && options.redzone_bytes == 0 && !net.full() && versions == nullptr &&
+  } else if (!pressed && options.redzone_bytes == 0 && !host_mappings.full() && versions == nullptr &&
              caches.has_asked_for(bytes)) {
     if (Buffer* displaced = caches.remember(*buffer, handle); displaced != nullptr) release(*displaced);
   }
@@ -384,7 +384,7 @@ Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> ha
   if (annotations != nullptr) annotations->remove(address);
   if (handle.has_value()) freed_on(*buffer, clock.index_of(*handle));
   // Whoever was not seen to use it may have been anybody.
-  if (net.full()) buffer->block().uses.join(clock.newest());
+  if (host_mappings.full()) buffer->block().uses.join(clock.newest());
   release(*buffer);
   ++counters.frees;
   return {};
@@ -500,7 +500,7 @@ Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
   if (buffer == nullptr || !is_held(*buffer)) return Status::invalid_value();
   Block& block = buffer->block();
   // Under a full host fallback nothing moves but on demand.
-  *out = block.is_slab() || net.full() ? nullptr : &residency.state_of(block);
+  *out = block.is_slab() || host_mappings.full() ? nullptr : &residency.state_of(block);
   return {};
 }
 

@@ -71,8 +71,8 @@ class Engine::State {
 
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
-  // The same for small buffers, in the common case and at least cost (small_buffers.cc). False: nothing has changed, and
-  // the case is not that one. note_what_is_slow: after whatever changes what it asks.
+  // allocate() and free() for small buffers, in the common case and at least cost (small_buffers.cc). False: nothing
+  // has changed, and the case is not that one. note_what_is_slow: after whatever changes what it asks.
   void note_what_is_slow() {
     slow_to_allocate = !is_plain || !detained.empty();
     slow_to_free = slow_to_allocate || !pinned.empty() || !references.empty();
@@ -154,7 +154,7 @@ class Engine::State {
   void note_submission(Use use);
   // Contents that are asked for beside an operation: everything has some afterwards.
   Status recompute_all();
-  // The same, and what has been submitted so far never runs again.
+  // recompute_all(), and what has been submitted so far never runs again.
   Status run_nothing_again();
   // The buffer is about to go. False: something is made of it, which could not be recomputed now.
   bool lets_go(const Buffer& buffer);
@@ -182,7 +182,7 @@ class Engine::State {
   StreamClock& clock;
   HostPool& host;
   Heap& heap;
-  Net net;
+  HostMappings host_mappings;
   Digests digests;
   Migration migration;
   Residency residency;
@@ -322,7 +322,7 @@ class Engine::State {
   bool any_nonresident() const;
   Status admit(StreamHandle handle);
   bool host_holds(Bytes live, Bytes limit, const Block& block);
-  // The same with the spill file, where the host alone does not.
+  // Whether host and spill file together hold it, where the host alone does not.
   bool file_holds(Bytes live);
   void count_raise();
   Status make_operands_resident_in_lease(FetchReason reason);

@@ -14,7 +14,7 @@ Bytes Engine::State::held_unit_bytes(const BlockState& state) {
 
 void Engine::State::show_room() {
   const Bytes taken = pinned_block_bytes + external_bytes;
-  room.store(net.full() || taken > budget_bytes ? 0 : budget_bytes - taken, std::memory_order_relaxed);
+  room.store(host_mappings.full() || taken > budget_bytes ? 0 : budget_bytes - taken, std::memory_order_relaxed);
 }
 
 void Engine::State::pin_block(BlockState& state) {

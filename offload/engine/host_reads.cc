@@ -55,7 +55,7 @@ bool Engine::State::is_on_host(AddressRange range) {
 }
 
 Status Engine::State::leave_source_on_host(std::span<const MemoryAccess> list) {
-  if (list.size() != 2 || versions != nullptr || net.full()) return {};
+  if (list.size() != 2 || versions != nullptr || host_mappings.full()) return {};
   const bool reads_last = list[1].access == Access::kRead;
   const MemoryAccess source = list[reads_last ? 1 : 0], target = list[reads_last ? 0 : 1];
   const Block* const block = heap.block_at(source.address);

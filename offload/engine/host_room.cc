@@ -12,7 +12,7 @@ namespace thermocline {
 bool Engine::State::host_holds(Bytes live, Bytes limit, const Block& block) {
   largest_unit = std::max(largest_unit, largest_unit_of(block.pages(), block.page_bytes()));
   if (live <= limit) return true;
-  if (options.host_limit_bytes == 0 || live <= granted_under(options.host_limit_bytes, net.on())) {
+  if (options.host_limit_bytes == 0 || live <= granted_under(options.host_limit_bytes, host_mappings.on())) {
     if (options.host_ledger == nullptr || live <= host_claim) return true;
     for (const Bytes claim : {round_up(live, kHostStepBytes), live}) {
       if (!host.claim(claim)) continue;

@@ -42,7 +42,7 @@ void Engine::State::list_operand(BlockState& state) {
 
 // Small buffers share their pages, and under a full host fallback all of a block is where it is.
 void Engine::State::add_range(Block* block, const MemoryAccess& access) {
-  if (block->is_slab() || net.full()) return add_operand(block, access.access);
+  if (block->is_slab() || host_mappings.full()) return add_operand(block, access.access);
   BlockState& state = residency.state_of(*block);
   list_operand(state);
   const DeviceAddress end = access.address + access.bytes, contents_end = block->begin() + block->contents_end();
@@ -105,7 +105,7 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
     } else if (followed.anywhere) {
       add_all();
     }
-    if (operand_bytes() > budget_bytes && net.holds()) leave_out_what_is_mapped();
+    if (operand_bytes() > budget_bytes && host_mappings.holds()) leave_out_what_is_mapped();
     if (what.reads_host_copy && operand_bytes() > budget_bytes) {
       if (Status status = leave_source_on_host(list); !status.ok()) return status;
     }
@@ -302,7 +302,7 @@ bool Engine::State::fits(std::span<const MemoryAccess> list) {
 }
 
 Status Engine::State::fits_beside(std::span<const MemoryAccess> list, Bytes bytes) {
-  if (options.soft_limit || net.full()) return {};
+  if (options.soft_limit || host_mappings.full()) return {};
   note_cache_changes();
   // A graph: only these are asked with what they allocate.
   info = {.follows = true};
@@ -349,7 +349,7 @@ void Engine::State::resolve_all() {
   left_out.clear();
   add_all();
   named_operands = 0;
-  if (operand_bytes() > budget_bytes && net.holds()) leave_out_what_is_mapped();
+  if (operand_bytes() > budget_bytes && host_mappings.holds()) leave_out_what_is_mapped();
 }
 
 }  // namespace thermocline

@@ -41,14 +41,14 @@ Status Residency::distrust() {
   for (EvictionUnit& unit : evicted_) {
     const auto pages = unit.whole->block->page_handles().subspan(unit.range.first, unit.range.count);
     const bool bare = std::ranges::all_of(pages, [](PageHandle page) { return page == PageHandle{}; });
-    if (unit.host != nullptr && bare && !net_.is_covered(unit)) net_.cover(unit);
+    if (unit.host != nullptr && bare && !host_mappings_.is_covered(unit)) host_mappings_.cover(unit);
   }
   return {};
 }
 
 void Engine::State::may_recompute() {
   const bool may = options.recompute == Recompute::kAuto && options.relauncher != nullptr &&
-                   policy->recompute() != nullptr && !options.audit && !net.full() &&
+                   policy->recompute() != nullptr && !options.audit && !host_mappings.full() &&
                    // What is recomputed while the lock is open would be another thread's.
                    !options.waits_without_lock;
   if (!may) return;

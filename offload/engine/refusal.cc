@@ -155,8 +155,8 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   facts.free_pages = heap.free_bytes();
   facts.address_bytes = heap.address_bytes();
   facts.largest_addresses = heap.largest_free_addresses();
-  facts.has_net = net.on();
-  facts.has_full_net = net.full();
+  facts.has_host_fallback = host_mappings.on();
+  facts.has_full_fallback = host_mappings.full();
   facts.spills = migration.files() != nullptr;
   facts.largest_unit = largest_unit;
   if (!one_operation) {

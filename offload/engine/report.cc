@@ -146,7 +146,7 @@ void advise_page_bytes(std::string* text, const RefusalFacts& facts) {
 }
 // How much may be live beside what the budget holds; with a spill file, in it as well.
 Bytes granted_elsewhere(const RefusalFacts& facts) {
-  const Bytes on_host = granted_under(facts.now.host_limit_bytes, facts.has_net);
+  const Bytes on_host = granted_under(facts.now.host_limit_bytes, facts.has_host_fallback);
   if (!facts.spills) return on_host;
   return std::max(on_host,
                   granted_with_file(facts.now.host_limit_bytes, facts.now.spill_limit_bytes, facts.largest_unit));
@@ -166,7 +166,7 @@ Bytes needed_file(const RefusalFacts& facts) {
 void advise_spill(std::string* text, const RefusalFacts& facts) {
   // As the setting's default leaves a part of the disk to others.
   const Bytes free = (needed_file(facts) * kKeptFreeOnDisk + kKeptFreeOnDisk - 2) / (kKeptFreeOnDisk - 1);
-  if (facts.spills || facts.has_full_net) return;
+  if (facts.spills || facts.has_full_fallback) return;
   if (facts.now.host_limit_bytes < least_host_for_spill(facts.largest_unit)) return;
   advise(text,
          "host_spill = \"FOLDER\" (THERMOCLINE_HOST_SPILL), for what the host does not hold: a folder of a local disk "
@@ -192,8 +192,8 @@ void advise_spill_limit(std::string* text, const RefusalFacts& facts) {
   }
 }
 void advise_host_limit(std::string* text, const RefusalFacts& facts) {
-  const Bytes needed = limit_that_grants(facts.now.block_bytes + facts.wanted_pages, facts.has_net);
-  const Bytes kept = facts.now.host_limit_bytes - granted_under(facts.now.host_limit_bytes, facts.has_net);
+  const Bytes needed = limit_that_grants(facts.now.block_bytes + facts.wanted_pages, facts.has_host_fallback);
+  const Bytes kept = facts.now.host_limit_bytes - granted_under(facts.now.host_limit_bytes, facts.has_host_fallback);
   advise(text, "host_limit = \"" + setting(std::max(needed, facts.now.host_live_bytes + facts.host_refused)) +
                    "\" (THERMOCLINE_HOST_LIMIT) for this one; it is " + amount(facts.now.host_limit_bytes) +
                    (kept > 0 ? ", of which " + amount(kept) + " are left for gaps between copies" : "") +
@@ -202,7 +202,7 @@ void advise_host_limit(std::string* text, const RefusalFacts& facts) {
 // With a full fallback what only stored addresses lead to may be used at its copy on the host, seven eighths of the budget
 // being taken by what the operation names (Engine::State::leave_out_what_is_mapped).
 void advise_full_fallback(std::string* text, const RefusalFacts& facts) {
-  if (facts.followed == 0 || !facts.has_net || facts.has_full_net || !facts.evicts) return;
+  if (facts.followed == 0 || !facts.has_host_fallback || facts.has_full_fallback || !facts.evicts) return;
   const Bytes named = facts.wanted_pages - std::min(facts.followed, facts.wanted_pages);
   if (named + facts.now.external_bytes + facts.stays > facts.now.budget_bytes / 8 * 7) return;
   advise(text,
@@ -482,7 +482,7 @@ Cause cause_of(const RefusalFacts& facts) {
     return facts.has_stopped ? Cause::kStopped : Cause::kPolicyNone;
   }
   const Bytes host_limit = facts.now.host_limit_bytes;
-  const Bytes granted = granted_under(host_limit, facts.has_net);
+  const Bytes granted = granted_under(host_limit, facts.has_host_fallback);
   const bool over_limit = host_limit != 0 && (facts.now.block_bytes + wanted > std::max(limit, granted) ||
                                               facts.now.host_live_bytes + facts.host_refused > host_limit);
   if (over_limit) return facts.spills ? Cause::kSpillFile : Cause::kHostLimit;

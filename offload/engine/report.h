@@ -71,8 +71,8 @@ struct RefusalFacts {
   Bytes stays = 0;                   // both, less what the refused operation uses itself
   std::uint64_t staying_blocks = 0;  // of both
   Bytes free_pages = 0;              // under the budget, and behind no live block
-  bool has_net = false;              // copies on the host take whole pages (host_grant.h)
-  bool has_full_net = false;         // and what does not fit may be used there; a spill file is not used beside it
+  bool has_host_fallback = false;    // copies on the host take whole pages (host_grant.h)
+  bool has_full_fallback = false;    // and what does not fit may be used there; a spill file is not used beside it
   bool spills = false;               // there is a spill file
   Bytes largest_unit = 0;            // that leaves and returns as one, with what is wanted (host_grant.h)
   Bytes host_refused = 0;            // the last piece of pinned host memory that could not be had; 0: it could

@@ -107,7 +107,7 @@ Residency::Step Engine::State::sleep_more(std::uint64_t since, bool for_work) {
   const StreamClock::Deferring waits(clock, options.waits_without_lock);
   host.forget_refusals();
   Residency::Step step;
-  if (!net.full()) {
+  if (!host_mappings.full()) {
     step = residency.sleep_more(since, for_work);
   } else if (!for_work && !clock.passed(clock.newest())) {
     step.is_busy = true;

@@ -66,7 +66,7 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   HostCopy copy = HostCopy::kNone;
   ResidencyState state = ResidencyState::kUnmapped;
   bool covered = false;        // its addresses lead to `host` while it is evicted (host_fallback.h)
-  bool used_there = false;     // meanwhile by an operation that is known to (Net::used_where_it_is)
+  bool used_there = false;     // meanwhile by an operation that is known to (HostMappings::used_where_it_is)
   bool defined = false;        // accessed since its block was handed out: its contents must survive
   bool hollow = false;         // whatever its pages hold, its contents are its host copy
   bool prefetched = false;     // brought back, or kept, for a use to come, and not accessed since

@@ -41,12 +41,12 @@ std::uint64_t digest_of_samples(std::span<const unsigned char> bytes) {
   return mix_bytes(digest, bytes.subspan(last, kLine));
 }
 
-std::uint64_t Net::digest_of(const EvictionUnit& unit) const {
+std::uint64_t HostMappings::digest_of(const EvictionUnit& unit) const {
   if (!readable_) return 0;
   return digest_of_samples({static_cast<const unsigned char*>(unit.host), static_cast<std::size_t>(unit.host_bytes)});
 }
 
-void Net::cover(EvictionUnit& unit) {
+void HostMappings::cover(EvictionUnit& unit) {
   if (!on()) return;
   if (!full() && unit.host != nullptr && hurried_ && hurried_()) {
     late_.push_back(&unit);
@@ -55,7 +55,7 @@ void Net::cover(EvictionUnit& unit) {
   }
 }
 
-void Net::catch_up() {
+void HostMappings::catch_up() {
   for (int i = 0; i < kAtOnce && !late_.empty() && !hurried_(); ++i) {
     EvictionUnit& unit = *late_.back();
     late_.pop_back();
@@ -63,16 +63,16 @@ void Net::catch_up() {
   }
 }
 
-void Net::forget_late(EvictionUnit& unit) {
-  if (std::erase(late_, &unit) > 0) ++statistics_.bare;
+void HostMappings::forget_late(EvictionUnit& unit) {
+  if (std::erase(late_, &unit) > 0) ++statistics_.unmapped;
 }
 
-void Net::cover_now(EvictionUnit& unit) {
+void HostMappings::cover_now(EvictionUnit& unit) {
   unit.used_there = false;
   pages_.clear();
   const bool mappable = unit.host != nullptr && host_.pages_of(unit.host, unit.bytes(), &pages_);
   if (!mappable || !heap_.show(*unit.whole->block, unit.range, pages_).ok()) {
-    ++statistics_.bare;
+    ++statistics_.unmapped;
     // Its addresses may lead to it all the same, without access.
     unit.covered = mappable;
     unit.digest = mappable ? digest_of(unit) : 0;
@@ -83,7 +83,7 @@ void Net::cover_now(EvictionUnit& unit) {
   unit.digest = digest_of(unit);
 }
 
-void Net::uncovered(EvictionUnit& unit) {
+void HostMappings::uncovered(EvictionUnit& unit) {
   forget_late(unit);
   if (!unit.covered) return;
   unit.covered = false;
@@ -92,7 +92,7 @@ void Net::uncovered(EvictionUnit& unit) {
   unseen_.push_back(unit.whole->block->begin());
 }
 
-bool Net::abandon(EvictionUnit& unit) {
+bool HostMappings::abandon(EvictionUnit& unit) {
   forget_late(unit);
   if (!unit.covered) return false;
   unit.covered = false;
@@ -100,7 +100,7 @@ bool Net::abandon(EvictionUnit& unit) {
   return heap_.abandon_shown(*unit.whole->block, unit.range, unit.host, clock_.newest());
 }
 
-std::vector<void*> Net::collect(Wait wait) {
+std::vector<void*> HostMappings::collect(Wait wait) {
   if (wait == Wait::kYes) static_cast<void>(heap_.sweep(wait));
   return heap_.take_released();
 }

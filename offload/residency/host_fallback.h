@@ -23,22 +23,22 @@
 namespace thermocline {
 
 struct HostFallbackStatistics {
-  std::uint64_t covered = 0;  // evicted with a host mapping
-  std::uint64_t bare = 0;     // evicted without one
-  std::uint64_t unseen = 0;   // units that came back with other contents than they left with
+  std::uint64_t covered = 0;   // evicted with a host mapping
+  std::uint64_t unmapped = 0;  // evicted without one
+  std::uint64_t unseen = 0;    // units that came back with other contents than they left with
 };
 
-class Net {
+class HostMappings {
  public:
   // `readable`: host memory has bytes (a simulated device may do without).
-  Net(Heap& heap, StreamClock& clock, HostPool& host, HostFallback mode, bool readable)
+  HostMappings(Heap& heap, StreamClock& clock, HostPool& host, HostFallback mode, bool readable)
       : heap_(heap), clock_(clock), host_(host), mode_(mode), readable_(readable) {}
 
   bool on() const { return mode_ != HostFallback::kOff; }
   // Nothing is done ahead of need, and no place is changed while anything runs: no access is lost at all.
   bool full() const { return mode_ == HostFallback::kFull; }
   // Under a full host fallback: so far whatever left leads to its copy, and something has.
-  bool holds() const { return full() && statistics_.covered > 0 && statistics_.bare == 0; }
+  bool holds() const { return full() && statistics_.covered > 0 && statistics_.unmapped == 0; }
 
   // Asked before a unit is covered: is the device about to run out of work? Each unit costs the host some 90
   // microseconds more, so it then waits until there is time.

@@ -11,13 +11,13 @@
 
 namespace thermocline {
 
-inline Bytes granted_under(Bytes host_limit, bool has_net) {
-  return has_net ? host_limit - std::min(host_limit, std::max(host_limit / 8, kUnitBytes)) : host_limit;
+inline Bytes granted_under(Bytes host_limit, bool has_host_fallback) {
+  return has_host_fallback ? host_limit - std::min(host_limit, std::max(host_limit / 8, kUnitBytes)) : host_limit;
 }
 
 // The least limit that grants so much.
-inline Bytes limit_that_grants(Bytes live, bool has_net) {
-  return has_net ? std::max(live + kUnitBytes, (live * 8 + 6) / 7) : live;
+inline Bytes limit_that_grants(Bytes live, bool has_host_fallback) {
+  return has_host_fallback ? std::max(live + kUnitBytes, (live * 8 + 6) / 7) : live;
 }
 
 // With a spill file, host memory is also what copies pass through on their way to the device and back: one unit that

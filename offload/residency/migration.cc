@@ -9,11 +9,11 @@
 
 namespace thermocline {
 
-// The unit's bytes up to the end of what any buffer of the block has. Where there is a net also what nobody is seen to
+// The unit's bytes up to the end of what any buffer of the block has. With a host fallback also what nobody is seen to
 // use, which in a slab may be a buffer that it is given while it is evicted.
 Bytes Migration::contents_of(const EvictionUnit& unit) const {
   const Block& block = *unit.whole->block;
-  if (net_.on() && block.is_slab()) return unit.bytes();
+  if (host_mappings_.on() && block.is_slab()) return unit.bytes();
   const Bytes end = std::min(block.contents_end(), (unit.begin() - block.begin()) + unit.bytes());
   const Bytes begin = unit.begin() - block.begin();
   // An empty unit of a slab: a copy of something keeps the rules simple.
@@ -136,7 +136,7 @@ void Migration::drop_host_copy(EvictionUnit& unit) {
   if (ending.has_value()) {
     ending->uses = uses;
     files_->end_later(std::move(*ending));
-  } else if (unit.host != nullptr && !net_.abandon(unit)) {
+  } else if (unit.host != nullptr && !host_mappings_.abandon(unit)) {
     retired_.push_back(Retired{unit.host, uses});
   }
   unit.host = nullptr;
@@ -200,8 +200,8 @@ void* Migration::allocate_host(Bytes bytes, Bytes page_bytes) {
   const auto allocate = [&] {
     return files_ == nullptr ? host_.allocate(bytes) : host_.allocate_whole(spill_bytes_of(bytes));
   };
-  for (bool collected = !net_.on();;) {
-    if (net_.on()) {
+  for (bool collected = !host_mappings_.on();;) {
+    if (host_mappings_.on()) {
       if (void* host = host_.allocate_pages(page_bytes); host != nullptr || host_.wants_trim()) return host;
     }
     if (void* host = allocate(); host != nullptr || host_.wants_trim()) return host;
@@ -218,7 +218,7 @@ void* Migration::allocate_host(Bytes bytes, Bytes page_bytes) {
 }
 
 void Migration::free_abandoned(Wait wait) {
-  for (void* const host : net_.collect(wait)) host_.free(host);
+  for (void* const host : host_mappings_.collect(wait)) host_.free(host);
 }
 
 std::deque<Migration::Retired>::iterator Migration::first_that_goes_on() {
@@ -232,7 +232,7 @@ void Migration::collect_ended() {
 
 void Migration::collect_retired() {
   if (files_ != nullptr) collect_ended();
-  if (net_.on()) free_abandoned(Wait::kNo);
+  if (host_mappings_.on()) free_abandoned(Wait::kNo);
   for (auto oldest = first_that_goes_on(); oldest != retired_.end() && clock_.passed(oldest->uses);
        oldest = first_that_goes_on()) {
     host_.free(oldest->host);

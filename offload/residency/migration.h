@@ -29,8 +29,8 @@ struct MigrationStatistics {
 
 class Migration {
  public:
-  Migration(const Driver& driver, StreamClock& clock, HostPool& host, Net& net)
-      : driver_(driver), clock_(clock), host_(host), net_(net) {}
+  Migration(const Driver& driver, StreamClock& clock, HostPool& host, HostMappings& host_mappings)
+      : driver_(driver), clock_(clock), host_(host), host_mappings_(host_mappings) {}
   // From now on host copies may go to a file (spilling.cc).
   void spill_to(std::unique_ptr<FileCopies> files) { files_ = std::move(files); }
   ~Migration();
@@ -106,7 +106,7 @@ class Migration {
     UseSet uses;
   };
 
-  // Host memory for `bytes`, in pages where there is a net; waits for copies that still use retired memory only when
+  // Host memory for `bytes`, in pages with a host fallback; waits for copies that still use retired memory only when
   // there is none without.
   void* allocate_host(Bytes bytes, Bytes page_bytes);
   void free_abandoned(Wait wait);
@@ -118,7 +118,7 @@ class Migration {
   const Driver& driver_;
   StreamClock& clock_;
   HostPool& host_;
-  Net& net_;
+  HostMappings& host_mappings_;
   std::unique_ptr<FileCopies> files_;
   const EvictionUnit* kept_ = nullptr;
   std::shared_ptr<SpillTransfer> awaited_;

@@ -13,7 +13,7 @@ Status Residency::copy_out(EvictionUnit& unit, EvictReason reason) {
     status = migration_.copy_out(unit);
   if (!status.ok()) return status;
   // What the device can reach while it is evicted is another copy by the time that it returns.
-  if (!net_.on() || reason == EvictReason::kWriteBehind) take_digest_of_copy(unit);
+  if (!host_mappings_.on() || reason == EvictReason::kWriteBehind) take_digest_of_copy(unit);
   const Bytes copied = migration_.statistics().evicted_bytes - before;
   statistics_.by_reason.of(reason).copied_bytes += copied;
   unit.evict_reason = reason;

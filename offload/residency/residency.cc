@@ -21,7 +21,7 @@ void Residency::adopt(const Buffer& buffer) {
     state.block = &block;
     state.wait_for.join(block.uses);
     cut(state);
-    if (net_.full()) cover_new(state);
+    if (host_mappings_.full()) cover_new(state);
   }
   THERMOCLINE_CHECK(state.block == &block, "an index names one live block");
   (block.is_slab() ? state.former : state.wait_for).join(buffer.former);
@@ -92,7 +92,7 @@ void Residency::cover_new(BlockState& state) {
     if (unit.mapped() || unit.covered) continue;
     // Pages that it lies over are given up: all of it leads to one place.
     all &= heap_.unmap(*state.block, unit.range).ok() && migration_.set_aside(unit);
-    if (unit.host != nullptr) net_.cover(unit);
+    if (unit.host != nullptr) host_mappings_.cover(unit);
   }
   for (EvictionUnit& unit : state.units()) unit.defined = all;
 }
@@ -151,14 +151,14 @@ Status Residency::make_resident(std::span<BlockState* const> blocks, FetchReason
   // Nothing is evicted for an operation that can never fit.
   if (wanted > heap_.limit()) return Status::out_of_memory();
   const WaitsForFile waits_for_file(*this);
-  const InOneGo in_one_go(net_, clock_);
-  if (net_.full()) {
+  const InOneGo in_one_go(host_mappings_, clock_);
+  if (host_mappings_.full()) {
     if (Status status = come_to_rest(); !status.ok()) return status;
   }
   const bool blocked = clock_.any_blocked();
   Status status = not_ready_if_put_off(bring(blocks), blocked);
   // Also what came before the one for which there was no room.
-  if (Status waited = net_.full() ? wait_for_users(blocks) : Status(); status.ok()) status = waited;
+  if (Status waited = host_mappings_.full() ? wait_for_users(blocks) : Status(); status.ok()) status = waited;
   return status;
 }
 
@@ -218,7 +218,7 @@ Status Residency::restore(EvictionUnit& unit, bool untouched, bool overwritten) 
   unit.evict_reason.reset();
   // Whoever was not seen may have written to the copy.
   if (unit.covered) release_digest(unit);
-  net_.uncovered(unit);
+  host_mappings_.uncovered(unit);
   if (unit.copy != HostCopy::kNone && (!untouched || unit.hollow)) {
     if (overwritten) {
       set_hollow(unit, true);
@@ -348,9 +348,9 @@ Status Residency::make_room_for_limit(Bytes new_limit) {
   ++preparation_;
   makes_room_for_ = EvictReason::kLimitLowered;
   const WaitsForFile waits_for_file(*this);
-  const InOneGo in_one_go(net_, clock_);
+  const InOneGo in_one_go(host_mappings_, clock_);
   const bool blocked = clock_.any_blocked();
-  if (!net_.full()) return not_ready_if_put_off(shrink_to(new_limit), blocked);
+  if (!host_mappings_.full()) return not_ready_if_put_off(shrink_to(new_limit), blocked);
   if (Status status = come_to_rest(); !status.ok()) return status;
   Status status = not_ready_if_put_off(shrink_to(new_limit), blocked);
   // Copies out that were begun and are not needed after all.

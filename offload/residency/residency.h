@@ -60,12 +60,13 @@ struct ResidencyStatistics {
 
 class Residency {
  public:
-  Residency(Heap& heap, StreamClock& clock, Digests& digests, Migration& migration, Net& net, ResidencyOptions options)
+  Residency(Heap& heap, StreamClock& clock, Digests& digests, Migration& migration, HostMappings& host_mappings,
+            ResidencyOptions options)
       : heap_(heap),
         clock_(clock),
         digests_(digests),
         migration_(migration),
-        net_(net),
+        host_mappings_(host_mappings),
         options_(options),
         trusting_(options.trusting) {}
 
@@ -74,7 +75,7 @@ class Residency {
 
   // A buffer has been handed out: earlier users of its space are waited for before the next access of its block.
   void adopt(const Buffer& buffer);
-  // The same where the block has others.
+  // adopt() where the block has other buffers.
   void adopt_beside_others(const Buffer& buffer) { state_of(buffer.block()).former.join(buffer.former); }
   // The block's last page owner is about to go: its host copy goes, its uses stay with the space.
   void forget(Block& block);
@@ -139,7 +140,7 @@ class Residency {
   // Takes what can leave now, and begins to copy out more; nothing that an operation after `since` accessed. Unless it
   // `waits`, it begins nothing behind a copy that something else began, which may come behind a kernel without an end.
   Step sleep_more(std::uint64_t since, bool waits);
-  // The same in one go, under a full host fallback: nothing runs meanwhile.
+  // Evicts all that can leave in one go, under a full host fallback: nothing runs meanwhile.
   Status sleep_at_rest();
   // Begins to bring back what is asleep, into free pages only.
   Step wake_more();
@@ -238,8 +239,8 @@ class Residency {
   // What is begun under a full host fallback ends where it is: come_to_rest() gives up the copies out, so that an
   // operation that began again behind a wait for one of them would find it gone, and begin the same copy for ever.
   struct InOneGo {
-    InOneGo(const Net& net, StreamClock& clock) {
-      if (!net.full()) return;
+    InOneGo(const HostMappings& host_mappings, StreamClock& clock) {
+      if (!host_mappings.full()) return;
       none.emplace(clock, false);
       in_place.emplace();
     }
@@ -252,7 +253,7 @@ class Residency {
   Status wait_for_users(std::span<BlockState* const> blocks);
   Status bring(std::span<BlockState* const> blocks);
   Status shrink_to(Bytes new_limit);
-  // The same: what is evicted leads to the host, whether or not it has contents.
+  // Maps what is evicted to the host, whether or not it has contents.
   void cover_new(BlockState& state);
   bool map_whole(BlockState& state);
   Status make_room(EvictionUnit& unit, bool* untouched);
@@ -296,7 +297,7 @@ class Residency {
   bool bring_one_back();
   // `reads`: for contents of the file; else for what is to leave the device, to which nothing comes back meanwhile.
   bool make_host_room(Bytes bytes, bool reads);
-  // The same after an allocation in vain; false where that was not for lack of host memory alone.
+  // make_host_room() after an allocation in vain; false where that was not for lack of host memory alone.
   bool make_host_room_again(Bytes bytes, bool reads);
   bool begin_to_read(EvictionUnit& unit, bool makes_room);
   void begin_to_read_wanted(BlockState& state);
@@ -304,7 +305,7 @@ class Residency {
   // waited for without the lock. operating_system: it has failed.
   Status bring_to_host(EvictionUnit& unit);
   bool is_on_host(EvictionUnit& unit);
-  // The same as prefetch, where the host may have to wait until the unit's addresses are free (trusting).
+  // prefetch() where the host may have to wait until the unit's addresses are free (trusting).
   bool fetch(EvictionUnit& unit);
   // Nobody has its pages, and nobody uses its addresses.
   bool is_free_to_come(const EvictionUnit& unit);
@@ -317,7 +318,7 @@ class Residency {
   StreamClock& clock_;
   Digests& digests_;
   Migration& migration_;
-  Net& net_;
+  HostMappings& host_mappings_;
   const ResidencyOptions options_;
   bool trusting_;
   std::deque<BlockState> states_;

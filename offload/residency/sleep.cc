@@ -119,7 +119,7 @@ void Residency::unmap_partial() {
 Status Residency::sleep_at_rest() {
   ++preparation_;
   makes_room_for_ = EvictReason::kSleep;
-  const InOneGo in_one_go(net_, clock_);
+  const InOneGo in_one_go(host_mappings_, clock_);
   Status status = come_to_rest();
   const Bytes limit = heap_.limit();
   if (status.ok()) status = shrink_to(0);
@@ -137,7 +137,7 @@ Residency::Staying Residency::staying(std::uint64_t since, bool no_host) {
         bytes.pinned += unit.bytes();
       } else if (!may_sleep(unit, since) || !idle(unit)) {
         bytes.in_use += unit.bytes();
-      } else if (no_host && (unit.defined || net_.full()) && list == &dirty_) {
+      } else if (no_host && (unit.defined || host_mappings_.full()) && list == &dirty_) {
         // With a full fallback undefined contents need host memory too: addresses lead there.
         bytes.no_host += unit.bytes();
       }
@@ -179,7 +179,7 @@ Residency::Step Residency::wake_more() {
       break;
     }
     bool came = false;
-    if (!net_.full()) {
+    if (!host_mappings_.full()) {
       came = fetch(*unit);
       // Nobody has guessed that it will be used: it is where it was.
       set_prefetched(*unit, false);
