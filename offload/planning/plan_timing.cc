@@ -18,6 +18,9 @@ constexpr double kHostNsPerMap = 36e3;
 constexpr double kHostNsPerByte = 1.5e3 / (2.0 * static_cast<double>(kMiB));
 constexpr double kHostNsPerCopy = 7e3;
 constexpr int kIterations = 3;
+// A driver queues about so many operations of a stream, and then a launch waits for the oldest of them (docs/driver_assumptions.md,
+// queue_depth). Copies are submitted between launches, so none begins earlier than that.
+constexpr std::uint64_t kQueuedOperations = 1024;
 
 // Memory that becomes free at a certain time. There are two kinds, each in order of time: the end of a buffer's last
 // use, and the end of a copy out.
@@ -228,7 +231,7 @@ class Simulation {
   }
 
   bool step(std::uint32_t q) {
-    host_ += kHostNsPerOperation;
+    host_ = std::max(host_, ends_[passed_ % kQueuedOperations]) + kHostNsPerOperation;
     ready_ = 0;
     const auto unplanned = static_cast<double>(profile_.unplanned_bytes[q]);
     if (unplanned > unplanned_) {
@@ -252,6 +255,7 @@ class Simulation {
     }
     started_ = std::max({compute_, ready_, host_});
     compute_ = started_ + static_cast<double>(profile_.nanoseconds[q]);
+    ends_[passed_ % kQueuedOperations] = compute_;
     for (const std::uint32_t name : deaths_[q]) {
       State& state = buffers_[name];
       if (state.alive) free_.push(compute_, bytes_of(name) - state.missing);
@@ -314,6 +318,7 @@ class Simulation {
   };
   std::deque<Return> returning_;
   std::uint64_t passed_ = 0;  // places
+  std::vector<double> ends_ = std::vector<double>(kQueuedOperations);  // of the last operations, in turn
 };
 
 }  // namespace

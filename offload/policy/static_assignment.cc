@@ -13,17 +13,19 @@ constexpr unsigned kWatched = 4;
 constexpr unsigned kAssigned = 5;
 constexpr unsigned kInForce = 7;
 
-// Kinds of iterations that are measured; the one in which buffers move to their addresses is neither.
-constexpr unsigned kBefore = 0, kNeither = 1, kAfter = 2;
+// Kinds of iterations that are measured; the one in which buffers move to their addresses is none of these. In the
+// watched one pages are given up at once, without an assignment.
+constexpr unsigned kBefore = 0, kNeither = 1, kAfter = 2, kGiving = 3;
 // So many, of which the shortest counts.
 constexpr unsigned kMeasured = 3;
-constexpr double kSlower = 1.005;
+constexpr double kSlower = 1.005, kFaster = 0.99;
 
 }  // namespace
 
 void StaticAssignment::begins(std::size_t iteration, std::uint64_t submitted_ns, const Link& link) {
   if (!residency_.is_trusting()) return;
   const std::uint64_t nanoseconds = submitted_ns - std::exchange(began_ns_, submitted_ns);
+  read_meter(known_[iteration]);
   advance(iteration, nanoseconds, link);
   measure(iteration);
   if (!known_[iteration].reserved.keeps()) heap_.assigned_pages().rest();
@@ -39,7 +41,7 @@ void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds,
   }
   const bool another =
       std::any_of(known_.begin(), known_.end(), [](const AssignedIteration& one) { return one.reserved.keeps(); });
-  if (another || known.rounds > kInForce) return;
+  if (another || known.rounds > kInForce) return residency_.give_up_at_once(known.gives_up);
   if (known.rounds == kPrepared) {
     residency_.give_up_at_once(true);
   } else if (known.rounds == kWatched) {
@@ -59,26 +61,42 @@ void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds,
       return;
     }
     const Assigned assigned = assigning_.take();
-    if (assigned.pages.is_worth_it()) apply(known, assigned, nanoseconds);
+    if (assigned.pages.is_worth_it()) return apply(known, assigned, nanoseconds);
+    known.gives_up = is_faster_giving_up(known);
+    residency_.give_up_at_once(known.gives_up);
+  }
+}
+
+bool StaticAssignment::is_faster_giving_up(const AssignedIteration& known) {
+  return known.giving_ms > 0 && known.giving_ms < kFaster * known.before_ms;
+}
+
+void StaticAssignment::read_meter(AssignedIteration& known) {
+  while (const auto one = meter_.next()) {
+    if (one->kind == kNeither) continue;
+    double& shortest = one->kind == kBefore ? known.before_ms : one->kind == kGiving ? known.giving_ms : known.after_ms;
+    shortest = shortest > 0 ? std::min(shortest, one->ms) : one->ms;
+    known.measured += one->kind == kAfter ? 1 : 0;
   }
 }
 
 void StaticAssignment::measure(std::size_t iteration) {
   AssignedIteration& known = known_[iteration];
-  while (const auto one = meter_.next()) {
-    if (one->kind == kNeither) continue;
-    double& shortest = one->kind == kBefore ? known.before_ms : known.after_ms;
-    shortest = shortest > 0 ? std::min(shortest, one->ms) : one->ms;
-    known.measured += one->kind == kAfter ? 1 : 0;
-  }
   if (known.measured >= kMeasured) {
-    if (known.before_ms > 0 && known.after_ms > kSlower * known.before_ms) forget(iteration);
+    if (known.before_ms > 0 && known.after_ms > kSlower * known.before_ms) {
+      const bool gives_up = is_faster_giving_up(known);
+      forget(iteration);
+      known.gives_up = gives_up;
+    }
     known.rounds = kInForce + 2;
     return;
   }
   if (known.rounds < 2 || (known.rounds > kInForce && !known.reserved.keeps())) return;
   const bool as_before = known.rounds < kPrepared || (known.rounds > kAssigned && known.rounds < kInForce);
-  meter_.begins(as_before ? kBefore : known.rounds > kInForce ? kAfter : kNeither);
+  meter_.begins(as_before                      ? kBefore
+                : known.rounds == kWatched     ? kGiving
+                : known.rounds > kInForce      ? kAfter
+                                               : kNeither);
 }
 
 void StaticAssignment::arriving(std::size_t iteration, std::uint64_t submitted_ns) {
@@ -225,7 +243,8 @@ void StaticAssignment::forget(std::size_t iteration) {
   known.reserved.clear(heap_);
   known.timed_pages.clear();
   known.rounds = known.measured = 0;
-  known.before_ms = known.after_ms = 0;
+  known.before_ms = known.after_ms = known.giving_ms = 0;
+  known.gives_up = false;
 }
 
 void StaticAssignment::give_up() {

@@ -11,7 +11,8 @@
 // fourth is logged: who owns which pages, and when. The assignment is computed on a thread of its own and taken two
 // iterations later, whether or not it was ready before. In the iteration after that buffers move to their addresses,
 // which costs one mapping call for each, once. If too many pages get no assignment, or the iteration is expected to
-// become slower, nothing is changed; if it did become slower, the assignment is given up. Of several iterations only
+// become slower, there is none; if it did become slower, the assignment is given up. Units go on giving up their pages then
+// if that alone made the logged iteration faster. Of several iterations only
 // the first to get that far has an assignment. Guarded by the engine's lock.
 #pragma once
 
@@ -76,8 +77,10 @@ class StaticAssignment {
   struct AssignedIteration {
     ReservedAddresses reserved;
     unsigned rounds = 0;  // iterations that began since the plan was made
-    double before_ms = 0,
-           after_ms = 0;    // the shortest iteration under the plan, without an assignment and with one; 0: none yet
+    // The shortest iteration under the plan, without an assignment, with one, and without one where what leaves gives up
+    // its pages at once; 0: none yet.
+    double before_ms = 0, after_ms = 0, giving_ms = 0;
+    bool gives_up = false;  // without an assignment, which the iteration does not get
     unsigned measured = 0;  // iterations with an assignment
     // By name of the buffer, until it has addresses.
     std::unordered_map<ReservedAddresses::Name, std::vector<TimedPage>> timed_pages;
@@ -89,6 +92,8 @@ class StaticAssignment {
   bool vacated_by_name(const Block& block);
   void advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link);
   void measure(std::size_t iteration);
+  void read_meter(AssignedIteration& known);
+  static bool is_faster_giving_up(const AssignedIteration& known);
   void watch(AssignedIteration& known);
   void assign(const Link& link);
   void apply(AssignedIteration& known, const Assigned& assigned, std::uint64_t nanoseconds);

@@ -98,6 +98,30 @@ TEST(Planner, CoversThePeakAtEveryPlace) {
   }
 }
 
+// A launch waits where the driver's queue is full (1,024 operations), so a copy behind it begins no earlier either.
+TEST(PlanTiming, ACopyBeginsWhenTheHostGetsThere) {
+  constexpr std::uint32_t kPlaces = 4000, kFetchAfter = 3500, kQueued = 1024;
+  constexpr std::uint64_t kNs = 10'000;
+  const auto units = static_cast<std::uint32_t>(units_of(kActivation));
+  Profile profile;
+  profile.nanoseconds.assign(kPlaces, kNs);
+  profile.buffers.push_back({.bytes = kActivation, .contents = kActivation, .always = true, .uses = {0, kPlaces - 1}});
+  profile.first_operand.assign(kPlaces + 1, 1);
+  profile.first_operand.front() = 0;
+  profile.first_operand.back() = 2;
+  profile.operand_buffers = {0, 0};
+  profile.unplanned_bytes.assign(kPlaces, 0);
+  Plan plan;
+  plan.gaps.push_back({.buffer = 0, .units = units, .last_use = 0, .next_use = kPlaces - 1, .fetch_after = kFetchAfter});
+  plan.index(kPlaces);
+  // It takes as long as 2,000 operations.
+  const Link link{.out_bytes_per_ns = 1e6, .in_bytes_per_ns = static_cast<double>(kActivation) / (2000.0 * kNs)};
+  const PlanTiming timing = time_plan(profile, plan, kActivation, link);
+  ASSERT_TRUE(timing.runs);
+  const double arrives = (kFetchAfter - kQueued + 2000) * static_cast<double>(kNs);
+  EXPECT_NEAR(timing.starts.back(), arrives, 20 * kNs) << "of which each unit takes some to be mapped";
+}
+
 TEST(Planner, HidesTransfersBehindComputingWhenTheLinkAllows) {
   const Profile profile = profile_of(24);
   double compute = 0;
