@@ -104,6 +104,8 @@ struct EngineOptions {
   const ScheduleSource* schedules = nullptr;
   // For tests: whatever can be recomputed is dropped before each operation, whether or not that is worth it.
   bool drops_all = false;
+  // For tests: what may run again is neither rehearsed nor compared (recompute/verification.h).
+  bool drops_by_proof = false;
   // Runs operations again; must outlive the engine. Null: none may run again.
   Relauncher* relauncher = nullptr;
   // Notified of every movement (movement.h); must outlive the engine. Null: nobody is.

@@ -7,6 +7,7 @@
 
 #include "driver/driver.h"
 #include "driver/status.h"
+#include "offload/kernel_trial.h"
 
 namespace thermocline {
 
@@ -23,6 +24,17 @@ struct RelaunchInfo {
   // It may run again: what it writes depends only on what it reads.
   bool may_run_again = false;
   std::span<const OperandUse> uses;
+  // Of its kernel; outlives the engine. Null: what it makes again need not be verified.
+  KernelTrial* trial = nullptr;
+};
+
+// What was made again was not what had been there.
+struct RerunMismatch {
+  // The kernel that made it; further ones may have been at fault, all of which never run again.
+  const KernelTrial* kernel = nullptr;
+  Bytes bytes = 0;
+  // False: in a rehearsal, and the program has the right bits. True: in the program's buffer.
+  bool in_use = false;
 };
 
 class Relauncher {
@@ -35,6 +47,8 @@ class Relauncher {
   // Submits the operation with this id once more, to `stream`; what its i-th access named is at addresses[i] now. Must
   // not call the engine.
   virtual Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) = 0;
+  // Told once of each kernel, and of whatever is wrong in use. Must not call the engine.
+  virtual void came_out_different(const RerunMismatch& /*mismatch*/) {}
 };
 
 }  // namespace thermocline

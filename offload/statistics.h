@@ -61,6 +61,11 @@ struct EngineStatistics {
   Bytes dropped_bytes = 0, recomputed_bytes = 0;
   std::uint64_t recomputed_operations = 0;          // operations that ran again
   std::uint64_t recomputed_ns = 0;                  // their duration, as far as known
+  // Launches that were run a second time, before they were relied on; results compared with what was there before, those
+  // among them that differed, and contents that were made again without being compared though they should have been;
+  // kernels whose results may be made again, and those that are not any more because one differed.
+  std::uint64_t rehearsed_launches = 0, verified_results = 0, mismatched_results = 0, unverified_results = 0;
+  std::uint64_t promoted_kernels = 0, demoted_kernels = 0;
   std::uint64_t predicted_step_ns = 0;              // of an iteration under the current plan; 0: there is none
   std::uint64_t creates = 0, maps = 0, unmaps = 0;  // driver calls
   std::uint64_t host_waits = 0;                     // times the host had to wait for the device

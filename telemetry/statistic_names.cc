@@ -202,6 +202,14 @@ constexpr std::array kTable = {
     calls<&S::recomputed_ns>("recomputed_ns", "Nanoseconds that they took, as far as it is known."),
     calls<&S::rerunnable_launches>("rerunnable_launches", "Launches of kernels that may run again."),
     calls<&S::refused_reruns>("refused_reruns", "Launches that may not run again, while recompute is auto."),
+    calls<&S::rehearsed_launches>("rehearsed_launches",
+                                  "Launches that were run a second time to find out whether that gives the same."),
+    calls<&S::verified_results>("verified_results", "What was made twice and had equal digests."),
+    calls<&S::mismatched_results>("mismatched_results", "What was made twice and had different digests."),
+    calls<&S::unverified_results>("unverified_results",
+                                  "What was made again, and could not be compared although it was to be."),
+    calls<&S::promoted_kernels>("promoted_kernels", "Kernels whose results were found to be the same again."),
+    calls<&S::demoted_kernels>("demoted_kernels", "Kernels whose results were not the same again."),
 };
 static_assert(kEvictReasons == 6 && kFetchReasons == 6, "Each reason has its two rows.");
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");

@@ -104,6 +104,12 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
       {"recomputed_ns", statistics.recomputed_ns},
       {"rerunnable_launches", statistics.rerunnable_launches},
       {"refused_reruns", statistics.refused_reruns},
+      {"rehearsed_launches", statistics.rehearsed_launches},
+      {"verified_results", statistics.verified_results},
+      {"mismatched_results", statistics.mismatched_results},
+      {"unverified_results", statistics.unverified_results},
+      {"promoted_kernels", statistics.promoted_kernels},
+      {"demoted_kernels", statistics.demoted_kernels},
       {"oom_reports", statistics.out_of_memory},
   };
   add_counters(&fields);
@@ -181,6 +187,13 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
     add_row(&text, "recomputed     %s in %s, by %s", human_bytes(s.recomputed_bytes).c_str(),
             quantity(s.recomputed_buffers, "buffer").c_str(),
             quantity(s.recomputed_operations, "operation that ran again", "operations that ran again").c_str());
+  }
+  if (s.rehearsed_launches > 0) {
+    add_row(&text, "verified       %s by digests, %llu different, %s; %llu kernels proved good, %llu bad",
+            times(s.verified_results, "result", "results").c_str(),
+            static_cast<unsigned long long>(s.mismatched_results),
+            times(s.unverified_results, "unverified", "unverified").c_str(),
+            static_cast<unsigned long long>(s.promoted_kernels), static_cast<unsigned long long>(s.demoted_kernels));
   }
   if (s.pinned_buffers > 0) {
     add_row(&text, "pinned         %s in %s, which can not be evicted", human_bytes(s.pinned_bytes).c_str(),

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "config/trusted_file.h"
 #include "hooks/interpose/process_lifetime.h"
 
 namespace thermocline {
@@ -24,6 +25,11 @@ bool same_words(const PtxAccesses& a, const PtxAccesses& b) {
     return x.parameter == y.parameter && x.offset == y.offset && x.reads == y.reads && x.writes == y.writes &&
            x.is_value == y.is_value;
   });
+}
+
+bool is_said_to_be_proven(const std::string& name) {
+  const char* const said = variable_of_process("THERMOCLINE_TEST_PROVEN");
+  return said != nullptr && *said != '\0' && name.find(said) != std::string::npos;
 }
 
 std::unique_ptr<KernelKnowledge> know(std::shared_ptr<const DeviceCode> code, const std::string& name) {
@@ -47,6 +53,9 @@ std::unique_ptr<KernelKnowledge> know(std::shared_ptr<const DeviceCode> code, co
     }
   }
   if (known->unknown) known->refused = known->unknown;
+  known->is_taken_as_proven = !known->unknown && is_said_to_be_proven(name);
+  if (known->is_taken_as_proven) known->refused = {};
+  known->trial = std::make_unique<KernelTrial>(name);
   return known;
 }
 
@@ -147,7 +156,11 @@ std::vector<KernelVerdict> KernelCodes::verdicts() const {
   std::vector<KernelVerdict> all;
   const MutexLock lock(mutex_);
   for (const auto& [of, known] : all_) {
-    KernelVerdict one{.name = of.second, .refused = known->refused, .launches = {}, .reruns = known->reruns.load()};
+    KernelVerdict one{.name = of.second, .refused = known->refused, .launches = {}};
+    one.reruns = known->trial->reruns();
+    one.verified = known->trial->verified();
+    one.mismatched = known->trial->mismatched();
+    one.state = known->trial->state();
     std::ranges::transform(known->launches, one.launches.begin(), [](const auto& count) { return count.load(); });
     if (one.all_launches() > 0) all.push_back(std::move(one));
   }

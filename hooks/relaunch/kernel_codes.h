@@ -21,6 +21,7 @@
 #include "hooks/relaunch/device_code.h"
 #include "hooks/relaunch/kernel_verdicts.h"
 #include "hooks/relaunch/ptx_proof.h"
+#include "offload/kernel_trial.h"
 
 namespace thermocline {
 
@@ -53,7 +54,10 @@ struct KernelKnowledge {
   RerunRefusal refused;
   // By LaunchVerdict.
   mutable std::array<std::atomic<std::uint64_t>, kLaunchVerdicts> launches{};
-  mutable std::atomic<std::uint64_t> reruns{0};
+  // For tests: it is told to be proven, and to write its outputs whole (THERMOCLINE_TEST_PROVEN).
+  bool is_taken_as_proven = false;
+  // Of what it makes when it runs again.
+  std::unique_ptr<KernelTrial> trial;
 
   bool has_layout(const ParameterLayout& layout) const;
 };

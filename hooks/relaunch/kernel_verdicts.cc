@@ -39,6 +39,27 @@ void sort(std::vector<KernelVerdict>* verdicts) {
   std::ranges::stable_sort(*verdicts, std::ranges::greater(), &KernelVerdict::all_launches);
 }
 
+const char* name_of(KernelTrial::State state) {
+  switch (state) {
+    case KernelTrial::State::kOnTrial:
+      return "on trial";
+    case KernelTrial::State::kPromoted:
+      return "promoted";
+    case KernelTrial::State::kGivenUp:
+      return "given up";
+    case KernelTrial::State::kDemoted:
+      return "demoted";
+  }
+  return "";
+}
+
+// Of a kernel of which launches may run again as far as its code tells.
+std::string trial_text(const KernelVerdict& one) {
+  std::string text = std::string(name_of(one.state)) + ", " + std::to_string(one.verified) + " times verified";
+  if (one.mismatched > 0) text += ", " + std::to_string(one.mismatched) + " times different";
+  return text;
+}
+
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -71,7 +92,7 @@ std::string kernel_verdicts_text(std::vector<KernelVerdict> verdicts, std::size_
     const std::string why = one.why_not();
     text += "  " + readable_kernel_name(one.name, 48) + ": " + std::to_string(one.reruns_allowed()) + " of " +
             quantity(one.all_launches(), "launch", "launches") + ", ran again " + quantity(one.reruns, "time") +
-            (why.empty() ? "" : ": " + why) + "\n";
+            (one.reruns_allowed() == 0 ? "" : ", " + trial_text(one)) + (why.empty() ? "" : ": " + why) + "\n";
   }
   if (verdicts.size() > most) text += "  and " + std::to_string(verdicts.size() - most) + " more (--stats=json)\n";
   return text;
@@ -86,7 +107,9 @@ std::string kernel_verdicts_json(std::vector<KernelVerdict> verdicts) {
     text += "{\"name\": " + quoted(readable_kernel_name(one.name)) +
             ", \"launches\": " + std::to_string(one.all_launches()) +
             ", \"may_run_again\": " + std::to_string(one.reruns_allowed()) +
-            ", \"reruns\": " + std::to_string(one.reruns) + ", \"why_not\": " + (why.empty() ? "null" : quoted(why)) +
+            ", \"reruns\": " + std::to_string(one.reruns) + ", \"verified\": " + std::to_string(one.verified) +
+            ", \"mismatched\": " + std::to_string(one.mismatched) + ", \"trial\": " + quoted(name_of(one.state)) +
+            ", \"why_not\": " + (why.empty() ? "null" : quoted(why)) +
             "}";
   }
   return text + "]";

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hooks/relaunch/rerun_refusal.h"
+#include "offload/kernel_trial.h"
 
 namespace thermocline {
 
@@ -33,6 +34,9 @@ struct KernelVerdict {
   RerunRefusal refused;                                 // none: it is proven, and each launch is looked at
   std::array<std::uint64_t, kLaunchVerdicts> launches;  // by LaunchVerdict
   std::uint64_t reruns = 0;                             // times that it ran again
+  // Of its results, in rehearsals and when it ran again (offload/kernel_trial.h).
+  std::uint64_t verified = 0, mismatched = 0;
+  KernelTrial::State state = KernelTrial::State::kOnTrial;
 
   std::uint64_t all_launches() const;
   std::uint64_t reruns_allowed() const { return launches[static_cast<int>(LaunchVerdict::kMayRunAgain)]; }

@@ -89,9 +89,8 @@ bool are_explained(const AccessList& accesses, const Given& given) {
   });
 }
 
-Launch by_value(const LaunchedKernel& kernel, const KernelKnowledge& known, const Given& given) {
+Launch by_value(const LaunchedKernel& kernel, const Given& given) {
   Launch launch{.function = kernel.function,
-                .reruns = &known.reruns,
                 .grid_x = kernel.grid[0],
                 .block_x = kernel.block[0],
                 .shared_bytes = kernel.shared_bytes,
@@ -121,6 +120,7 @@ LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& 
   }
   if (kernel.is_special) return LaunchVerdict::kOtherShape;
   PtxProof::Result result;
+  if (known.is_taken_as_proven) return LaunchVerdict::kMayRunAgain;
   for (std::size_t i = 0; i < known.kernels.size(); ++i) {
     PtxProof::Result one;
     if (!known.kernels[i]->proof().holds_for({kernel.block[0], kernel.grid[0]}, kernel.arguments.parameters, &one))
@@ -176,7 +176,8 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
   is_vouched_for_ = true;
   LaunchVerdict verdict = reaches_others ? LaunchVerdict::kOtherMemory : may_run_again(known, kernel, &given);
   if (verdict == LaunchVerdict::kMayRunAgain) {
-    info_.id = launches().add(by_value(kernel, known, given));
+    info_.id = launches().add(by_value(kernel, given));
+    info_.trial = known.trial.get();
   } else {
     // Which of its bytes it writes is proven of no buffer: the others have to be there.
     for (GivenBuffer& buffer : given.buffers) buffer.use.reads |= buffer.use.writes;

@@ -2,12 +2,15 @@
 #include "hooks/relaunch/launches.h"
 
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "hooks/capture/capture_state.h"
+#include "hooks/interpose/log.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/symbols.h"
 #include "hooks/runtime/stream_context.h"
+#include "offload/engine/operation_name.h"
 
 namespace thermocline {
 
@@ -44,11 +47,25 @@ Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const
   std::vector<void*> parameters;
   parameters.reserve(launch.parameter_at.size());
   for (const std::uint32_t at : launch.parameter_at) parameters.push_back(launch.parameters.data() + at);
-  if (launch.reruns != nullptr) launch.reruns->fetch_add(1, std::memory_order_relaxed);
   const Inside inside;
   return Status(real<Function::cuLaunchKernel>(launch.function, launch.grid_x, 1U, 1U, launch.block_x, 1U, 1U,
                                                launch.shared_bytes, to_cu(stream), parameters.data(),
                                                static_cast<void**>(nullptr)));
+}
+
+void Launches::came_out_different(const RerunMismatch& mismatch) {
+  const std::string kernel = readable_kernel_name(mismatch.kernel->name());
+  if (mismatch.in_use) {
+    log_line(LogLevel::kError,
+             "%s made other contents of a buffer of %llu bytes when it ran again: THE RESULTS OF THIS RUN MAY BE WRONG. "
+             "Run again with recompute = \"off\" (THERMOCLINE_RECOMPUTE=off)",
+             kernel.c_str(), static_cast<unsigned long long>(mismatch.bytes));
+  } else {
+    log_line(LogLevel::kWarning,
+             "%s gave other results when it was run a second time for comparison: it never runs again, and what it makes "
+             "is copied. The program's results are not affected",
+             kernel.c_str());
+  }
 }
 
 Launches& launches() { return process_lifetime<Launches>(); }

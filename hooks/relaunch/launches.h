@@ -2,7 +2,6 @@
 // Launches by value, so that engines can have them run again. Thread-safe.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -23,7 +22,6 @@ struct Launch {
     std::uint64_t offset = 0;
   };
   CUfunction function = nullptr;
-  std::atomic<std::uint64_t>* reruns = nullptr;  // counts them; valid until the process ends
   unsigned grid_x = 1, block_x = 1, shared_bytes = 0;
   std::vector<unsigned char> parameters;
   std::vector<std::uint32_t> parameter_at;  // where each begins
@@ -38,6 +36,7 @@ class Launches final : public Relauncher {
   void forget_functions();
 
   Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) override;
+  void came_out_different(const RerunMismatch& mismatch) override;
 
  private:
   Mutex mutex_{"launches", lock_level::kLeaf};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/relaunch/loaded_code.h"
 
+#include <string_view>
+
 #include "config/settings.h"
 #include "config/trusted_file.h"
 #include "hooks/relaunch/kernel_codes.h"
@@ -51,7 +53,9 @@ void offer_relaunches(EngineOptions* options) {
   options->relauncher = &launches();
   // What is recomputed while the lock is open would be another thread's.
   options->waits_without_lock = false;
-  options->drops_all = variable_of_process("THERMOCLINE_TEST_DROPS") != nullptr;
+  const char* const drops = variable_of_process("THERMOCLINE_TEST_DROPS");
+  options->drops_all = drops != nullptr;
+  options->drops_by_proof = drops != nullptr && std::string_view(drops) != "verified";
 }
 
 void forget_functions_of_contexts() {

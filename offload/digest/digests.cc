@@ -12,8 +12,6 @@
 namespace thermocline {
 namespace {
 
-// Each is 8 KiB of pinned memory.
-constexpr std::size_t kSlots = 32;
 // More than one block, groups of four units and single ones, and a last unit that is not whole.
 constexpr Bytes kPatternBytes = 48 * kKiB + 5 * kDigestUnit + 11;
 // Tickets begin where no memory that was never written does.
@@ -51,11 +49,11 @@ Status Digests::load() {
   if (Status status = driver_.find_function(module, kDigestKernel, &digest_); !status.ok()) return status;
   if (Status status = driver_.find_function(module, kCopyKernel, &copy_); !status.ok()) return status;
   void* memory = nullptr;
-  if (Status status = driver_.allocate_host(kSlots * sizeof(Slot) + sizeof(Test), &memory); !status.ok()) return status;
+  if (Status status = driver_.allocate_host(most_at_once_ * sizeof(Slot) + sizeof(Test), &memory); !status.ok()) return status;
   memory_ = HostMemoryOwner(driver_, memory);
-  std::memset(memory, 0, kSlots * sizeof(Slot) + sizeof(Test));
+  std::memset(memory, 0, most_at_once_ * sizeof(Slot) + sizeof(Test));
   slots_ = static_cast<Slot*>(memory);
-  test_ = reinterpret_cast<Test*>(slots_ + kSlots);
+  test_ = reinterpret_cast<Test*>(slots_ + most_at_once_);
   StreamHandle handle{};
   if (Status status = driver_.create_stream(&handle); !status.ok()) return status;
   stream_ = StreamOwner(driver_, handle);
@@ -70,7 +68,7 @@ void Digests::open() {
   if (!status.ok()) {
     return turn_off("the driver does not load the kernels (error " + std::to_string(status.code()) + ")");
   }
-  for (std::size_t slot = kSlots; slot-- > 0;) free_slots_.push_back(slot);
+  for (std::size_t slot = most_at_once_; slot-- > 0;) free_slots_.push_back(slot);
   newest_ticket_ = kFirstTicket;
   state_ = State::kTesting;
   if (!begin_test().ok()) turn_off("the driver does not launch the kernels");
@@ -174,10 +172,14 @@ const Digests::Launch* Digests::launch_of(const TakenDigest& taken) const {
   return found == pending_.end() ? nullptr : &*found;
 }
 
-Status Digests::wait_for(const UseSet& behind, const UseSet& and_behind) {
+bool Digests::is_ready() {
   if (state_ == State::kClosed) open();
   poll();
-  if (state_ != State::kReady || clock_.is_blocked(behind) || clock_.is_blocked(and_behind)) return Status::not_ready();
+  return state_ == State::kReady;
+}
+
+Status Digests::wait_for(const UseSet& behind, const UseSet& and_behind) {
+  if (!is_ready() || clock_.is_blocked(behind) || clock_.is_blocked(and_behind)) return Status::not_ready();
   Status status = free_slots_.empty() ? Status::out_of_memory() : Status();
   if (status.ok()) status = clock_.wait_all(index_, behind);
   if (status.ok()) status = clock_.wait_all(index_, and_behind);
@@ -272,7 +274,7 @@ TakenDigest::Outcome Digests::next_outcome() {
 }
 
 std::size_t Digests::validate() const {
-  THERMOCLINE_CHECK(slots_ == nullptr || state_ == State::kOff || free_slots_.size() + pending_.size() == kSlots,
+  THERMOCLINE_CHECK(slots_ == nullptr || state_ == State::kOff || free_slots_.size() + pending_.size() == most_at_once_,
                     "each slot of records is free, or has one launch");
   if (state_ != State::kReady) return 0;
   return outcomes_.size() + static_cast<std::size_t>(std::ranges::count(pending_, true, &Launch::compares));

@@ -54,15 +54,23 @@ struct DigestStatistics {
 
 class Digests {
  public:
+  // How many may be on their way: each is 8 KiB of pinned memory.
+  static constexpr std::size_t kFew = 32, kMany = 256;
   // `wanted` false: none is ever taken. `annotate`: tools are told what the kernels access (driver/nvtx_range.h).
-  Digests(const Driver& driver, StreamClock& clock, bool wanted, bool annotate)
-      : driver_(driver), clock_(clock), annotate_(annotate), state_(wanted ? State::kClosed : State::kOff) {}
+  Digests(const Driver& driver, StreamClock& clock, bool wanted, bool annotate, std::size_t most_at_once = kFew)
+      : driver_(driver),
+        clock_(clock),
+        annotate_(annotate),
+        most_at_once_(most_at_once),
+        state_(wanted ? State::kClosed : State::kOff) {}
   ~Digests();
   Digests(const Digests&) = delete;
   Digests& operator=(const Digests&) = delete;
 
   // False for good where the driver can not load the kernels, or they came out wrong.
   bool on() const { return state_ != State::kOff; }
+  // The kernels are loaded, and have come out right. Loads them.
+  bool is_ready();
   // Of `range`, behind these uses. False: none is on its way, and `out` is as before. Never blocks, but for the time
   // that the driver takes to load the kernels.
   bool take(AddressRange range, const UseSet& behind, const UseSet& and_behind, TakenDigest* out);
@@ -119,6 +127,7 @@ class Digests {
   const Driver& driver_;
   StreamClock& clock_;
   const bool annotate_;
+  const std::size_t most_at_once_;
   State state_;
   std::string why_off_;
   unsigned loads_left_ = 16;

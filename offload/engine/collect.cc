@@ -89,6 +89,16 @@ void Engine::State::collect_movements(EngineStatistics* all) const {
   all->digested_bytes = digests.statistics().bytes;
   all->failed_digests = digests.statistics().failed;
   all->digests_unavailable = digests.why_off().empty() ? 0 : 1;
+  if (verification != nullptr) {
+    verification->poll();
+    const VerificationStatistics& verified = verification->statistics();
+    all->rehearsed_launches = verified.rehearsals;
+    all->verified_results = verified.verified;
+    all->mismatched_results = verified.mismatched;
+    all->unverified_results = verified.unverified;
+    all->promoted_kernels = verified.promoted;
+    all->demoted_kernels = verified.demoted;
+  }
   all->unchanged_units = residency.statistics().unchanged;
   all->changed_units = residency.statistics().changed;
   all->uncopied_bytes = residency.statistics().uncopied_bytes;

@@ -29,6 +29,12 @@ EngineOptions effective(EngineOptions options, const DeviceFacts& facts, bool sp
   return options;
 }
 
+// To compare copies, or what is made again.
+bool wants_digests(const EngineOptions& options) {
+  const bool verifies = options.recompute == Recompute::kAuto && options.relauncher != nullptr;
+  return options.host_is_readable && (options.digests == DigestUse::kAuto || (verifies && !options.drops_by_proof));
+}
+
 std::unique_ptr<MappableHost> mappable_host(const Driver& driver, const EngineOptions& options,
                                             const DeviceFacts& facts) {
   if (options.host_fallback == HostFallback::kOff) return nullptr;
@@ -72,14 +78,15 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       host(*foundation->host),
       heap(*foundation->heap),
       host_mappings(heap, clock, host, options.host_fallback, options.host_is_readable),
-      digests(foundation->driver, clock, options.digests == DigestUse::kAuto && options.host_is_readable,
-              options.annotate),
+      digests(foundation->driver, clock, wants_digests(options), options.annotate,
+              options.recompute == Recompute::kAuto ? Digests::kMany : Digests::kFew),
       migration(foundation->driver, clock, host, host_mappings),
       residency(heap, clock, digests, migration, host_mappings,
                 ResidencyOptions{.may_evict = options.policy->evicts(),
                                  .evict_no_more = options.evict_no_more,
                                  .trusting = options.safety == Safety::kTrusting,
                                  .min_offload_bytes = options.min_offload_bytes,
+                                 .compares_copies = options.digests == DigestUse::kAuto,
                                  .observer = options.movements}),
       policy(make_policy({foundation->driver, heap, clock, migration, residency, allocations, options})),
       references(heap),

@@ -26,6 +26,7 @@
 #include "offload/pointers/references.h"
 #include "offload/policy/eviction_policy.h"
 #include "offload/policy/recompute_policy.h"
+#include "offload/recompute/verification.h"
 #include "offload/recompute/versions.h"
 #include "offload/residency/migration.h"
 #include "offload/residency/residency.h"
@@ -194,6 +195,7 @@ class Engine::State {
   IdleWatch idle;
   std::unique_ptr<Versions> versions;           // null unless contents may be recomputed
   RecomputePolicy* recompute_policy = nullptr;  // then not null
+  std::unique_ptr<Verification> verification;   // null unless that is verified
   std::unique_ptr<NvtxMemory> annotations;      // null unless asked for
   std::unique_ptr<Audit> audit;                 // null unless asked for
 
@@ -295,6 +297,20 @@ class Engine::State {
   Status allocate_scratch(Bytes bytes, StreamIndex hint, DeviceAddress* out);
   void put_back_overwriting();
   bool drop_block(BlockState& state);
+  // Verifying what runs again (rehearsal.cc); only where `verification` is there.
+  void may_verify();
+  bool begin_rehearsal();
+  Status skip_rehearsal(Status why) {
+    verification->not_rehearsed();
+    return why;
+  }
+  Status rehearse(const RelaunchInfo& launch, StreamHandle handle);
+  Status rehearse_in(const RelaunchInfo& launch, StreamHandle handle, std::vector<DeviceAddress>* scratch);
+  Status copy_by_ourselves(DeviceAddress to, DeviceAddress from, Bytes bytes, StreamHandle handle);
+  static void note_digest(BlockState& state, const UseSet& digest);
+  void verify_submission();
+  bool verify_drop(BlockState& state, const Buffer& buffer);
+  void verify_made_again(const Buffer& buffer);
   void begin_operands(std::span<const MemoryAccess> list);
   References::Followed collect_operands(std::span<const MemoryAccess> list, bool follows);
   // The unit of a block that is evicted, and whose host copy has all of the range; null: there is none.

@@ -52,7 +52,8 @@ void Engine::State::may_recompute() {
                    // What is recomputed while the lock is open would be another thread's.
                    !options.waits_without_lock;
   if (!may) return;
-  versions = std::make_unique<Versions>();
+  versions = std::make_unique<Versions>(Relauncher::kRemembered, options.drops_by_proof);
+  may_verify();
   recompute_policy = policy->recompute();
   recompute_policy->recompute_with(*versions, options.recompute_plans, options.schedules,
                                    [this](BlockState& state) { drop_block(state); });
@@ -84,6 +85,10 @@ bool Engine::State::list_known_operands(std::vector<Versions::Operand>* list) {
 void Engine::State::note_arrival() {
   arrived_in = std::this_thread::get_id();
   put_back_overwriting();
+  if (verification != nullptr) {
+    verification->not_rehearsed();
+    verification->poll();
+  }
   // Trusting: the program itself says so, of all operations. What may wait for the host lets later ones pass it: nothing
   // of what they depend on may have to be recomputed behind it.
   is_vouched_for =
@@ -103,7 +108,7 @@ void Engine::State::note_arrival() {
              std::ranges::any_of(state->units(), [](const EvictionUnit& unit) { return unit.pins > 0; });
     };
     const bool may_run_again = is_in_order && info.relaunch->may_run_again && std::ranges::none_of(operands, is_pinned);
-    versions->arrives(info.relaunch->id, may_run_again, info.nanoseconds, list);
+    versions->arrives(info.relaunch->id, may_run_again, info.nanoseconds, list, true, info.relaunch->trial);
     return;
   }
   list.clear();
@@ -127,6 +132,7 @@ void Engine::State::note_return() {
   if (arrived_in == std::this_thread::get_id() && (is_part || versions->is_arriving())) return;
   // Nor is it known of whoever arrived meanwhile and has not been submitted either.
   arrived_in = {};
+  if (verification != nullptr) verification->not_rehearsed();
   put_back_overwriting();
   versions->never_submitted();
   is_vouched_for = false;
@@ -146,7 +152,8 @@ Status Engine::State::recompute_before(StreamHandle handle) {
   const OperationInfo arrived = info;
   const bool any = versions->any_dropped() || recompute_policy->planned_runs() > 0;
   if (!any && !is_vouched_for) return expect_anything(handle);
-  if (!any) return {};
+  const bool rehearses = begin_rehearsal();
+  if (!any && !rehearses) return {};
   Status status = info.again ? Status() : recompute_planned(handle);
   if (status.ok() && !is_vouched_for) status = expect_anything(handle);
   std::vector<Versions::BufferNumber> read, written;
@@ -158,6 +165,7 @@ Status Engine::State::recompute_before(StreamHandle handle) {
   if (status.ok()) status = copy_aside(written, handle);
   if (status.ok()) status = recompute_one_by_one(versions->lost_without(written), handle);
   if (status.ok()) status = recompute_one_by_one(versions->too_old(), handle);
+  if (rehearses) status = status.ok() ? rehearse(*arrived.relaunch, handle) : skip_rehearsal(status);
   info = arrived;
   // What has run again was prepared in their place.
   if (given_everything) {
@@ -231,6 +239,7 @@ Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers,
     if (!recipe->values[v].own) {
       release(*buffer);
     } else if (status.ok()) {
+      if (verification != nullptr) verify_made_again(*buffer);
       versions->restored(buffer->number());
       ++counters.recomputed_buffers;
       counters.recomputed_bytes += buffer->block().bytes();
@@ -284,6 +293,7 @@ Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, Strea
   const Status launched = options.relauncher->relaunch(versions->id_of(run.operation), handle, addresses);
   if (!launched.ok()) return launched;
   was_submitted(handle);
+  if (KernelTrial* const trial = versions->trial_of(run.operation)) trial->ran_again();
   ++counters.recomputed_operations;
   counters.recomputed_ns += versions->nanoseconds_of(run.operation);
   return {};
@@ -341,11 +351,8 @@ Status Engine::State::copy_aside(const Versions::Operand& input, StreamHandle ha
   // Other scratch is gone before anybody else returns; this has to be held together with all others.
   const bool is_held = block.live_buffers() > 1 || !options.policy->evicts() ||
                        host_holds(held_block_bytes, budget_bytes - external_bytes, block);
-  const MemoryAccess list[] = {{input.address, input.bytes, Access::kRead}, {to, input.bytes, Access::kWrite}};
   if (!is_held) status = Status::out_of_memory();
-  if (status.ok()) status = make_ready(list, handle);
-  if (status.ok()) status = foundation->driver.copy_on_device(to, input.address, input.bytes, handle);
-  if (status.ok()) was_submitted(handle);
+  if (status.ok()) status = copy_by_ourselves(to, input.address, input.bytes, handle);
   operands.clear();
   if (!status.ok()) {
     release(copy);
@@ -367,6 +374,7 @@ Status Engine::State::allocate_scratch(Bytes bytes, StreamIndex hint, DeviceAddr
 
 void Engine::State::note_submission(Use use) {
   if (!is_vouched_for) not_vouched_for.add(use);
+  if (verification != nullptr && versions->is_arriving()) verify_submission();
   versions->submitted();
   overwriting.clear();
 }
@@ -386,10 +394,15 @@ bool Engine::State::drop_block(BlockState& state) {
   const bool pinned_units = std::ranges::any_of(units, [](const EvictionUnit& unit) { return unit.pins > 0; });
   if (state.dropped || block.is_slab() || state.pins > 0 || pinned_units || clock.is_blocked(block.uses)) return false;
   if (!residency.is_trusting() || residency.has_stopped() || clock.any_blocked() || clock.is_recording()) return false;
-  Versions::BufferNumber number = 0;
-  heap.for_each_buffer(block, [&number](const Buffer& buffer) { number = buffer.number(); });
+  const Buffer* only = nullptr;
+  heap.for_each_buffer(block, [&only](const Buffer& buffer) { only = &buffer; });
+  const Versions::BufferNumber number = only->number();
   if (versions->is_copied_aside(number)) return false;
   if (versions->current(number) == kNoVersion || !versions->drop(number)) return false;
+  if (verification != nullptr && !verify_drop(state, *only)) {
+    versions->restored(number);
+    return false;
+  }
   ++counters.dropped_buffers;
   counters.dropped_bytes += block.bytes();
   residency.drop_contents(state);
@@ -427,6 +440,7 @@ bool Engine::State::lets_go(const Buffer& buffer) {
   const std::vector<Versions::BufferNumber> lost = versions->lost_without({&number, 1});
   // The stream of the last operation may be gone.
   if (!recompute_one_by_one(lost, StreamHandle{}).ok()) return false;
+  if (verification != nullptr) verification->forget(number);
   versions->freed(number);
   return true;
 }

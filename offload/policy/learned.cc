@@ -142,6 +142,7 @@ void LearnedPolicy::match(std::size_t before) {
   }
   if (acts() || (planning_.begun() && planned_ == current_)) bind();
   if (following_ && residency_.takes_digests()) learn_anew_if_mistaken();
+  if (following_ && versions_ != nullptr) learn_anew_if_refused();
 }
 
 void LearnedPolicy::learn() {
@@ -164,7 +165,10 @@ void LearnedPolicy::learn() {
   }
   planned_ = current_;
   std::optional<Lineage> lineage;
-  if (versions_ != nullptr) lineage = versions_->lineage_of(known.profile);
+  if (versions_ != nullptr) {
+    lineage = versions_->lineage_of(known.profile);
+    planned_without_ = versions_->refused_kernels();
+  }
   planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link(), lineage,
                    plans = recompute_plans_, schedules = schedules_,
                    mapping = residency_.is_trusting() ? Mapping::kForGood : Mapping::kEachTime] {
@@ -204,6 +208,14 @@ void LearnedPolicy::learn_anew_if_mistaken() {
   }
   if (mistaken == 0 || mistaken < known.plan.gaps.size() / kTolerated) return;
   ++known.corrections;
+  learn();
+}
+
+// The plan counts on kernels that are never run again by now. In the middle of an iteration the profile would not be one.
+void LearnedPolicy::learn_anew_if_refused() {
+  if (versions_->refused_kernels() == planned_without_ || rewriting() == nullptr || planning_.begun()) return;
+  const std::size_t period = period_detector_.period();
+  if (period_detector_.position() + 1 != period || in_a_row_ < 2 * period || recorder_.size() < 2 * period) return;
   learn();
 }
 

@@ -131,6 +131,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   std::uint64_t nanoseconds_of(const Arrival& arrival) const;
   void learn();
   void learn_anew_if_mistaken();
+  void learn_anew_if_refused();
   void adopt();
   // `before`: the position so far.
   void match(std::size_t before);
@@ -154,6 +155,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   const Versions* versions_ = nullptr;
   RecomputePlans recompute_plans_ = RecomputePlans::kJoint;
   const ScheduleSource* schedules_ = nullptr;
+  std::uint64_t planned_without_ = 0;  // so many refused kernels
   std::function<void(BlockState&)> drop_;
 
   StaticAssignment assignment_;

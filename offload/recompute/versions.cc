@@ -54,7 +54,7 @@ class Versions::World {
 };
 
 void Versions::arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds,
-                       std::span<const Operand> operands, bool is_all) {
+                       std::span<const Operand> operands, bool is_all, KernelTrial* trial) {
   forget_old();
   const std::uint64_t operation = first_ + records_.size();
   Record& record = records_.emplace_back();
@@ -62,6 +62,7 @@ void Versions::arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanos
   record.is_all = is_all;
   record.may_run_again = may_run_again && operands.size() < (std::size_t{1} << kOperandBits);
   record.nanoseconds = nanoseconds;
+  record.trial = trial;
   record.operands.assign(operands.begin(), operands.end());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Operand& operand = operands[i];
@@ -162,10 +163,11 @@ bool Versions::drop(BufferNumber buffer) {
 // Finds a new recipe for the buffer; false: there is none, and nothing has changed.
 bool Versions::find_another_recipe(BufferNumber buffer, std::span<const BufferNumber> going) {
   const std::optional<Recipe> recipe = recipe_without({&buffer, 1}, going);
-  if (!recipe) return false;
+  if (!recipe || !may_rely_on(*recipe)) return false;
   unlink(buffer);
   Dropped& dropped = dropped_[buffer];
   dropped.version = current(buffer);
+  dropped.trials = trials_of(*recipe);
   dropped.oldest = first_ + records_.size();
   for (const Recipe::Run& run : recipe->runs) dropped.oldest = std::min(dropped.oldest, run.operation);
   for (const VersionId input : recipe->inputs) {
@@ -174,6 +176,23 @@ bool Versions::find_another_recipe(BufferNumber buffer, std::span<const BufferNu
     readers_[read].insert(buffer);
   }
   return true;
+}
+
+// What has been dropped is made again by whatever made it, even if that was demoted since.
+bool Versions::may_rely_on(const Recipe& recipe) const {
+  return by_proof_ || std::ranges::all_of(recipe.runs, [this](const Recipe::Run& run) {
+           const KernelTrial* const trial = record(run.operation).trial;
+           return trial == nullptr || trial->is_promoted();
+         });
+}
+
+std::vector<KernelTrial*> Versions::trials_of(const Recipe& recipe) const {
+  std::vector<KernelTrial*> trials;
+  for (auto run = recipe.runs.rbegin(); run != recipe.runs.rend(); ++run) {
+    KernelTrial* const trial = record(run->operation).trial;
+    if (trial != nullptr && std::ranges::find(trials, trial) == trials.end()) trials.push_back(trial);
+  }
+  return trials;
 }
 
 void Versions::unlink(BufferNumber buffer) {
@@ -337,7 +356,9 @@ std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
       if (lineage.buffers[index->second].name != name) return std::nullopt;
       accesses.push_back({index->second, operand.use.reads, operand.use.writes});
     }
-    lineage.add(record.may_run_again, accesses);
+    // Those on trial are counted on: until they are promoted what they made stays, or is copied.
+    const bool is_refused = record.trial != nullptr && record.trial->is_refused();
+    lineage.add(record.may_run_again && !is_refused, accesses);
   }
   // What the program frees behind the last operation has not been freed yet; what crosses into the next iteration has
   // another role there.

@@ -38,18 +38,22 @@ class Versions {
   };
 
   // About this many operations are remembered; more while dropped contents depend on them.
-  explicit Versions(std::uint64_t remembered = Relauncher::kRemembered) : remembered_(remembered) {}
+  // `by_proof`, for tests: what kernels make that are on trial may be dropped, too.
+  explicit Versions(std::uint64_t remembered = Relauncher::kRemembered, bool by_proof = false)
+      : remembered_(remembered), by_proof_(by_proof) {}
 
   // An operation is about to be submitted; each buffer once. `may_run_again`: everything about it is known. `is_all`:
-  // it accesses nothing else.
+  // it accesses nothing else. `trial`: of its kernel; null: what it makes may be dropped at once.
   void arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds, std::span<const Operand> operands,
-               bool is_all = true);
+               bool is_all = true, KernelTrial* trial = nullptr);
   // The operands of that operation.
   std::span<const Operand> arriving() const { return records_.back().operands; }
   // The operation has been submitted.
   void submitted();
   // The operation that arrived last has not been submitted yet.
   bool is_arriving() const { return arriving_; }
+  // It may run again, and so now.
+  bool arriving_may_run_again() const { return arriving_ && records_.back().may_run_again; }
   // It will not be, as far as anybody knows: it writes nothing.
   void never_submitted() { arriving_ = false; }
   // Anything may have been written, and nothing is dropped. Earlier contents are no longer used by recipes.
@@ -90,6 +94,13 @@ class Versions {
   std::uint64_t id_of(std::uint64_t operation) const { return record(operation).id; }
   std::uint64_t nanoseconds_of(std::uint64_t operation) const { return record(operation).nanoseconds; }
   std::span<const Operand> operands_of(std::uint64_t operation) const { return record(operation).operands; }
+  // Of its kernel; may be null.
+  KernelTrial* trial_of(std::uint64_t operation) const { return record(operation).trial; }
+  // Of the kernels that make the dropped contents of the buffer, first the one that makes it itself; each once.
+  const std::vector<KernelTrial*>& trials_of_dropped(BufferNumber buffer) const { return dropped_.at(buffer).trials; }
+  // A kernel that was counted on is refused from now on: plans that drop what it makes are out of date.
+  void kernel_was_refused() { ++refused_kernels_; }
+  std::uint64_t refused_kernels() const { return refused_kernels_; }
   // Where its i-th operand is, which a recipe reads where it is.
   DeviceAddress address_of(std::uint64_t operation, std::size_t i) const;
   // Dropped versions that depend on the oldest operations and must be recomputed before these are forgotten.
@@ -110,6 +121,7 @@ class Versions {
     bool may_run_again = false;
     bool is_all = true;  // it accesses nothing but its operands
     std::uint64_t nanoseconds = 0;
+    KernelTrial* trial = nullptr;
     std::vector<Operand> operands;
     std::vector<VersionedOperand> versions;
   };
@@ -117,6 +129,7 @@ class Versions {
     VersionId version = kNoVersion;
     std::uint64_t oldest = 0;  // the oldest operation of its recipe
     std::vector<BufferNumber> inputs;
+    std::vector<KernelTrial*> trials;
   };
   class World;
   friend class World;
@@ -130,7 +143,12 @@ class Versions {
   std::optional<Recipe> recipe_without(std::span<const BufferNumber> buffers,
                                        std::span<const BufferNumber> going) const;
 
+  bool may_rely_on(const Recipe& recipe) const;
+  std::vector<KernelTrial*> trials_of(const Recipe& recipe) const;
+
   const std::uint64_t remembered_;
+  const bool by_proof_;
+  std::uint64_t refused_kernels_ = 0;
   std::deque<Record> records_;
   std::uint64_t first_ = 0;  // operation number of records_[0]
   std::uint64_t found_ = 0;  // number of versions whose producer is unknown

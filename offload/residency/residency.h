@@ -44,6 +44,7 @@ struct ResidencyOptions {
   const std::atomic<bool>* evict_no_more = nullptr;  // EngineOptions
   bool trusting = false;
   Bytes min_offload_bytes = 0;
+  bool compares_copies = false;  // by digests (clean_drop.cc)
   MovementObserver* observer = nullptr;
 };
 
@@ -157,7 +158,7 @@ class Residency {
   }
   bool is_trusting() const { return trusting_; }
   // Whether buffers may be found unchanged (BlockState::was_found_unchanged).
-  bool takes_digests() const { return digests_.on(); }
+  bool takes_digests() const { return options_.compares_copies && digests_.on(); }
   // Strict: for a while all accesses are known, and pages are given away as if trusting.
   void trust() { trusting_ = true; }
   // Unless trusting for good: from now on some are not. Nothing leads to pages of others any more, and what is evicted is

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What running a kernel again has shown of it. Whoever vouches for a kernel's launches (relauncher.h) keeps one of these
+// for its code, and engines tell it what digests said. Thread-safe: several engines may launch the same code.
+//
+//   on trial   its next launches are rehearsed: each runs once before its time, into scratch memory. No content that it
+//              made is dropped
+//   promoted   kEqualRehearsals launches came out as their rehearsals did: what it makes may be dropped without a copy
+//   given up   kMostInVain rehearsals came to nothing, for lack of memory, or the device computes no digests. Nothing that
+//              it made is dropped
+//   demoted    some launch came out otherwise than when it ran again, before or after it was promoted. For good
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace thermocline {
+
+class KernelTrial {
+ public:
+  static constexpr std::uint32_t kEqualRehearsals = 3, kMostInVain = 16;
+  enum class State : std::uint8_t { kOnTrial, kPromoted, kGivenUp, kDemoted };
+  enum class Outcome : std::uint8_t { kEqual, kDifferent, kInVain };
+
+  explicit KernelTrial(std::string name) : name_(std::move(name)) {}
+
+  // As the driver returns it.
+  const std::string& name() const { return name_; }
+  State state() const { return state_.load(std::memory_order_relaxed); }
+  bool is_promoted() const { return state() == State::kPromoted; }
+  // Never to run again, as far as that is open to choice.
+  bool is_refused() const { return state() == State::kGivenUp || state() == State::kDemoted; }
+
+  // True: this launch is to be rehearsed; rehearsal_ended follows.
+  bool begin_rehearsal() {
+    if (state() != State::kOnTrial) return false;
+    if (begun_.fetch_add(1, std::memory_order_relaxed) < kEqualRehearsals) return true;
+    begun_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+  // True: that changed its state.
+  bool rehearsal_ended(Outcome outcome) {
+    if (outcome == Outcome::kDifferent) return differed();
+    if (outcome == Outcome::kEqual) {
+      verified_.fetch_add(1, std::memory_order_relaxed);
+      return equal_.fetch_add(1, std::memory_order_relaxed) + 1 == kEqualRehearsals && ends_as(State::kPromoted);
+    }
+    // Another launch takes its place.
+    begun_.fetch_sub(1, std::memory_order_relaxed);
+    return in_vain_.fetch_add(1, std::memory_order_relaxed) + 1 == kMostInVain && ends_as(State::kGivenUp);
+  }
+  // No digest can be taken of what it makes. True: that changed its state.
+  bool give_up() { return ends_as(State::kGivenUp); }
+  // What it made again in earnest was what had been dropped.
+  void was_equal() { verified_.fetch_add(1, std::memory_order_relaxed); }
+  // ... or was not. True: it had not been demoted yet.
+  bool differed() {
+    mismatched_.fetch_add(1, std::memory_order_relaxed);
+    return state_.exchange(State::kDemoted, std::memory_order_relaxed) != State::kDemoted;
+  }
+  // It has run again in earnest.
+  void ran_again() { reruns_.fetch_add(1, std::memory_order_relaxed); }
+
+  std::uint64_t verified() const { return verified_.load(std::memory_order_relaxed); }
+  std::uint64_t mismatched() const { return mismatched_.load(std::memory_order_relaxed); }
+  std::uint64_t reruns() const { return reruns_.load(std::memory_order_relaxed); }
+
+ private:
+  bool ends_as(State end) {
+    State on_trial = State::kOnTrial;
+    return state_.compare_exchange_strong(on_trial, end, std::memory_order_relaxed);
+  }
+
+  const std::string name_;
+  std::atomic<State> state_{State::kOnTrial};
+  std::atomic<std::uint32_t> begun_{0}, equal_{0}, in_vain_{0};  // rehearsals; those begun without those in vain
+  std::atomic<std::uint64_t> verified_{0}, mismatched_{0}, reruns_{0};
+};
+
+}  // namespace thermocline

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/recompute/verification.h"
+
+#include <algorithm>
+
+#include "driver/check.h"
+
+namespace thermocline {
+
+Verification::~Verification() {
+  not_rehearsed();
+  for (const std::unique_ptr<Rehearsal>& one : rehearsals_) {
+    for (Pair& pair : one->results) release(&pair);
+  }
+  for (const auto& [buffer, content] : dropped_) release(&content->digests);
+  for (const std::unique_ptr<InUse>& content : made_again_) release(&content->digests);
+}
+
+void Verification::release(Pair* pair) {
+  digests_.release(&pair->one);
+  digests_.release(&pair->other);
+}
+
+bool Verification::is_pending(const Pair& pair) {
+  using State = TakenDigest::State;
+  return pair.one.state == State::kPending || pair.other.state == State::kPending;
+}
+
+KernelTrial::Outcome Verification::outcome_of(const Pair& pair) {
+  using State = TakenDigest::State;
+  if (pair.one.state != State::kKnown || pair.other.state != State::kKnown) return Outcome::kInVain;
+  return pair.one.value == pair.other.value ? Outcome::kEqual : Outcome::kDifferent;
+}
+
+bool Verification::begin_rehearsal(KernelTrial* trial) {
+  if (trial == nullptr || trial->state() != KernelTrial::State::kOnTrial) return false;
+  if (!digests_.is_ready()) {
+    if (!digests_.on() && trial->give_up()) versions_.kernel_was_refused();
+    return false;
+  }
+  if (!trial->begin_rehearsal()) return false;
+  THERMOCLINE_CHECK(rehearsal_ == nullptr, "one operation is prepared at a time");
+  rehearsal_ = std::make_unique<Rehearsal>();
+  rehearsal_->trial = trial;
+  ++statistics_.rehearsals;
+  return true;
+}
+
+void Verification::not_rehearsed() {
+  if (rehearsal_ == nullptr) return;
+  const std::unique_ptr<Rehearsal> vain = std::move(rehearsal_);
+  end(*vain, Outcome::kInVain);
+}
+
+bool Verification::rehearsed(AddressRange at, const UseSet& behind, UseSet* submitted) {
+  Pair& pair = rehearsal_->results.emplace_back();
+  if (!digests_.take(at, behind, {}, &pair.one)) {
+    not_rehearsed();
+    return false;
+  }
+  submitted->add(pair.one.use);
+  return true;
+}
+
+void Verification::performed(AddressRange at, const UseSet& behind, UseSet* submitted) {
+  if (rehearsal_ == nullptr) return;
+  Rehearsal& rehearsal = *rehearsal_;
+  Pair& pair = rehearsal.results[rehearsal.performed++];
+  if (!digests_.take(at, behind, {}, &pair.other)) return not_rehearsed();
+  submitted->add(pair.other.use);
+  if (rehearsal.performed == rehearsal.results.size()) rehearsals_.push_back(std::move(rehearsal_));
+}
+
+bool Verification::dropping(BufferNumber buffer, AddressRange at, const UseSet& behind, bool resident,
+                            UseSet* submitted) {
+  if (!always_ || versions_.trials_of_dropped(buffer).empty()) return true;
+  auto content = std::make_unique<InUse>();
+  content->bytes = at.bytes;
+  if (!resident || !digests_.take(at, behind, {}, &content->digests.one)) return false;
+  submitted->add(content->digests.one.use);
+  dropped_[buffer] = std::move(content);
+  return true;
+}
+
+void Verification::made_again(BufferNumber buffer, AddressRange at, const UseSet& behind, UseSet* submitted) {
+  const auto known = dropped_.find(buffer);
+  if (known == dropped_.end()) return;
+  std::unique_ptr<InUse> content = std::move(known->second);
+  dropped_.erase(known);
+  content->trials = versions_.trials_of_dropped(buffer);
+  if (digests_.take(at, behind, {}, &content->digests.other)) submitted->add(content->digests.other.use);
+  made_again_.push_back(std::move(content));
+}
+
+void Verification::forget(BufferNumber buffer) {
+  const auto known = dropped_.find(buffer);
+  if (known == dropped_.end()) return;
+  release(&known->second->digests);
+  dropped_.erase(known);
+}
+
+void Verification::poll() {
+  if (rehearsals_.empty() && made_again_.empty()) return;
+  digests_.poll();
+  // Digests become known in the order in which they were taken.
+  while (!rehearsals_.empty() && std::ranges::none_of(rehearsals_.front()->results, is_pending)) {
+    const std::unique_ptr<Rehearsal> passed = std::move(rehearsals_.front());
+    rehearsals_.pop_front();
+    Outcome outcome = Outcome::kEqual;
+    for (const Pair& pair : passed->results) {
+      const Outcome one = outcome_of(pair);
+      if (one != Outcome::kEqual && outcome != Outcome::kDifferent) outcome = one;
+    }
+    end(*passed, outcome);
+  }
+  while (!made_again_.empty() && !is_pending(made_again_.front()->digests)) {
+    const std::unique_ptr<InUse> content = std::move(made_again_.front());
+    made_again_.pop_front();
+    settle(*content);
+  }
+}
+
+void Verification::end(Rehearsal& rehearsal, Outcome outcome) {
+  for (Pair& pair : rehearsal.results) release(&pair);
+  KernelTrial& trial = *rehearsal.trial;
+  const bool has_changed = trial.rehearsal_ended(outcome);
+  statistics_.verified += outcome == Outcome::kEqual;
+  statistics_.mismatched += outcome == Outcome::kDifferent;
+  if (!has_changed) return;
+  if (outcome == Outcome::kEqual) ++statistics_.promoted;
+  if (outcome == Outcome::kInVain) versions_.kernel_was_refused();
+  if (outcome != Outcome::kDifferent) return;
+  demoted(trial);
+  told_.came_out_different({.kernel = &trial});
+}
+
+void Verification::settle(const InUse& content) {
+  const Outcome outcome = outcome_of(content.digests);
+  if (outcome == Outcome::kInVain) ++statistics_.unverified;
+  if (outcome == Outcome::kEqual) {
+    ++statistics_.verified;
+    content.trials.front()->was_equal();
+  }
+  if (outcome != Outcome::kDifferent) return;
+  ++statistics_.mismatched;
+  // Any of them may have been at fault.
+  for (KernelTrial* const trial : content.trials) {
+    if (trial->differed()) demoted(*trial);
+  }
+  told_.came_out_different({.kernel = content.trials.front(), .bytes = content.bytes, .in_use = true});
+}
+
+void Verification::demoted(KernelTrial& /*trial*/) {
+  ++statistics_.demoted;
+  versions_.kernel_was_refused();
+}
+
+}  // namespace thermocline
