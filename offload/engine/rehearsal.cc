@@ -13,10 +13,11 @@ void Engine::State::may_verify() {
   verification = std::make_unique<Verification>(digests, *versions, *options.relauncher, always);
 }
 
-// While everything fits nothing will be dropped, so nothing is rehearsed.
+// While everything fits nothing will be dropped, so nothing is rehearsed. Nor where nothing could be dropped.
 bool Engine::State::begin_rehearsal() {
-  return verification != nullptr && info.relaunch != nullptr && !info.again && versions->arriving_may_run_again() &&
-         expects_shortage() && verification->begin_rehearsal(info.relaunch->trial);
+  if (verification == nullptr || info.relaunch == nullptr || info.again) return false;
+  if (!versions->arriving_may_run_again() || residency.has_stopped() || clock.is_recording()) return false;
+  return expects_shortage() && verification->begin_rehearsal(info.relaunch->trial);
 }
 
 // Runs the operation that arrives once before its time. Whatever comes in the way, it will run without.
