@@ -29,8 +29,9 @@ class KernelTrial {
   const std::string& name() const { return name_; }
   State state() const { return state_.load(std::memory_order_relaxed); }
   bool is_promoted() const { return state() == State::kPromoted; }
+  bool is_demoted() const { return state() == State::kDemoted; }
   // Never to run again, as far as that is open to choice.
-  bool is_refused() const { return state() == State::kGivenUp || state() == State::kDemoted; }
+  bool is_refused() const { return state() == State::kGivenUp || is_demoted(); }
 
   // True: this launch is to be rehearsed; rehearsal_ended follows.
   bool begin_rehearsal() {

@@ -47,7 +47,7 @@ class Relauncher {
   // Submits the operation with this id once more, to `stream`; what its i-th access named is at addresses[i] now. Must
   // not call the engine.
   virtual Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) = 0;
-  // Told once of each kernel, and of whatever is wrong in use. Must not call the engine.
+  // Told when a kernel is demoted for it; what else came of that kernel is counted. Must not call the engine.
   virtual void came_out_different(const RerunMismatch& /*mismatch*/) {}
 };
 

@@ -5,11 +5,11 @@ namespace thermocline {
 namespace {
 
 // A rolling polynomial hash modulo 2^64, of any odd base.
-constexpr std::uint64_t kBase = 0xd6e8feb86659fd93u;
+constexpr std::uint64_t kKindsBase = 0xd6e8feb86659fd93u;
 
 consteval std::uint64_t power(std::size_t exponent) {
   std::uint64_t result = 1;
-  while (exponent-- > 0) result *= kBase;
+  while (exponent-- > 0) result *= kKindsBase;
   return result;
 }
 
@@ -22,7 +22,7 @@ std::uint64_t term(std::uint64_t kind) {
 
 bool UnsteadyKinds::watch(std::span<const std::uint64_t> kinds, std::span<const std::uint64_t> tokens) {
   const std::size_t size = kinds.size();
-  hash_ = hash_ * kBase + term(kinds.back());
+  hash_ = hash_ * kKindsBase + term(kinds.back());
   if (++watched_ < kContext) return false;
   if (watched_ > kContext) hash_ -= term(kinds[size - 1 - kContext]) * power(kContext);
   const auto [found, is_new] = newest_.try_emplace(hash_, size);

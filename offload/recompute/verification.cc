@@ -130,7 +130,7 @@ void Verification::end(Rehearsal& rehearsal, Outcome outcome) {
   if (outcome == Outcome::kEqual) ++statistics_.promoted;
   if (outcome == Outcome::kInVain) versions_.kernel_was_refused();
   if (outcome != Outcome::kDifferent) return;
-  demoted(trial);
+  was_demoted();
   told_.came_out_different({.kernel = &trial});
 }
 
@@ -143,14 +143,17 @@ void Verification::settle(const InUse& content) {
   }
   if (outcome != Outcome::kDifferent) return;
   ++statistics_.mismatched;
+  KernelTrial* const maker = content.trials.front();
+  const bool is_new = !maker->is_demoted();
   // Any of them may have been at fault.
   for (KernelTrial* const trial : content.trials) {
-    if (trial->differed()) demoted(*trial);
+    if (trial->differed()) was_demoted();
   }
-  told_.came_out_different({.kernel = content.trials.front(), .bytes = content.bytes, .in_use = true});
+  if (!is_new) return;
+  told_.came_out_different({.kernel = maker, .bytes = content.bytes, .in_use = true});
 }
 
-void Verification::demoted(KernelTrial& /*trial*/) {
+void Verification::was_demoted() {
   ++statistics_.demoted;
   versions_.kernel_was_refused();
 }

@@ -91,7 +91,7 @@ class Verification {
   void release(Pair* pair);
   void end(Rehearsal& rehearsal, Outcome outcome);
   void settle(const InUse& content);
-  void demoted(KernelTrial& trial);
+  void was_demoted();
 
   Digests& digests_;
   Versions& versions_;

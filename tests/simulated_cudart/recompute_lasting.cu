@@ -6,6 +6,7 @@
 //     carried   each step reads first what the step before has left in the activations of one layer
 //     left      the first step behind each fourth reads what that has left in all activations
 //     short     each fifth step ends behind the forward pass
+//     late      from step 20 on, what a kernel makes depends on how often it has run (with THERMOCLINE_TEST_PROVEN=late)
 // Prints a digest of the weights and the gradient, and one of what the last step has left in each activation.
 #include <cuda_runtime.h>
 
@@ -24,6 +25,14 @@ using namespace layers;
 __global__ void stencil(const float4* in, const float4* weights, float4* out, int count) {
   const int i = own();
   if (i < count) out[i] = sum(in[i], weights[0].x, in[i > 0 ? i - 1 : i], weights[0].y);
+}
+// The same, until it is told to count.
+__device__ unsigned runs[kCount];
+__global__ void late_stencil(const float4* in, const float4* weights, float4* out, int count, bool counts) {
+  const int i = own();
+  if (i >= count) return;
+  out[i] = sum(in[i], weights[0].x, in[i > 0 ? i - 1 : i], weights[0].y);
+  if (counts) out[i].w = static_cast<float>(++runs[i]);
 }
 __global__ void center(const float4* in, const float4* sums, float4* out, int count) {
   const int i = own();
@@ -64,7 +73,11 @@ class Network {
     make_input<<<kBlocks, kThreads>>>(input_.get(), kCount, step * 7919u);
     const float4* in = input_.get();
     for (const Layer& layer : layers_) {
-      stencil<<<kBlocks, kThreads>>>(in, layer.weights.get(), layer.smooth.get(), kCount);
+      if (trap == "late") {
+        late_stencil<<<kBlocks, kThreads>>>(in, layer.weights.get(), layer.smooth.get(), kCount, step >= 20);
+      } else {
+        stencil<<<kBlocks, kThreads>>>(in, layer.weights.get(), layer.smooth.get(), kCount);
+      }
       sum_blocks<<<kBlocks, kThreads>>>(layer.smooth.get(), layer.sums.get());
       center<<<kBlocks, kThreads>>>(layer.smooth.get(), layer.sums.get(), layer.out.get(), kCount);
       relu<<<kBlocks, kThreads>>>(layer.out.get(), kCount);
