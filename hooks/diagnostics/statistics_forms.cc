@@ -189,11 +189,11 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
             quantity(s.recomputed_operations, "operation that ran again", "operations that ran again").c_str());
   }
   if (s.rehearsed_launches > 0) {
-    add_row(&text, "verified       %s by digests, %llu different, %s; %llu kernels proved good, %llu bad",
+    add_row(&text, "verified       %s equal, %llu different, %llu not compared; %s promoted, %llu demoted",
             times(s.verified_results, "result", "results").c_str(),
             static_cast<unsigned long long>(s.mismatched_results),
-            times(s.unverified_results, "unverified", "unverified").c_str(),
-            static_cast<unsigned long long>(s.promoted_kernels), static_cast<unsigned long long>(s.demoted_kernels));
+            static_cast<unsigned long long>(s.unverified_results),
+            times(s.promoted_kernels, "kernel", "kernels").c_str(), static_cast<unsigned long long>(s.demoted_kernels));
   }
   if (s.pinned_buffers > 0) {
     add_row(&text, "pinned         %s in %s, which can not be evicted", human_bytes(s.pinned_bytes).c_str(),

@@ -44,16 +44,23 @@ TEST(Statistics, SayWhatWasRecomputed) {
   one.dropped_buffers = 3, one.dropped_bytes = 6 * kMiB;
   one.recomputed_buffers = 2, one.recomputed_bytes = 4 * kMiB;
   one.recomputed_operations = 5, one.recomputed_ns = 7;
+  one.rehearsed_launches = 10, one.verified_results = 11, one.mismatched_results = 1, one.unverified_results = 2;
+  one.promoted_kernels = 3, one.demoted_kernels = 1;
   for (const EngineStatistics& both : {merge(one, one), add(one, one)}) {
     const std::string line = statistics_line(both);
     EXPECT_NE(line.find(" dropped_buffers=6 dropped_bytes=12582912 recomputed_buffers=4 recomputed_bytes=8388608 "
                         "recomputed_operations=10 recomputed_ns=14 "),
               std::string::npos)
         << line;
+    EXPECT_NE(line.find(" rehearsed_launches=20 verified_results=22 mismatched_results=2 unverified_results=4 "
+                        "promoted_kernels=6 demoted_kernels=2"),
+              std::string::npos)
+        << line;
   }
   const std::string table = statistics_table(one, "digits", "");
   EXPECT_NE(table.find("  dropped        6.0 MiB in 3 buffers, without a copy\n"
-                       "  recomputed     4.0 MiB in 2 buffers, by 5 operations that ran again\n"),
+                       "  recomputed     4.0 MiB in 2 buffers, by 5 operations that ran again\n"
+                       "  verified       11 results equal, 1 different, 2 not compared; 3 kernels promoted, 1 demoted\n"),
             std::string::npos)
       << table;
   EXPECT_TRUE(statistics_json(one, 77, std::nullopt, "\"kernels\": []").ends_with(", \"kernels\": []}\n"));
