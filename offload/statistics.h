@@ -59,8 +59,8 @@ struct EngineStatistics {
   // those that were recomputed (the others were overwritten or freed first).
   std::uint64_t dropped_buffers = 0, recomputed_buffers = 0;
   Bytes dropped_bytes = 0, recomputed_bytes = 0;
-  std::uint64_t recomputed_operations = 0;          // operations that ran again
-  std::uint64_t recomputed_ns = 0;                  // their duration, as far as known
+  std::uint64_t recomputed_operations = 0;  // operations that ran again
+  std::uint64_t recomputed_ns = 0;          // their duration, as far as known
   // Launches that were run a second time, before they were relied on; results compared with what was there before, those
   // among them that differed, and contents that were made again without being compared though they should have been;
   // kernels whose results may be made again, and those that are not any more because one differed.

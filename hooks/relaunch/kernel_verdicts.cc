@@ -109,8 +109,7 @@ std::string kernel_verdicts_json(std::vector<KernelVerdict> verdicts) {
             ", \"may_run_again\": " + std::to_string(one.reruns_allowed()) +
             ", \"reruns\": " + std::to_string(one.reruns) + ", \"verified\": " + std::to_string(one.verified) +
             ", \"mismatched\": " + std::to_string(one.mismatched) + ", \"trial\": " + quoted(name_of(one.state)) +
-            ", \"why_not\": " + (why.empty() ? "null" : quoted(why)) +
-            "}";
+            ", \"why_not\": " + (why.empty() ? "null" : quoted(why)) + "}";
   }
   return text + "]";
 }

@@ -56,15 +56,17 @@ Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const
 void Launches::came_out_different(const RerunMismatch& mismatch) {
   const std::string kernel = readable_kernel_name(mismatch.kernel->name());
   if (mismatch.in_use) {
-    log_line(LogLevel::kError,
-             "%s made other contents of a buffer of %llu bytes when it ran again: THE RESULTS OF THIS RUN MAY BE WRONG. "
-             "Run again with recompute = \"off\" (THERMOCLINE_RECOMPUTE=off)",
-             kernel.c_str(), static_cast<unsigned long long>(mismatch.bytes));
+    log_line(
+        LogLevel::kError,
+        "%s made other contents of a buffer of %llu bytes when it ran again: THE RESULTS OF THIS RUN MAY BE WRONG. "
+        "Run again with recompute = \"off\" (THERMOCLINE_RECOMPUTE=off)",
+        kernel.c_str(), static_cast<unsigned long long>(mismatch.bytes));
   } else {
-    log_line(LogLevel::kWarning,
-             "%s gave other results when it was run a second time for comparison: it never runs again, and what it makes "
-             "is copied. The program's results are not affected",
-             kernel.c_str());
+    log_line(
+        LogLevel::kWarning,
+        "%s gave other results when it was run a second time for comparison: it never runs again, and what it makes "
+        "is copied. The program's results are not affected",
+        kernel.c_str());
   }
 }
 

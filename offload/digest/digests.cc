@@ -49,7 +49,8 @@ Status Digests::load() {
   if (Status status = driver_.find_function(module, kDigestKernel, &digest_); !status.ok()) return status;
   if (Status status = driver_.find_function(module, kCopyKernel, &copy_); !status.ok()) return status;
   void* memory = nullptr;
-  if (Status status = driver_.allocate_host(most_at_once_ * sizeof(Slot) + sizeof(Test), &memory); !status.ok()) return status;
+  if (Status status = driver_.allocate_host(most_at_once_ * sizeof(Slot) + sizeof(Test), &memory); !status.ok())
+    return status;
   memory_ = HostMemoryOwner(driver_, memory);
   std::memset(memory, 0, most_at_once_ * sizeof(Slot) + sizeof(Test));
   slots_ = static_cast<Slot*>(memory);

@@ -32,7 +32,8 @@ Status Engine::State::rehearse(const RelaunchInfo& launch, StreamHandle handle) 
   return skip_rehearsal(status.loses_the_context() ? status : Status());
 }
 
-Status Engine::State::rehearse_in(const RelaunchInfo& launch, StreamHandle handle, std::vector<DeviceAddress>* scratch) {
+Status Engine::State::rehearse_in(const RelaunchInfo& launch, StreamHandle handle,
+                                  std::vector<DeviceAddress>* scratch) {
   const std::span<const Versions::Operand> known = versions->arriving();
   std::vector<MemoryAccess> list;
   std::vector<DeviceAddress> addresses;
@@ -77,10 +78,9 @@ void Engine::State::note_digest(BlockState& state, const UseSet& digest) {
 
 // The operation that was prepared last has been submitted.
 void Engine::State::verify_submission() {
+  if (!verification->has_rehearsed()) return;
   for (const Versions::Operand& operand : versions->arriving()) {
     if (!operand.use.writes) continue;
-    verification->forget(operand.buffer);
-    if (!verification->has_rehearsed()) continue;
     BlockState& state = residency.state_of(heap.find(operand.address)->block());
     UseSet digest;
     verification->performed({operand.address, operand.bytes}, state.block->uses, &digest);

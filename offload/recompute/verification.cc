@@ -74,6 +74,8 @@ void Verification::performed(AddressRange at, const UseSet& behind, UseSet* subm
 bool Verification::dropping(BufferNumber buffer, AddressRange at, const UseSet& behind, bool resident,
                             UseSet* submitted) {
   if (!always_ || versions_.trials_of_dropped(buffer).empty()) return true;
+  // The content before may have been overwritten instead of made again.
+  forget(buffer);
   auto content = std::make_unique<InUse>();
   content->bytes = at.bytes;
   if (!resident || !digests_.take(at, behind, {}, &content->digests.one)) return false;

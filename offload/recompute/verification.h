@@ -33,10 +33,10 @@
 namespace thermocline {
 
 struct VerificationStatistics {
-  std::uint64_t rehearsals = 0;                    // begun
-  std::uint64_t verified = 0, mismatched = 0;      // launches rehearsed, and contents made again in use
-  std::uint64_t promoted = 0, demoted = 0;         // kernels
-  std::uint64_t unverified = 0;                    // contents made again in use that could not be compared
+  std::uint64_t rehearsals = 0;                // begun
+  std::uint64_t verified = 0, mismatched = 0;  // launches rehearsed, and contents made again in use
+  std::uint64_t promoted = 0, demoted = 0;     // kernels
+  std::uint64_t unverified = 0;                // contents made again in use that could not be compared
 };
 
 class Verification {
@@ -63,7 +63,7 @@ class Verification {
   bool dropping(BufferNumber buffer, AddressRange at, const UseSet& behind, bool resident, UseSet* submitted);
   // It is about to be as it was.
   void made_again(BufferNumber buffer, AddressRange at, const UseSet& behind, UseSet* submitted);
-  // Nobody will make it again.
+  // The buffer is gone, and with it what was dropped.
   void forget(BufferNumber buffer);
 
   // What has become known; never blocks.

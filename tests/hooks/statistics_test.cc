@@ -58,10 +58,11 @@ TEST(Statistics, SayWhatWasRecomputed) {
         << line;
   }
   const std::string table = statistics_table(one, "digits", "");
-  EXPECT_NE(table.find("  dropped        6.0 MiB in 3 buffers, without a copy\n"
-                       "  recomputed     4.0 MiB in 2 buffers, by 5 operations that ran again\n"
-                       "  verified       11 results equal, 1 different, 2 not compared; 3 kernels promoted, 1 demoted\n"),
-            std::string::npos)
+  EXPECT_NE(
+      table.find("  dropped        6.0 MiB in 3 buffers, without a copy\n"
+                 "  recomputed     4.0 MiB in 2 buffers, by 5 operations that ran again\n"
+                 "  verified       11 results equal, 1 different, 2 not compared; 3 kernels promoted, 1 demoted\n"),
+      std::string::npos)
       << table;
   EXPECT_TRUE(statistics_json(one, 77, std::nullopt, "\"kernels\": []").ends_with(", \"kernels\": []}\n"));
 }

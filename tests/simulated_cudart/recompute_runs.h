@@ -13,7 +13,7 @@ namespace recompute_runs {
 using Json = nlohmann::json;
 
 inline Outcome run(const std::vector<std::string>& with, const std::vector<std::string>& program,
-            std::vector<std::string> settings) {
+                   std::vector<std::string> settings) {
   std::vector<std::string> command = {COMMAND_FILE, "run", "--simulate", "reference"};
   command.insert(command.end(), with.begin(), with.end());
   command.push_back("--");

@@ -19,7 +19,8 @@ const std::vector<std::string> kVerified = {"THERMOCLINE_RECOMPUTE=auto", "THERM
                                             "THERMOCLINE_TEST_PROVEN=wrongly"};
 const std::vector<std::string> kInOrder, kAdversarial = {"--seed", "1", "--check"};
 
-Outcome run_trap(const char* trap, const std::vector<std::string>& more, std::vector<std::string> settings = kVerified) {
+Outcome run_trap(const char* trap, const std::vector<std::string>& more,
+                 std::vector<std::string> settings = kVerified) {
   std::vector<std::string> with = {"--budget", "12MiB", "--stats=json"};
   with.insert(with.end(), more.begin(), more.end());
   return run(with, {WRONG_PROGRAM, trap, "12"}, settings);
@@ -119,9 +120,8 @@ TEST(Verification, TrustingTakesNoDigestsOnceAKernelIsPromoted) {
 // With plans in the place of drops before each operation. They count on the kernel until it is demoted.
 TEST(Verification, PlansGoOnWithoutAKernelThatWasDemoted) {
   const auto statistics_behind = [](const char* steps) {
-    const Outcome outcome =
-        run({"--budget", "12MiB", "--stats=json"}, {LASTING_PROGRAM, "4", steps, "late"},
-            {"THERMOCLINE_RECOMPUTE=auto", "THERMOCLINE_TEST_PROVEN=late_stencil"});
+    const Outcome outcome = run({"--budget", "12MiB", "--stats=json"}, {LASTING_PROGRAM, "4", steps, "late"},
+                                {"THERMOCLINE_RECOMPUTE=auto", "THERMOCLINE_TEST_PROVEN=late_stencil"});
     EXPECT_EQ(times(outcome.errors, "late_stencil made other contents"), steps == std::string("20") ? 0u : 1u)
         << outcome.errors;
     return statistics_of(outcome);
