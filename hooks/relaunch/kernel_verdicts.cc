@@ -108,7 +108,8 @@ std::string kernel_verdicts_json(std::vector<KernelVerdict> verdicts) {
             ", \"launches\": " + std::to_string(one.all_launches()) +
             ", \"may_run_again\": " + std::to_string(one.reruns_allowed()) +
             ", \"reruns\": " + std::to_string(one.reruns) + ", \"verified\": " + std::to_string(one.verified) +
-            ", \"mismatched\": " + std::to_string(one.mismatched) + ", \"trial\": " + quoted(name_of(one.state)) +
+            ", \"mismatched\": " + std::to_string(one.mismatched) +
+            ", \"trial\": " + (one.reruns_allowed() == 0 ? "null" : quoted(name_of(one.state))) +
             ", \"why_not\": " + (why.empty() ? "null" : quoted(why)) + "}";
   }
   return text + "]";

@@ -70,6 +70,7 @@ TEST(Statistics, SayWhatWasRecomputed) {
 TEST(Statistics, NameTheKernelsThatMayNotRunAgain) {
   KernelVerdict pure{.name = "_Z4pureIfEvPT_", .refused = {}, .launches = {}, .reruns = 2};
   pure.launches[0] = 3;
+  pure.verified = 4, pure.mismatched = 1, pure.state = KernelTrial::State::kDemoted;
   pure.launches[static_cast<std::size_t>(LaunchVerdict::kAliased)] = 1;
   KernelVerdict clock{.name = "a\"b", .refused = {RerunRefusal::Why::kClock, "%clock64"}, .launches = {}, .reruns = 0};
   clock.launches[static_cast<std::size_t>(LaunchVerdict::kNotProven)] = 5;
@@ -77,10 +78,17 @@ TEST(Statistics, NameTheKernelsThatMayNotRunAgain) {
             "thermocline: to recompute what they made, 1 of 2 kernels may run again\n"
             "  a\"b: 0 of 5 launches, ran again 0 times: it reads a clock: %clock64\n"
             "  and 1 more (--stats=json)\n");
+  EXPECT_NE(
+      kernel_verdicts_text({pure, clock}, 2)
+          .find("  pure<float>: 3 of 4 launches, ran again 2 times, demoted, 4 times verified, 1 times different: "
+                "what it writes is given to it twice\n"),
+      std::string::npos);
   EXPECT_EQ(kernel_verdicts_json({pure, clock}),
             "\"kernels\": [{\"name\": \"a\\\"b\", \"launches\": 5, \"may_run_again\": 0, \"reruns\": 0, "
-            "\"why_not\": \"it reads a clock: %clock64\"}, {\"name\": \"pure<float>\", \"launches\": 4, "
-            "\"may_run_again\": 3, \"reruns\": 2, \"why_not\": \"what it writes is given to it twice\"}]");
+            "\"verified\": 0, \"mismatched\": 0, \"trial\": null, \"why_not\": \"it reads a clock: %clock64\"}, "
+            "{\"name\": \"pure<float>\", \"launches\": 4, "
+            "\"may_run_again\": 3, \"reruns\": 2, \"verified\": 4, \"mismatched\": 1, "
+            "\"trial\": \"demoted\", \"why_not\": \"what it writes is given to it twice\"}]");
   EXPECT_EQ(kernel_verdicts_text({}, 9), "");
 }
 
