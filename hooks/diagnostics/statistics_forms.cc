@@ -190,10 +190,9 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
   }
   if (s.rehearsed_launches > 0) {
     add_row(&text, "verified       %s equal, %llu different, %llu not compared; %s promoted, %llu demoted",
-            times(s.verified_results, "result", "results").c_str(),
-            static_cast<unsigned long long>(s.mismatched_results),
-            static_cast<unsigned long long>(s.unverified_results),
-            times(s.promoted_kernels, "kernel", "kernels").c_str(), static_cast<unsigned long long>(s.demoted_kernels));
+            quantity(s.verified_results, "result").c_str(), static_cast<unsigned long long>(s.mismatched_results),
+            static_cast<unsigned long long>(s.unverified_results), quantity(s.promoted_kernels, "kernel").c_str(),
+            static_cast<unsigned long long>(s.demoted_kernels));
   }
   if (s.pinned_buffers > 0) {
     add_row(&text, "pinned         %s in %s, which can not be evicted", human_bytes(s.pinned_bytes).c_str(),

@@ -55,8 +55,8 @@ const char* name_of(KernelTrial::State state) {
 
 // Of a kernel of which launches may run again as far as its code tells.
 std::string trial_text(const KernelVerdict& one) {
-  std::string text = std::string(name_of(one.state)) + ", " + std::to_string(one.verified) + " times verified";
-  if (one.mismatched > 0) text += ", " + std::to_string(one.mismatched) + " times different";
+  std::string text = std::string(name_of(one.state)) + ", verified " + quantity(one.verified, "time");
+  if (one.mismatched > 0) text += ", different " + quantity(one.mismatched, "time");
   return text;
 }
 
