@@ -49,17 +49,19 @@ class KernelTrial {
     }
     // Another launch takes its place.
     begun_.fetch_sub(1, std::memory_order_relaxed);
-    return in_vain_.fetch_add(1, std::memory_order_relaxed) + 1 == kMostInVain && ends_as(State::kGivenUp);
+    return in_vain_.fetch_add(1, std::memory_order_relaxed) + 1 == kMostInVain && give_up();
   }
   // No digest can be taken of what it makes. True: that changed its state.
-  bool give_up() { return ends_as(State::kGivenUp); }
+  bool give_up() { return ends_as(State::kGivenUp) && is_one_more_refused(); }
   // What it made again in earnest was what had been dropped.
   void was_equal() { verified_.fetch_add(1, std::memory_order_relaxed); }
   // ... or was not. True: it had not been demoted yet.
   bool differed() {
     mismatched_.fetch_add(1, std::memory_order_relaxed);
-    return state_.exchange(State::kDemoted, std::memory_order_relaxed) != State::kDemoted;
+    return state_.exchange(State::kDemoted, std::memory_order_relaxed) != State::kDemoted && is_one_more_refused();
   }
+  // How often a kernel of this process has been refused: plans of any engine that counted on it are out of date.
+  static std::uint64_t refusals() { return refusals_.load(std::memory_order_relaxed); }
   // It has run again in earnest.
   void ran_again() { reruns_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -73,6 +75,12 @@ class KernelTrial {
     return state_.compare_exchange_strong(on_trial, end, std::memory_order_relaxed);
   }
 
+  static bool is_one_more_refused() {
+    refusals_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+
+  inline static std::atomic<std::uint64_t> refusals_{0};
   const std::string name_;
   std::atomic<State> state_{State::kOnTrial};
   std::atomic<std::uint32_t> begun_{0}, equal_{0}, in_vain_{0};  // rehearsals; those begun without those in vain

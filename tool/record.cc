@@ -77,6 +77,12 @@ std::optional<int> rank_of(const std::string& recording) {
   return process.starts_with(kRank) ? std::optional(std::atoi(process.c_str() + std::strlen(kRank))) : std::nullopt;
 }
 
+fs::path temporary_folder() {
+  std::error_code error;
+  const fs::path folder = fs::temp_directory_path(error);
+  return error ? fs::path("/tmp") : folder;
+}
+
 }  // namespace
 
 std::string name_for_rank(const std::string& trace, std::optional<int> rank) {
@@ -102,7 +108,7 @@ std::string recording_base(const std::string& trace) {
   const fs::file_status found = fs::status(trace, error);
   // Beside a device or a pipe, in /dev for example, is no place for files.
   fs::path base = fs::absolute(trace);
-  if (fs::exists(found) && !fs::is_regular_file(found)) base = fs::temp_directory_path(error) / base.filename();
+  if (fs::exists(found) && !fs::is_regular_file(found)) base = temporary_folder() / base.filename();
   return base.string() + ".recording-" + std::to_string(getpid());
 }
 

@@ -248,8 +248,7 @@ int apply_simulator(const RunFlags& flags, const std::string& program, Changes* 
   // The program may change its folder.
   (*changes)["THERMOCLINE_SIMULATE_DEVICE"] =
       simulator::is_profile_file(*flags.device) ? std::filesystem::absolute(*flags.device).string() : *flags.device;
-  // An empty value removes the variable: the seed of an earlier run must not be used.
-  (*changes)["THERMOCLINE_SIMULATE_SEED"] = flags.seed ? std::to_string(*flags.seed) : "";
+  if (flags.seed) (*changes)["THERMOCLINE_SIMULATE_SEED"] = std::to_string(*flags.seed);
   (*changes)["THERMOCLINE_SIMULATE_CHECK"] = flags.check ? "1" : environment("THERMOCLINE_SIMULATE_CHECK");
   (*changes)["THERMOCLINE_SIMULATE_FAULTS"] =
       flags.faults ? fault_plan(*flags.faults) : environment("THERMOCLINE_SIMULATE_FAULTS");

@@ -188,7 +188,7 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
             quantity(s.recomputed_buffers, "buffer").c_str(),
             quantity(s.recomputed_operations, "operation that ran again", "operations that ran again").c_str());
   }
-  if (s.rehearsed_launches > 0) {
+  if (s.rehearsed_launches + s.verified_results + s.mismatched_results + s.unverified_results > 0) {
     add_row(&text, "verified       %s equal, %llu different, %llu not compared; %s promoted, %llu demoted",
             quantity(s.verified_results, "result").c_str(), static_cast<unsigned long long>(s.mismatched_results),
             static_cast<unsigned long long>(s.unverified_results), quantity(s.promoted_kernels, "kernel").c_str(),

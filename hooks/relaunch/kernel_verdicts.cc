@@ -92,7 +92,8 @@ std::string kernel_verdicts_text(std::vector<KernelVerdict> verdicts, std::size_
     const std::string why = one.why_not();
     text += "  " + readable_kernel_name(one.name, 48) + ": " + std::to_string(one.reruns_allowed()) + " of " +
             quantity(one.all_launches(), "launch", "launches") + ", ran again " + quantity(one.reruns, "time") +
-            (one.reruns_allowed() == 0 ? "" : ", " + trial_text(one)) + (why.empty() ? "" : ": " + why) + "\n";
+            (one.reruns_allowed() == 0 ? "" : ", " + trial_text(one)) +
+            (why.empty() ? "" : (one.reruns_allowed() == 0 ? ": " : "; the others: ") + why) + "\n";
   }
   if (verdicts.size() > most) text += "  and " + std::to_string(verdicts.size() - most) + " more (--stats=json)\n";
   return text;

@@ -300,6 +300,7 @@ class Engine::State {
   // Verifying what runs again (rehearsal.cc); only where `verification` is there.
   void may_verify();
   bool begin_rehearsal();
+  bool fits_with_scratch() const;
   Status skip_rehearsal(Status why) {
     verification->not_rehearsed();
     return why;

@@ -49,6 +49,8 @@ Status Residency::distrust() {
 void Engine::State::may_recompute() {
   const bool may = options.recompute == Recompute::kAuto && options.relauncher != nullptr &&
                    policy->recompute() != nullptr && !options.audit && !host_mappings.full() &&
+                   // What runs again does not write redzones, which would be taken for overruns.
+                   options.redzone_bytes == 0 &&
                    // What is recomputed while the lock is open would be another thread's.
                    !options.waits_without_lock;
   if (!may) return;

@@ -17,7 +17,17 @@ void Engine::State::may_verify() {
 bool Engine::State::begin_rehearsal() {
   if (verification == nullptr || info.relaunch == nullptr || info.again) return false;
   if (!versions->arriving_may_run_again() || residency.has_stopped() || clock.is_recording()) return false;
+  // Scratch memory has no annotations, so tools would take what a rehearsal writes for an error.
+  if (annotations != nullptr) return false;
   return expects_shortage() && verification->begin_rehearsal(info.relaunch->trial);
+}
+
+// A rehearsal never takes more than the budget, as an operation of the program may (soft_limit.cc).
+bool Engine::State::fits_with_scratch() const {
+  Bytes needed = 0;
+  for (const Versions::Operand& operand : versions->arriving())
+    needed += operand.use.writes && operand.use.reads ? 2 * operand.bytes : operand.bytes;
+  return needed <= budget_bytes;
 }
 
 // Runs the operation that arrives once before its time. Whatever comes in the way, it will run without.
@@ -34,6 +44,7 @@ Status Engine::State::rehearse(const RelaunchInfo& launch, StreamHandle handle) 
 
 Status Engine::State::rehearse_in(const RelaunchInfo& launch, StreamHandle handle,
                                   std::vector<DeviceAddress>* scratch) {
+  if (!fits_with_scratch()) return Status::out_of_memory();
   const std::span<const Versions::Operand> known = versions->arriving();
   std::vector<MemoryAccess> list;
   std::vector<DeviceAddress> addresses;

@@ -167,7 +167,7 @@ void LearnedPolicy::learn() {
   std::optional<Lineage> lineage;
   if (versions_ != nullptr) {
     lineage = versions_->lineage_of(known.profile);
-    planned_without_ = versions_->refused_kernels();
+    known.planned_without = KernelTrial::refusals();
   }
   planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link(), lineage,
                    plans = recompute_plans_, schedules = schedules_,
@@ -213,7 +213,8 @@ void LearnedPolicy::learn_anew_if_mistaken() {
 
 // The plan counts on kernels that are never run again by now. In the middle of an iteration the profile would not be one.
 void LearnedPolicy::learn_anew_if_refused() {
-  if (versions_->refused_kernels() == planned_without_ || rewriting() == nullptr || planning_.begun()) return;
+  if (KernelTrial::refusals() == known_[current_].planned_without || rewriting() == nullptr || planning_.begun())
+    return;
   const std::size_t period = period_detector_.period();
   if (period_detector_.position() + 1 != period || in_a_row_ < 2 * period || recorder_.size() < 2 * period) return;
   learn();

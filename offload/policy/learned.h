@@ -155,7 +155,6 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   const Versions* versions_ = nullptr;
   RecomputePlans recompute_plans_ = RecomputePlans::kJoint;
   const ScheduleSource* schedules_ = nullptr;
-  std::uint64_t planned_without_ = 0;  // so many refused kernels
   std::function<void(BlockState&)> drop_;
 
   StaticAssignment assignment_;
@@ -170,6 +169,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     // made anew because that was wrong.
     std::vector<bool> unchanged;
     unsigned corrections = 0;
+    std::uint64_t planned_without = 0;  // so many refusals of kernels (kernel_trial.h)
   };
   std::array<PlannedIteration, PeriodDetector::kIterations> known_;  // by the period detector's number
   std::size_t current_ = 0;                                          // the iteration that is followed

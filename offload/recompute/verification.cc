@@ -2,6 +2,7 @@
 #include "offload/recompute/verification.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "driver/check.h"
 
@@ -9,9 +10,8 @@ namespace thermocline {
 
 Verification::~Verification() {
   not_rehearsed();
-  for (const std::unique_ptr<Rehearsal>& one : rehearsals_) {
-    for (Pair& pair : one->results) release(&pair);
-  }
+  // The kernel's trial goes on in other engines.
+  for (const std::unique_ptr<Rehearsal>& one : rehearsals_) end(*one, Outcome::kInVain);
   for (const auto& [buffer, content] : dropped_) release(&content->digests);
   for (const std::unique_ptr<InUse>& content : made_again_) release(&content->digests);
 }
@@ -34,8 +34,11 @@ KernelTrial::Outcome Verification::outcome_of(const Pair& pair) {
 
 bool Verification::begin_rehearsal(KernelTrial* trial) {
   if (trial == nullptr || trial->state() != KernelTrial::State::kOnTrial) return false;
-  if (!digests_.is_ready()) {
-    if (!digests_.on() && trial->give_up()) versions_.kernel_was_refused();
+  // What is short of memory now may have it later: each try to load digests comes after twice as many launches.
+  if (!is_loaded_ && !std::has_single_bit(++asked_)) return false;
+  is_loaded_ = digests_.is_ready();
+  if (!is_loaded_) {
+    if (!digests_.on()) trial->give_up();
     return false;
   }
   if (!trial->begin_rehearsal()) return false;
@@ -73,9 +76,9 @@ void Verification::performed(AddressRange at, const UseSet& behind, UseSet* subm
 
 bool Verification::dropping(BufferNumber buffer, AddressRange at, const UseSet& behind, bool resident,
                             UseSet* submitted) {
-  if (!always_ || versions_.trials_of_dropped(buffer).empty()) return true;
   // The content before may have been overwritten instead of made again.
   forget(buffer);
+  if (!always_ || versions_.trials_of_dropped(buffer).empty()) return true;
   auto content = std::make_unique<InUse>();
   content->bytes = at.bytes;
   if (!resident || !digests_.take(at, behind, {}, &content->digests.one)) return false;
@@ -90,6 +93,8 @@ void Verification::made_again(BufferNumber buffer, AddressRange at, const UseSet
   std::unique_ptr<InUse> content = std::move(known->second);
   dropped_.erase(known);
   content->trials = versions_.trials_of_dropped(buffer);
+  // It is made by others than was known when it was dropped, and they need not be verified.
+  if (content->trials.empty()) return release(&content->digests);
   if (digests_.take(at, behind, {}, &content->digests.other)) submitted->add(content->digests.other.use);
   made_again_.push_back(std::move(content));
 }
@@ -118,7 +123,7 @@ void Verification::poll() {
   while (!made_again_.empty() && !is_pending(made_again_.front()->digests)) {
     const std::unique_ptr<InUse> content = std::move(made_again_.front());
     made_again_.pop_front();
-    settle(*content);
+    compare(*content);
   }
 }
 
@@ -130,13 +135,12 @@ void Verification::end(Rehearsal& rehearsal, Outcome outcome) {
   statistics_.mismatched += outcome == Outcome::kDifferent;
   if (!has_changed) return;
   if (outcome == Outcome::kEqual) ++statistics_.promoted;
-  if (outcome == Outcome::kInVain) versions_.kernel_was_refused();
   if (outcome != Outcome::kDifferent) return;
-  was_demoted();
+  ++statistics_.demoted;
   told_.came_out_different({.kernel = &trial});
 }
 
-void Verification::settle(const InUse& content) {
+void Verification::compare(const InUse& content) {
   const Outcome outcome = outcome_of(content.digests);
   if (outcome == Outcome::kInVain) ++statistics_.unverified;
   if (outcome == Outcome::kEqual) {
@@ -149,15 +153,10 @@ void Verification::settle(const InUse& content) {
   const bool is_new = !maker->is_demoted();
   // Any of them may have been at fault.
   for (KernelTrial* const trial : content.trials) {
-    if (trial->differed()) was_demoted();
+    if (trial->differed()) ++statistics_.demoted;
   }
   if (!is_new) return;
   told_.came_out_different({.kernel = maker, .bytes = content.bytes, .in_use = true});
-}
-
-void Verification::was_demoted() {
-  ++statistics_.demoted;
-  versions_.kernel_was_refused();
 }
 
 }  // namespace thermocline

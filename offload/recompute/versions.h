@@ -98,9 +98,6 @@ class Versions {
   KernelTrial* trial_of(std::uint64_t operation) const { return record(operation).trial; }
   // Of the kernels that make the dropped contents of the buffer, first the one that makes it itself; each once.
   const std::vector<KernelTrial*>& trials_of_dropped(BufferNumber buffer) const { return dropped_.at(buffer).trials; }
-  // A kernel that was counted on is refused from now on: plans that drop what it makes are out of date.
-  void kernel_was_refused() { ++refused_kernels_; }
-  std::uint64_t refused_kernels() const { return refused_kernels_; }
   // Where its i-th operand is, which a recipe reads where it is.
   DeviceAddress address_of(std::uint64_t operation, std::size_t i) const;
   // Dropped versions that depend on the oldest operations and must be recomputed before these are forgotten.
@@ -148,7 +145,6 @@ class Versions {
 
   const std::uint64_t remembered_;
   const bool by_proof_;
-  std::uint64_t refused_kernels_ = 0;
   std::deque<Record> records_;
   std::uint64_t first_ = 0;  // operation number of records_[0]
   std::uint64_t found_ = 0;  // number of versions whose producer is unknown

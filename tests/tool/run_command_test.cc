@@ -85,6 +85,13 @@ TEST_F(Run, SimulatingPutsTheSimulatedDeviceFirstOnTheLibraryPath) {
   EXPECT_EQ(result.out, folder + ":/usr/lib\nh200 5\n" + folder + "/libcuda.so.1\n") << result.err;
 }
 
+TEST_F(Run, TheOrderOfTheSimulatedDeviceIsTakenFromTheEnvironmentToo) {
+  const std::string script = "echo [$THERMOCLINE_SIMULATE_SEED]";
+  EXPECT_EQ(shell({"--simulate", "h200"}, script, {"THERMOCLINE_SIMULATE_SEED=7"}).out, "[7]\n");
+  EXPECT_EQ(shell({"--simulate", "h200", "--seed", "5"}, script, {"THERMOCLINE_SIMULATE_SEED=7"}).out, "[5]\n");
+  EXPECT_EQ(shell({"--simulate", "h200"}, script, {"THERMOCLINE_SIMULATE_SEED=abc"}).status, 2);
+}
+
 TEST_F(Run, WithoutTheLibraryNothingIsPreloaded) {
   const ProcessResult result =
       shell({"--simulate", "h200", "--no-library"}, "echo [$LD_PRELOAD] [$NVTX_INJECTION64_PATH]");
