@@ -100,6 +100,23 @@ bool makes_up_kernels(const RunFlags& flags) {
   return flags.made_up || environment("THERMOCLINE_SIMULATE_KERNELS") == "made-up";
 }
 
+int check_audit(const RunFlags& flags) {
+  if (flags.audit && (flags.budget || flags.policy || flags.no_library)) {
+    say(std::string("--audit evicts nothing, and it is the library that looks: ") +
+        (flags.budget   ? "--budget"
+         : flags.policy ? "--policy"
+                        : "--no-library") +
+        " has no place beside it");
+    return kWrongUsage;
+  }
+  if (flags.audit && flags.device && makes_up_kernels(flags)) {
+    say(std::string("--audit finds nothing in made-up kernels, which follow no address: leave out ") +
+        (flags.made_up ? "--made-up" : "THERMOCLINE_SIMULATE_KERNELS=made-up"));
+    return kWrongUsage;
+  }
+  return kDone;
+}
+
 int check_flags(const RunFlags& flags, const CommandLine& line, const std::string& command) {
   Settings settings = default_settings();
   if (!line.has_program || line.program.empty()) {
@@ -124,19 +141,7 @@ int check_flags(const RunFlags& flags, const CommandLine& line, const std::strin
         (flags.budget ? "--budget" : "--policy"));
     return kWrongUsage;
   }
-  if (flags.audit && (flags.budget || flags.policy || flags.no_library)) {
-    say(std::string("--audit evicts nothing, and it is the library that looks: ") +
-        (flags.budget   ? "--budget"
-         : flags.policy ? "--policy"
-                        : "--no-library") +
-        " has no place beside it");
-    return kWrongUsage;
-  }
-  if (flags.audit && flags.device && makes_up_kernels(flags)) {
-    say(std::string("--audit finds nothing in made-up kernels, which follow no address: leave out ") +
-        (flags.made_up ? "--made-up" : "THERMOCLINE_SIMULATE_KERNELS=made-up"));
-    return kWrongUsage;
-  }
+  if (const int status = check_audit(flags); status != kDone) return status;
   if (flags.budget && !check_budget(*flags.budget, &settings)) return kWrongUsage;
   if (!flags.stats.empty() && !parse_setting_flag("stats", flags.stats, "--stats", &settings)) return kWrongUsage;
   if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &settings)) return kWrongUsage;

@@ -49,6 +49,25 @@ void add_counters(std::vector<Field>* fields) {
   fields->insert(fields->end(), std::begin(counters), std::end(counters));
 }
 
+void add_recomputing(const EngineStatistics& statistics, std::vector<Field>* fields) {
+  fields->insert(fields->end(), {
+                                    {"dropped_buffers", statistics.dropped_buffers},
+                                    {"dropped_bytes", statistics.dropped_bytes},
+                                    {"recomputed_buffers", statistics.recomputed_buffers},
+                                    {"recomputed_bytes", statistics.recomputed_bytes},
+                                    {"recomputed_operations", statistics.recomputed_operations},
+                                    {"recomputed_ns", statistics.recomputed_ns},
+                                    {"rerunnable_launches", statistics.rerunnable_launches},
+                                    {"refused_reruns", statistics.refused_reruns},
+                                    {"rehearsed_launches", statistics.rehearsed_launches},
+                                    {"verified_results", statistics.verified_results},
+                                    {"mismatched_results", statistics.mismatched_results},
+                                    {"unverified_results", statistics.unverified_results},
+                                    {"promoted_kernels", statistics.promoted_kernels},
+                                    {"demoted_kernels", statistics.demoted_kernels},
+                                });
+}
+
 // The first eight fields have a documented order; more may follow.
 std::vector<Field> fields_of(const EngineStatistics& statistics) {
   std::vector<Field> fields = {
@@ -96,22 +115,9 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
       {"spill_full", statistics.spill_full},
       {"failed_spill_writes", statistics.failed_spill_writes},
       {"failed_spill_reads", statistics.failed_spill_reads},
-      {"dropped_buffers", statistics.dropped_buffers},
-      {"dropped_bytes", statistics.dropped_bytes},
-      {"recomputed_buffers", statistics.recomputed_buffers},
-      {"recomputed_bytes", statistics.recomputed_bytes},
-      {"recomputed_operations", statistics.recomputed_operations},
-      {"recomputed_ns", statistics.recomputed_ns},
-      {"rerunnable_launches", statistics.rerunnable_launches},
-      {"refused_reruns", statistics.refused_reruns},
-      {"rehearsed_launches", statistics.rehearsed_launches},
-      {"verified_results", statistics.verified_results},
-      {"mismatched_results", statistics.mismatched_results},
-      {"unverified_results", statistics.unverified_results},
-      {"promoted_kernels", statistics.promoted_kernels},
-      {"demoted_kernels", statistics.demoted_kernels},
-      {"oom_reports", statistics.out_of_memory},
   };
+  add_recomputing(statistics, &fields);
+  fields.push_back({"oom_reports", statistics.out_of_memory});
   add_counters(&fields);
   add_reasons(statistics.movements, &fields);
   return fields;
