@@ -317,7 +317,7 @@ class Simulation {
     std::uint64_t used_at;  // by passed_
   };
   std::deque<Return> returning_;
-  std::uint64_t passed_ = 0;  // places
+  std::uint64_t passed_ = 0;                                           // places
   std::vector<double> ends_ = std::vector<double>(kQueuedOperations);  // of the last operations, in turn
 };
 

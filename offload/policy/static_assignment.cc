@@ -93,10 +93,7 @@ void StaticAssignment::measure(std::size_t iteration) {
   }
   if (known.rounds < 2 || (known.rounds > kInForce && !known.reserved.keeps())) return;
   const bool as_before = known.rounds < kPrepared || (known.rounds > kAssigned && known.rounds < kInForce);
-  meter_.begins(as_before                      ? kBefore
-                : known.rounds == kWatched     ? kGiving
-                : known.rounds > kInForce      ? kAfter
-                                               : kNeither);
+  meter_.begins(as_before ? kBefore : known.rounds == kWatched ? kGiving : known.rounds > kInForce ? kAfter : kNeither);
 }
 
 void StaticAssignment::arriving(std::size_t iteration, std::uint64_t submitted_ns) {

@@ -112,7 +112,8 @@ TEST(PlanTiming, ACopyBeginsWhenTheHostGetsThere) {
   profile.operand_buffers = {0, 0};
   profile.unplanned_bytes.assign(kPlaces, 0);
   Plan plan;
-  plan.gaps.push_back({.buffer = 0, .units = units, .last_use = 0, .next_use = kPlaces - 1, .fetch_after = kFetchAfter});
+  plan.gaps.push_back(
+      {.buffer = 0, .units = units, .last_use = 0, .next_use = kPlaces - 1, .fetch_after = kFetchAfter});
   plan.index(kPlaces);
   // It takes as long as 2,000 operations.
   const Link link{.out_bytes_per_ns = 1e6, .in_bytes_per_ns = static_cast<double>(kActivation) / (2000.0 * kNs)};

@@ -238,8 +238,8 @@ TEST(Report, ABudgetThatIsALittleTooSmallIsNotShownAsWhatIsNeeded) {
 
 // If the operation names a range of a pinned buffer, the rest of the buffer takes up room too.
 TEST(Report, TheRestOfAPinnedBufferCounts) {
-  expect_good_advice({.budget_bytes = 40 * kPage, .policy = kReactivePolicy}, "in 1 buffer has to stay on the device", 1,
-                     [](Program& program) {
+  expect_good_advice({.budget_bytes = 40 * kPage, .policy = kReactivePolicy}, "in 1 buffer has to stay on the device",
+                     1, [](Program& program) {
                        const DeviceAddress a = program.allocate(32 * kPage), b = program.allocate(20 * kPage);
                        program.use({a});
                        program.pin(a, "test");
