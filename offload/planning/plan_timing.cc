@@ -18,8 +18,8 @@ constexpr double kHostNsPerMap = 36e3;
 constexpr double kHostNsPerByte = 1.5e3 / (2.0 * static_cast<double>(kMiB));
 constexpr double kHostNsPerCopy = 7e3;
 constexpr int kIterations = 3;
-// A driver queues about so many operations of a stream, and then a launch waits for the oldest of them (docs/driver_assumptions.md,
-// queue_depth). Copies are submitted between launches, so none begins earlier than that.
+// A driver queues about so many operations of a stream, and then a launch waits for the oldest of them
+// (docs/driver_assumptions.md, queue_depth). Copies are submitted between launches, so none begins earlier than that.
 constexpr std::uint64_t kQueuedOperations = 1024;
 
 // Memory that becomes free at a certain time. There are two kinds, each in order of time: the end of a buffer's last

@@ -41,7 +41,7 @@ void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds,
   }
   const bool another =
       std::any_of(known_.begin(), known_.end(), [](const AssignedIteration& one) { return one.reserved.keeps(); });
-  if (another || known.rounds > kInForce) return residency_.give_up_at_once(known.gives_up);
+  if (another || known.rounds < kPrepared || known.rounds > kInForce) return residency_.give_up_at_once(known.gives_up);
   if (known.rounds == kPrepared) {
     residency_.give_up_at_once(true);
   } else if (known.rounds == kWatched) {

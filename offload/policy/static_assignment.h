@@ -11,9 +11,9 @@
 // fourth is logged: who owns which pages, and when. The assignment is computed on a thread of its own and taken two
 // iterations later, whether or not it was ready before. In the iteration after that buffers move to their addresses,
 // which costs one mapping call for each, once. If too many pages get no assignment, or the iteration is expected to
-// become slower, there is none; if it did become slower, the assignment is given up. Units go on giving up their pages then
-// if that alone made the logged iteration faster. Of several iterations only
-// the first to get that far has an assignment. Guarded by the engine's lock.
+// become slower, there is none; if it did become slower, the assignment is given up. Units go on giving up their pages
+// then if that alone made the logged iteration faster. Of several iterations only the first to get that far has an
+// assignment. Guarded by the engine's lock.
 #pragma once
 
 #include <array>

@@ -24,6 +24,18 @@ namespace {
 constexpr Bytes kSize = 4 * kDefaultPageBytes + 48, kHalf = 2 * kDefaultPageBytes;
 constexpr StreamHandle kStream{};
 
+// Plans of all engines that counted on a kernel are out of date once it is refused.
+TEST(KernelTrial, EachRefusalCountsOnceForTheProcess) {
+  const std::uint64_t before = KernelTrial::refusals();
+  KernelTrial trial("kernel");
+  EXPECT_TRUE(trial.give_up());
+  EXPECT_FALSE(trial.give_up());
+  EXPECT_EQ(KernelTrial::refusals(), before + 1);
+  EXPECT_TRUE(trial.differed());
+  EXPECT_FALSE(trial.differed());
+  EXPECT_EQ(KernelTrial::refusals(), before + 2);
+}
+
 class VerificationTest : public testing::Test, private Relauncher {
  protected:
   void start(Safety safety = Safety::kStrict, Bytes budget = 24 * kDefaultPageBytes,

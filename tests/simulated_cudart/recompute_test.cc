@@ -43,6 +43,16 @@ void expect_controls_recomputed(const Json& statistics) {
   EXPECT_GE(statistics["recomputed_operations"], kTraps);
 }
 
+// What runs again writes no redzone, and the digest of a buffer would be of its redzone, too.
+TEST(RecomputeTraps, NothingIsDroppedWhileRedzonesAreWatched) {
+  const Outcome plain = run({"--no-library"}, {TRAPS_PROGRAM}, {});
+  std::vector<std::string> settings = kDropsAll;
+  settings.push_back("THERMOCLINE_DEBUG=guard");
+  const Outcome outcome = run({"--budget", "48MiB", "--stats=json"}, {TRAPS_PROGRAM}, settings);
+  expect_right(outcome, plain.output);
+  EXPECT_EQ(statistics_of(outcome)["dropped_buffers"], 0);
+}
+
 TEST(RecomputeTraps, LeaveTheBitsAsTheyAreWhileHarmlessKernelsRunAgain) {
   const Outcome plain = run({"--no-library"}, {TRAPS_PROGRAM}, {});
   ASSERT_EQ(plain.status, 0) << plain.errors;
