@@ -2,7 +2,6 @@
 #include "offload/recompute/verification.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "driver/check.h"
 
@@ -34,10 +33,7 @@ KernelTrial::Outcome Verification::outcome_of(const Pair& pair) {
 
 bool Verification::begin_rehearsal(KernelTrial* trial) {
   if (trial == nullptr || trial->state() != KernelTrial::State::kOnTrial) return false;
-  // What is short of memory now may have it later: each try to load digests comes after twice as many launches.
-  if (!is_loaded_ && !std::has_single_bit(++asked_)) return false;
-  is_loaded_ = digests_.is_ready();
-  if (!is_loaded_) {
+  if (!digests_.is_ready()) {
     if (!digests_.on()) trial->give_up();
     return false;
   }
