@@ -96,8 +96,6 @@ class Verification {
   Versions& versions_;
   Relauncher& told_;
   const bool always_;
-  bool is_loaded_ = false;                // the kernels of digests
-  std::uint64_t asked_ = 0;               // launches that could have been rehearsed before they were
   std::unique_ptr<Rehearsal> rehearsal_;  // of the operation in preparation
   std::deque<std::unique_ptr<Rehearsal>> rehearsals_;
   std::unordered_map<BufferNumber, std::unique_ptr<InUse>> dropped_;
