@@ -25,6 +25,8 @@ constexpr double kSlower = 1.005, kFaster = 0.99;
 void StaticAssignment::begins(std::size_t iteration, std::uint64_t submitted_ns, const Link& link) {
   if (!residency_.is_trusting()) return;
   const std::uint64_t nanoseconds = submitted_ns - std::exchange(began_ns_, submitted_ns);
+  const std::uint64_t calls = heap_.mapping_calls();
+  known_[iteration].mapped = calls != std::exchange(mapping_calls_, calls);
   read_meter(known_[iteration]);
   advance(iteration, nanoseconds, link);
   measure(iteration);
@@ -37,7 +39,8 @@ void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds,
   if (known.reserved.keeps()) {
     residency_.give_up_at_once(true);
     if (heap_.assigned_pages().rests() || known.rounds == kInForce + 1) rebind();
-    return heap_.assigned_pages().resume();
+    heap_.assigned_pages().resume();
+    return revise(iteration, nanoseconds, link);
   }
   const bool another =
       std::any_of(known_.begin(), known_.end(), [](const AssignedIteration& one) { return one.reserved.keeps(); });
@@ -67,6 +70,42 @@ void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds,
   }
 }
 
+// Where a slab is, and with that when it is freed, depends on the addresses that were free for it, so with addresses of
+// their own slabs may own their pages at other times than in the iteration that was logged.
+void StaticAssignment::revise(std::size_t iteration, std::uint64_t nanoseconds, const Link& link) {
+  AssignedIteration& known = known_[iteration];
+  switch (known.revision) {
+    case Revision::kNone:
+      if (known.measured == 0 || known.fits()) return;
+      watch(known);
+      known.revision = Revision::kWatched;
+      break;
+    case Revision::kWatched:
+      // Interrupted: begins again.
+      known.revision = watching_ ? Revision::kAssigned : Revision::kNone;
+      if (!watching_) return;
+      assigned_ = iteration;
+      assign(link);
+      residency_.give_up_at_once(true);
+      break;
+    case Revision::kAssigned:
+      known.revision = Revision::kReady;
+      break;
+    case Revision::kReady:
+      known.revision = Revision::kDone;
+      if (!assigning_.begun() || assigned_ != iteration) return;
+      if (const Assigned assigned = assigning_.take(); assigned.pages.is_worth_it()) {
+        apply(known, assigned, nanoseconds);
+        known.rounds = kInForce;
+        known.measured = 0;
+        known.after_ms = 0;
+      }
+      break;
+    case Revision::kDone:
+      break;
+  }
+}
+
 bool StaticAssignment::is_faster_giving_up(const AssignedIteration& known) {
   return known.giving_ms > 0 && known.giving_ms < kFaster * known.before_ms;
 }
@@ -82,7 +121,8 @@ void StaticAssignment::read_meter(AssignedIteration& known) {
 
 void StaticAssignment::measure(std::size_t iteration) {
   AssignedIteration& known = known_[iteration];
-  if (known.measured >= kMeasured) {
+  const bool revises = known.revision != Revision::kNone && known.revision != Revision::kDone;
+  if (known.measured >= kMeasured && !revises) {
     if (known.before_ms > 0 && known.after_ms > kSlower * known.before_ms) {
       const bool gives_up = is_faster_giving_up(known);
       forget(iteration);
@@ -92,6 +132,7 @@ void StaticAssignment::measure(std::size_t iteration) {
     return;
   }
   if (known.rounds < 2 || (known.rounds > kInForce && !known.reserved.keeps())) return;
+  if (revises) return meter_.begins(kNeither);
   const bool as_before = known.rounds < kPrepared || (known.rounds > kAssigned && known.rounds < kInForce);
   meter_.begins(as_before ? kBefore : known.rounds == kWatched ? kGiving : known.rounds > kInForce ? kAfter : kNeither);
 }
@@ -151,6 +192,9 @@ std::vector<PageHandle> StaticAssignment::bind(const AssignedIteration& known, c
 void StaticAssignment::apply(AssignedIteration& known, const Assigned& assigned, std::uint64_t nanoseconds) {
   ++changes_;
   residency_.give_up_at_once(true);
+  known.predicted_ms = assigned.pages.assigned_ns / 1e6;
+  known.is_complete = assigned.pages.unassigned == 0;
+  known.timed_pages.clear();
   heap_.assigned_pages().clear();
   heap_.assigned_pages().resume();
   heap_.assigned_pages().set_period(nanoseconds);
@@ -240,7 +284,8 @@ void StaticAssignment::forget(std::size_t iteration) {
   known.reserved.clear(heap_);
   known.timed_pages.clear();
   known.rounds = known.measured = 0;
-  known.before_ms = known.after_ms = known.giving_ms = 0;
+  known.before_ms = known.after_ms = known.giving_ms = known.predicted_ms = 0;
+  known.revision = Revision::kNone;
   known.gives_up = false;
 }
 

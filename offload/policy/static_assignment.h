@@ -12,7 +12,8 @@
 // iterations later, whether or not it was ready before. In the iteration after that buffers move to their addresses,
 // which costs one mapping call for each, once. If too many pages get no assignment, or the iteration is expected to
 // become slower, there is none; if it did become slower, the assignment is given up. Units go on giving up their pages
-// then if that alone made the logged iteration faster. Of several iterations only the first to get that far has an
+// then if that alone made the logged iteration faster. Where the assignment does not fit (mapping calls go on, and the
+// iteration is slower than predicted), an iteration with it is logged, once, and the assignment is made again. Of several iterations only the first to get that far has an
 // assignment. Guarded by the engine's lock.
 #pragma once
 
@@ -74,16 +75,25 @@ class StaticAssignment {
     std::uint64_t from_ns, until_ns;  // of the iteration
     PageHandle physical;
   };
+  // Of an assignment in force that does not fit, one an iteration.
+  enum class Revision : std::uint8_t { kNone, kWatched, kAssigned, kReady, kDone };
   struct AssignedIteration {
     ReservedAddresses reserved;
     unsigned rounds = 0;  // iterations that began since the plan was made
     // The shortest iteration under the plan, without an assignment, with one, and without one where what leaves gives up
     // its pages at once; 0: none yet.
     double before_ms = 0, after_ms = 0, giving_ms = 0;
+    double predicted_ms = 0;  // of the iteration with the assignment
+    Revision revision = Revision::kNone;
+    bool is_complete = false;  // every page of it is assigned
+    bool mapped = false;       // the iteration that has ended made mapping calls
     bool gives_up = false;  // without an assignment, which the iteration does not get
     unsigned measured = 0;  // iterations with an assignment
     // By name of the buffer, until it has addresses.
     std::unordered_map<ReservedAddresses::Name, std::vector<TimedPage>> timed_pages;
+
+    // Where every page is assigned, no mapping call is needed. Else pages change owners, and the time decides.
+    bool fits() const { return !mapped || (!is_complete && after_ms <= 1.03 * predicted_ms); }
   };
   struct Assigned {
     LiveRangeHistory history;
@@ -91,6 +101,7 @@ class StaticAssignment {
   };
   bool vacated_by_name(const Block& block);
   void advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link);
+  void revise(std::size_t iteration, std::uint64_t nanoseconds, const Link& link);
   void measure(std::size_t iteration);
   void read_meter(AssignedIteration& known);
   static bool is_faster_giving_up(const AssignedIteration& known);
@@ -111,7 +122,7 @@ class StaticAssignment {
   bool any_names_ = false;
   Background<Assigned> assigning_;
   std::size_t assigned_ = 0;  // for which iteration
-  std::uint64_t began_ns_ = 0;
+  std::uint64_t began_ns_ = 0, mapping_calls_ = 0;
   std::uint64_t changes_ = 0;
 };
 
