@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace thermocline {
@@ -283,17 +284,22 @@ PageAssignment assign_in(Order by, const LiveRangeHistory& history, const LiveRa
   return result;
 }
 
+bool is_better(const PageAssignment& one, const PageAssignment& other) {
+  if (one.is_nearly_complete() != other.is_nearly_complete()) return one.is_nearly_complete();
+  return one.assigned_ns < other.assigned_ns;
+}
+
 }  // namespace
 
 PageAssignment assign_pages(const LiveRangeHistory& history, std::uint32_t loose, PageCosts costs) {
   const LiveRangeTimes times = time_live_ranges(history, loose, costs);
-  PageAssignment first;
+  std::optional<PageAssignment> best;
   for (const Order order : {Order::kLongestFirst, Order::kSeveralStaysFirst, Order::kFirstFirst}) {
     PageAssignment one = assign_in(order, history, times, loose, costs);
     if (one.is_worth_it()) return one;
-    if (order == Order::kLongestFirst) first = std::move(one);
+    if (!best || is_better(one, *best)) best = std::move(one);
   }
-  return first;
+  return *std::move(best);
 }
 
 }  // namespace thermocline

@@ -57,6 +57,11 @@ bool LearnedPolicy::counts_by_kind(const OperationInfo& info) {
 
 std::uint64_t LearnedPolicy::nanoseconds_of(const Arrival& arrival) const {
   if (arrival.info.nanoseconds != 0) return arrival.info.nanoseconds;
+  // If it comes as expected, which is not known yet, it takes as long as was measured.
+  if (following_) {
+    const std::size_t next = period_detector_.position() + 1;
+    return known_[current_].profile.nanoseconds[next % known_[current_].profile.places()];
+  }
   Bytes bytes = 0;
   for (const BlockState* state : arrival.operands) bytes += state->block->is_slab() ? 0 : state->block->bytes();
   return guessed_nanoseconds(bytes, arrival.info.operator_class);
@@ -86,6 +91,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
   const std::uint64_t nanoseconds = nanoseconds_of(arrival);
   unfenced_ns_ += nanoseconds;
   assignment_.arriving(current_, submitted_ns_);
+  arrived_ns_ = nanoseconds;
   submitted_ns_ += nanoseconds;
   const std::size_t sure = by_kind_ ? std::min(own_pages_, ProfileRecorder::kSureOperands) : own_pages_;
   const Reuse reuse = recorder_.add(scratch_, sure, nanoseconds, arrival.live_block_bytes);
@@ -314,7 +320,10 @@ bool LearnedPolicy::leaves_clean(std::size_t place) const {
 
 void LearnedPolicy::ran_again(std::uint32_t n) {
   const std::size_t index = period_detector_.position();
-  act_at(rewriting()->place_of[index] - rewriting()->runs_before[index] + n);
+  const std::size_t place = rewriting()->place_of[index] - rewriting()->runs_before[index] + n;
+  submitted_ns_ += rewriting()->profile.nanoseconds[place];
+  assignment_.ran_again(submitted_ns_ - arrived_ns_);
+  act_at(place);
 }
 
 // `index`: of an operation of the plan's profile.

@@ -190,7 +190,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   bool timed_ = false;             // its duration was given
   std::uint64_t unfenced_ns_ = 0;  // device time, as far as known, since the last fence
   // Device time of all operations so far, and when fences come in it that are not known to have passed.
-  std::uint64_t submitted_ns_ = 0, passed_ns_ = 0;
+  // `arrived_ns_`: of the operation that has arrived, which runs behind what runs again for it.
+  std::uint64_t submitted_ns_ = 0, passed_ns_ = 0, arrived_ns_ = 0;
   struct Mark {
     Use fence;
     std::uint64_t ns;

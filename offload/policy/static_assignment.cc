@@ -64,7 +64,7 @@ void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds,
       return;
     }
     const Assigned assigned = assigning_.take();
-    if (assigned.pages.is_worth_it()) return apply(known, assigned, nanoseconds);
+    if (assigned.pages.is_worth_it(1e6 * without_ms(known))) return apply(known, assigned, nanoseconds);
     known.gives_up = is_faster_giving_up(known);
     residency_.give_up_at_once(known.gives_up);
   }
@@ -94,7 +94,7 @@ void StaticAssignment::revise(std::size_t iteration, std::uint64_t nanoseconds, 
     case Revision::kReady:
       known.revision = Revision::kDone;
       if (!assigning_.begun() || assigned_ != iteration) return;
-      if (const Assigned assigned = assigning_.take(); assigned.pages.is_worth_it()) {
+      if (const Assigned assigned = assigning_.take(); assigned.pages.is_worth_it(1e6 * known.after_ms)) {
         apply(known, assigned, nanoseconds);
         known.rounds = kInForce;
         known.measured = 0;
@@ -104,6 +104,10 @@ void StaticAssignment::revise(std::size_t iteration, std::uint64_t nanoseconds, 
     case Revision::kDone:
       break;
   }
+}
+
+double StaticAssignment::without_ms(const AssignedIteration& known) {
+  return is_faster_giving_up(known) ? known.giving_ms : known.before_ms;
 }
 
 bool StaticAssignment::is_faster_giving_up(const AssignedIteration& known) {
@@ -123,7 +127,7 @@ void StaticAssignment::measure(std::size_t iteration) {
   AssignedIteration& known = known_[iteration];
   const bool revises = known.revision != Revision::kNone && known.revision != Revision::kDone;
   if (known.measured >= kMeasured && !revises) {
-    if (known.before_ms > 0 && known.after_ms > kSlower * known.before_ms) {
+    if (known.before_ms > 0 && known.after_ms > kSlower * without_ms(known)) {
       const bool gives_up = is_faster_giving_up(known);
       forget(iteration);
       known.gives_up = gives_up;
@@ -140,6 +144,10 @@ void StaticAssignment::measure(std::size_t iteration) {
 void StaticAssignment::arriving(std::size_t iteration, std::uint64_t submitted_ns) {
   if (!residency_.is_trusting()) return;
   known_[iteration].reserved.next();
+  ran_again(submitted_ns);
+}
+
+void StaticAssignment::ran_again(std::uint64_t submitted_ns) {
   log_.at(submitted_ns - began_ns_);
   heap_.assigned_pages().now(submitted_ns - began_ns_);
 }

@@ -47,6 +47,8 @@ class StaticAssignment {
   void begins(std::size_t iteration, std::uint64_t submitted_ns, const Link& link);
   // An operation of it arrives. `submitted_ns`: device time of all that was submitted before.
   void arriving(std::size_t iteration, std::uint64_t submitted_ns);
+  // An operation has run again for it.
+  void ran_again(std::uint64_t submitted_ns);
   // It is about to be submitted.
   void submitting(StreamHandle stream) { meter_.submitting(stream); }
   // It has been submitted.
@@ -104,6 +106,8 @@ class StaticAssignment {
   void revise(std::size_t iteration, std::uint64_t nanoseconds, const Link& link);
   void measure(std::size_t iteration);
   void read_meter(AssignedIteration& known);
+  // The shortest iteration without an assignment.
+  static double without_ms(const AssignedIteration& known);
   static bool is_faster_giving_up(const AssignedIteration& known);
   void watch(AssignedIteration& known);
   void assign(const Link& link);
