@@ -89,8 +89,8 @@ class StaticAssignment {
     Revision revision = Revision::kNone;
     bool is_complete = false;  // every page of it is assigned
     bool mapped = false;       // the iteration that has ended made mapping calls
-    bool gives_up = false;  // without an assignment, which the iteration does not get
-    unsigned measured = 0;  // iterations with an assignment
+    bool gives_up = false;     // without an assignment, which the iteration does not get
+    unsigned measured = 0;     // iterations with an assignment
     // By name of the buffer, until it has addresses.
     std::unordered_map<ReservedAddresses::Name, std::vector<TimedPage>> timed_pages;
 
