@@ -41,6 +41,14 @@ void apply(const Option& option, std::string_view text, const std::string& origi
     loaded->problems.push_back(std::move(place));
     return;
   }
+  if (option.type == OptionType::kBudget || option.type == OptionType::kSizeOrPercent) {
+    if (ParseError doubt = doubt_about_size(text); !doubt.message.empty()) {
+      place.key = option.key;
+      place.message = std::string(option.key) + ": " + doubt.message;
+      place.suggestion = std::move(doubt.suggestion);
+      loaded->notes.push_back(std::move(place));
+    }
+  }
   option.store(loaded->settings, value);
   loaded->origins[index_of(option)] = origin;
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/size.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <limits>
+
+#include "driver/page_size.h"
 
 namespace thermocline {
 namespace {
@@ -193,6 +196,15 @@ std::optional<SizeSetting> parse_size(std::string_view given, const SizeRules& r
   }
   return failed(error, quoted + " has the unknown unit '" + std::string(trimmed(rest)) +
                            "'; units are B, KiB, MiB, GiB, TiB and %");
+}
+
+ParseError doubt_about_size(std::string_view given) {
+  const std::string_view text = trimmed(given);
+  ParseError error;
+  if (text.empty() || !std::ranges::all_of(text, is_digit)) return {};
+  const std::optional<SizeSetting> size = parse_size(text, {}, &error);
+  if (!size || size->resolve(0) >= kDefaultPageBytes) return {};
+  return {std::string(text) + " is a number of bytes, and less than a page (2MiB)", std::string(text) + "GiB"};
 }
 
 std::string human_bytes(Bytes bytes) {

@@ -62,6 +62,10 @@ struct ParseError {
 // Returns nothing when `text` breaks the rules; then `error` has the reason.
 std::optional<SizeSetting> parse_size(std::string_view text, const SizeRules& rules, ParseError* error);
 
+// What is to be said of a size that is accepted but hardly meant: a number without a unit that is less than a page. The
+// message is "" for every other text.
+ParseError doubt_about_size(std::string_view text);
+
 // For people: "60.0 MiB".
 std::string human_bytes(Bytes bytes);
 

@@ -55,7 +55,7 @@ void print_json(const LoadedSettings& loaded) {
 int show(bool sources, bool json) {
   const Surroundings surroundings = Surroundings::of_process();
   const LoadedSettings loaded = load_settings(surroundings);
-  say_all(loaded.problems);
+  say_all(loaded);
   if (json) {
     print_json(loaded);
   } else {
@@ -73,7 +73,7 @@ int show(bool sources, bool json) {
 int check(const std::string& path) {
   LoadedSettings loaded = default_loaded_settings();
   load_settings_file(path, &loaded);
-  say_all(loaded.problems);
+  say_all(loaded);
   if (!loaded.problems.empty()) return kBadInput;
   std::puts((path + ": good").c_str());
   return kDone;

@@ -235,6 +235,7 @@ void Examination::installation() {
     problems.push_back(problem.text());
     text += (text.empty() ? "" : "; ") + problem.text();
   }
+  for (const Problem& note : loaded.notes) text += "; note: " + note.text();
   add("settings_problems", "settings", std::move(problems), text);
 }
 

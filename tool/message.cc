@@ -19,6 +19,11 @@ void say_all(const std::vector<Problem>& problems) {
   for (const Problem& problem : problems) say(problem.text());
 }
 
+void say_all(const LoadedSettings& loaded) {
+  for (const Problem& note : loaded.notes) say("note: " + note.text());
+  say_all(loaded.problems);
+}
+
 std::string did_you_mean(const std::string& suggestion) {
   return suggestion.empty() ? "" : "; did you mean '" + suggestion + "'?";
 }

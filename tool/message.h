@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "config/load.h"
 #include "config/problem.h"
 
 namespace thermocline {
@@ -14,6 +15,8 @@ namespace thermocline {
 // "thermocline: TEXT"
 void say(const std::string& text);
 void say_all(const std::vector<Problem>& problems);
+// What is wrong with the settings, and what is remarkable.
+void say_all(const LoadedSettings& loaded);
 
 // "; did you mean 'x'?", or "" for no suggestion.
 std::string did_you_mean(const std::string& suggestion);

@@ -37,7 +37,7 @@ int check_flags(const ReplayFlags& flags, ReplayJob* job) {
   if (flags.config) {
     LoadedSettings loaded = default_loaded_settings();
     load_settings_file(*flags.config, &loaded);
-    say_all(loaded.problems);
+    say_all(loaded);
     if (!loaded.problems.empty()) return kBadInput;
     job->settings = loaded.settings;
     // A percentage in a settings file is of the device's memory, because the file is meant for running programs.

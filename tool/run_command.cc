@@ -60,9 +60,11 @@ std::string prepended(const std::string& first, const char* variable) {
   return rest.empty() ? first : first + ":" + rest;
 }
 
-// "60%device" is "60%" in the settings.
+// "60%device" is "60%" in the settings. A number that this command remarks on has its unit there, so that the library
+// does not remark on it again.
 std::string budget_setting(const std::string& text) {
   constexpr std::string_view kWord = "device";
+  if (!doubt_about_size(text).message.empty()) return text + "B";
   return text.ends_with("%device") ? text.substr(0, text.size() - kWord.size()) : text;
 }
 

@@ -25,7 +25,7 @@ constexpr std::size_t kTimelineSteps = 6;
 int check_flags(const TimelineFlags& flags, Settings* settings, std::optional<Budget>* budget, TimelineReplay* out) {
   LoadedSettings loaded = default_loaded_settings();
   if (flags.config) load_settings_file(*flags.config, &loaded);
-  say_all(loaded.problems);
+  say_all(loaded);
   if (!loaded.problems.empty()) return kBadInput;
   *settings = loaded.settings;
   if (loaded.settings.budget.is_set()) *budget = Budget{.size = loaded.settings.budget};

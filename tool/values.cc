@@ -122,12 +122,8 @@ std::optional<Bytes> parse_bytes_flag(const std::string& text, const std::string
 }
 
 void remark_on_bare_number(const std::string& text, const std::string& flag) {
-  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return;
-  ParseError error;
-  const auto size = parse_size(text, {}, &error);
-  if (!size || size->resolve(0) >= kDefaultPageBytes) return;
-  say("note: " + flag + ": " + text + " is a number of bytes, and less than a page (2MiB)" +
-      did_you_mean(text + "GiB"));
+  const ParseError doubt = doubt_about_size(text);
+  if (!doubt.message.empty()) say("note: " + flag + ": " + doubt.message + did_you_mean(doubt.suggestion));
 }
 
 const simulator::Profile* find_device_flag(const std::string& name, const std::string& flag) {

@@ -198,6 +198,7 @@ void Runtime::State::stand_aside(const char* why, std::optional<CUdevice> device
 bool Runtime::State::may_use(const LoadedSettings& loaded) {
   const LogLevel level = settings.strict ? LogLevel::kError : LogLevel::kWarning;
   for (const Problem& problem : loaded.problems) log_line(level, "%s", problem.text().c_str());
+  for (const Problem& note : loaded.notes) log_line(LogLevel::kWarning, "note: %s", note.text().c_str());
   return loaded.problems.empty() || !settings.strict;
 }
 

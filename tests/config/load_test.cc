@@ -72,6 +72,23 @@ TEST_F(Load, EachSourceWinsOverTheOnesBeforeIt) {
   EXPECT_TRUE(loaded.problems.empty());
 }
 
+TEST_F(Load, ABareNumberBelowAPageIsTakenAndRemarkedOnWhereverItIs) {
+  const std::string remark = "5 is a number of bytes, and less than a page (2MiB); did you mean '5GiB'?";
+  for (const char* const value : {"5", "\"5\"", "\" 5\""}) {
+    write("project.toml", std::string("stats = true\nbudget = ") + value + "\n");
+    const LoadedSettings loaded = load();
+    EXPECT_TRUE(loaded.problems.empty());
+    EXPECT_EQ(loaded.settings.budget.resolve(0), 5u);
+    ASSERT_EQ(loaded.notes.size(), 1u) << value;
+    EXPECT_EQ(loaded.notes[0].text(), path("project.toml") + ":2:1: budget: " + remark);
+  }
+  write("project.toml", "budget = \"5B\"\nhost_limit = 2097152\nmin_offload_bytes = 1\n");
+  EXPECT_TRUE(load().notes.empty()) << load().notes[0].text();
+  surroundings_.variables["THERMOCLINE_HOST_LIMIT"] = "5";
+  ASSERT_EQ(load().notes.size(), 1u);
+  EXPECT_EQ(load().notes[0].text(), "THERMOCLINE_HOST_LIMIT: host_limit: " + remark);
+}
+
 TEST_F(Load, TheUserFileIsFoundThroughHomeWhereThereIsNoXdgFolder) {
   surroundings_.variables.erase("XDG_CONFIG_HOME");
   surroundings_.variables["HOME"] = path("home");

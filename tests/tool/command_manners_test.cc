@@ -110,6 +110,12 @@ TEST_F(Command, ABareNumberBelowAPageIsRemarkedOn) {
             "thermocline: note: --budget: 12 is a number of bytes, and less than a page (2MiB); did you mean "
             "'12GiB'?\n");
   EXPECT_EQ(run({"bound", kUnet, "--budget", "12B"}).err, "");
+  // The same is said of a settings file. It is `run` that remarks on its flag; the library gets a unit.
+  const std::string file = write("few.toml", "budget = 12\n");
+  EXPECT_EQ(run({"config", "check", file}).err,
+            "thermocline: note: " + file +
+                ":1:1: budget: 12 is a number of bytes, and less than a page (2MiB); did you mean '12GiB'?\n");
+  EXPECT_EQ(run({"run", "--budget", "12", "--", "sh", "-c", "echo $THERMOCLINE_BUDGET"}).out, "12B\n");
 }
 
 TEST_F(Command, AReplayIsLongEnoughForAPlanOrSaysThatThereWasNone) {
