@@ -44,7 +44,6 @@ class KernelTrial {
   bool rehearsal_ended(Outcome outcome) {
     if (outcome == Outcome::kDifferent) return differed();
     if (outcome == Outcome::kEqual) {
-      verified_.fetch_add(1, std::memory_order_relaxed);
       return equal_.fetch_add(1, std::memory_order_relaxed) + 1 == kEqualRehearsals && ends_as(State::kPromoted);
     }
     // Another launch takes its place.
@@ -65,6 +64,8 @@ class KernelTrial {
   // It has run again in earnest.
   void ran_again() { reruns_.fetch_add(1, std::memory_order_relaxed); }
 
+  // Of its results, those that came out equal: in rehearsals, and when it ran again in use.
+  std::uint64_t rehearsed() const { return equal_.load(std::memory_order_relaxed); }
   std::uint64_t verified() const { return verified_.load(std::memory_order_relaxed); }
   std::uint64_t mismatched() const { return mismatched_.load(std::memory_order_relaxed); }
   std::uint64_t reruns() const { return reruns_.load(std::memory_order_relaxed); }

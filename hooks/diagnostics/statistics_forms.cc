@@ -172,7 +172,7 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
     add_row(&text, "moved          %s", nothing_moved(s));
   } else {
     add_row(&text, "on the host    %s at most, pinned", human_bytes(s.peak_host_bytes).c_str());
-    add_row(&text, "evicted        %s in %s%s", human_bytes(s.evicted_bytes).c_str(),
+    add_row(&text, "evicted        %s copied in %s%s", human_bytes(s.evicted_bytes).c_str(),
             quantity(s.evictions, "eviction").c_str(),
             s.uncopied_bytes == 0 ? "" : (", and " + human_bytes(s.uncopied_bytes) + " unchanged, not copied").c_str());
     add_row(&text, "fetched        %s in %s, %llu ahead of need", human_bytes(s.restored_bytes).c_str(),
@@ -188,9 +188,9 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
     add_row(&text, "host waited    %s", quantity(s.host_waits, "time").c_str());
   }
   if (s.dropped_buffers > 0) {
-    add_row(&text, "dropped        %s in %s, without a copy", human_bytes(s.dropped_bytes).c_str(),
+    add_row(&text, "dropped        %s of whole pages in %s, without a copy", human_bytes(s.dropped_bytes).c_str(),
             quantity(s.dropped_buffers, "buffer").c_str());
-    add_row(&text, "recomputed     %s in %s, by %s", human_bytes(s.recomputed_bytes).c_str(),
+    add_row(&text, "recomputed     %s of whole pages in %s, by %s", human_bytes(s.recomputed_bytes).c_str(),
             quantity(s.recomputed_buffers, "buffer").c_str(),
             quantity(s.recomputed_operations, "operation that ran again", "operations that ran again").c_str());
   }

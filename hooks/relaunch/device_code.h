@@ -12,6 +12,8 @@ struct DeviceCode {
   struct Text {
     unsigned architecture = 0;  // as in compute_90; 0: unknown
     std::string ptx;
+
+    friend bool operator==(const Text&, const Text&) = default;
   };
   std::vector<Text> texts;
   std::vector<unsigned> compiled;  // architectures of machine code beside them
@@ -21,6 +23,8 @@ struct DeviceCode {
   // Whether what runs on any device has been made from one of the texts, as nvcc makes it: there is a text for each
   // architecture of machine code.
   bool is_made_from_texts() const;
+
+  friend bool operator==(const DeviceCode&, const DeviceCode&) = default;
 };
 
 // `image` as for cuModuleLoadData, which has read it already.

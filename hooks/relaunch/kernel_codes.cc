@@ -154,15 +154,30 @@ const KernelKnowledge& KernelCodes::knowledge_of(const void* function, const cha
 
 std::vector<KernelVerdict> KernelCodes::verdicts() const {
   std::vector<KernelVerdict> all;
+  std::vector<const DeviceCode*> codes;  // of these
+  const auto row_of = [&](const DeviceCode* code, const std::string& name) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i].name != name || codes[i] == nullptr || code == nullptr) continue;
+      if (*codes[i] == *code) return &all[i];
+    }
+    return static_cast<KernelVerdict*>(nullptr);
+  };
   const MutexLock lock(mutex_);
   for (const auto& [of, known] : all_) {
     KernelVerdict one{.name = of.second, .refused = known->refused, .launches = {}};
     one.reruns = known->trial->reruns();
+    one.rehearsed = known->trial->rehearsed();
     one.verified = known->trial->verified();
     one.mismatched = known->trial->mismatched();
     one.state = known->trial->state();
     std::ranges::transform(known->launches, one.launches.begin(), [](const auto& count) { return count.load(); });
-    if (one.all_launches() > 0) all.push_back(std::move(one));
+    if (one.all_launches() == 0) continue;
+    if (KernelVerdict* const same = row_of(of.first, of.second)) {
+      same->add(one);
+    } else {
+      all.push_back(std::move(one));
+      codes.push_back(of.first);
+    }
   }
   return all;
 }

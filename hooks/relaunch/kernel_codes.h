@@ -79,7 +79,8 @@ class KernelCodes {
 
   // Valid until the process ends. `name`: of a function that was not seen to be loaded; may be null.
   const KernelKnowledge& knowledge_of(const void* function, const char* name);
-  // Of all kernels that were launched.
+  // Of all kernels that were launched. Code that was loaded more than once, as before and after a device reset, is on
+  // trial each time, and counts as one here.
   std::vector<KernelVerdict> verdicts() const;
 
  private:

@@ -2,6 +2,7 @@
 #include "hooks/relaunch/kernel_verdicts.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "driver/quantity.h"
@@ -55,7 +56,8 @@ const char* name_of(KernelTrial::State state) {
 
 // Of a kernel of which launches may run again as far as its code tells.
 std::string trial_text(const KernelVerdict& one) {
-  std::string text = std::string(name_of(one.state)) + ", verified " + quantity(one.verified, "time");
+  std::string text = std::string(name_of(one.state)) + ", rehearsed " + quantity(one.rehearsed, "time") +
+                     ", verified " + quantity(one.verified, "time") + " in use";
   if (one.mismatched > 0) text += ", different " + quantity(one.mismatched, "time");
   return text;
 }
@@ -70,6 +72,16 @@ std::string quoted(const std::string& text) {
 }
 
 }  // namespace
+
+void KernelVerdict::add(const KernelVerdict& other) {
+  std::ranges::transform(launches, other.launches, launches.begin(), std::plus());
+  reruns += other.reruns;
+  rehearsed += other.rehearsed;
+  verified += other.verified;
+  mismatched += other.mismatched;
+  const auto severity = [](KernelTrial::State of) { return of == KernelTrial::State::kPromoted ? -1 : static_cast<int>(of); };
+  state = std::ranges::max(state, other.state, {}, severity);
+}
 
 std::uint64_t KernelVerdict::all_launches() const {
   return std::accumulate(launches.begin(), launches.end(), std::uint64_t{0});
@@ -108,7 +120,8 @@ std::string kernel_verdicts_json(std::vector<KernelVerdict> verdicts) {
     text += "{\"name\": " + quoted(readable_kernel_name(one.name)) +
             ", \"launches\": " + std::to_string(one.all_launches()) +
             ", \"may_run_again\": " + std::to_string(one.reruns_allowed()) +
-            ", \"reruns\": " + std::to_string(one.reruns) + ", \"verified\": " + std::to_string(one.verified) +
+            ", \"reruns\": " + std::to_string(one.reruns) + ", \"rehearsed\": " + std::to_string(one.rehearsed) +
+            ", \"verified\": " + std::to_string(one.verified) +
             ", \"mismatched\": " + std::to_string(one.mismatched) +
             ", \"trial\": " + (one.reruns_allowed() == 0 ? "null" : quoted(name_of(one.state))) +
             ", \"why_not\": " + (why.empty() ? "null" : quoted(why)) + "}";

@@ -34,10 +34,12 @@ struct KernelVerdict {
   RerunRefusal refused;                                 // none: it is proven, and each launch is looked at
   std::array<std::uint64_t, kLaunchVerdicts> launches;  // by LaunchVerdict
   std::uint64_t reruns = 0;                             // times that it ran again
-  // Of its results, in rehearsals and when it ran again (offload/kernel_trial.h).
-  std::uint64_t verified = 0, mismatched = 0;
+  // Of its results (offload/kernel_trial.h): equal in rehearsals, equal when it ran again in use, different in either.
+  std::uint64_t rehearsed = 0, verified = 0, mismatched = 0;
   KernelTrial::State state = KernelTrial::State::kOnTrial;
 
+  // Of the same code, loaded once more: the worse state counts.
+  void add(const KernelVerdict& other);
   std::uint64_t all_launches() const;
   std::uint64_t reruns_allowed() const { return launches[static_cast<int>(LaunchVerdict::kMayRunAgain)]; }
   // Of the verdict that most of the refused launches have; "": all may run again.

@@ -59,8 +59,8 @@ TEST(Statistics, SayWhatWasRecomputed) {
   }
   const std::string table = statistics_table(one, "digits", "");
   EXPECT_NE(
-      table.find("  dropped        6.0 MiB in 3 buffers, without a copy\n"
-                 "  recomputed     4.0 MiB in 2 buffers, by 5 operations that ran again\n"
+      table.find("  dropped        6.0 MiB of whole pages in 3 buffers, without a copy\n"
+                 "  recomputed     4.0 MiB of whole pages in 2 buffers, by 5 operations that ran again\n"
                  "  verified       11 results equal, 1 different, 2 not compared; 3 kernels promoted, 1 demoted\n"),
       std::string::npos)
       << table;
@@ -70,7 +70,7 @@ TEST(Statistics, SayWhatWasRecomputed) {
 TEST(Statistics, NameTheKernelsThatMayNotRunAgain) {
   KernelVerdict pure{.name = "_Z4pureIfEvPT_", .refused = {}, .launches = {}, .reruns = 2};
   pure.launches[0] = 3;
-  pure.verified = 4, pure.mismatched = 1, pure.state = KernelTrial::State::kDemoted;
+  pure.rehearsed = 3, pure.verified = 4, pure.mismatched = 1, pure.state = KernelTrial::State::kDemoted;
   pure.launches[static_cast<std::size_t>(LaunchVerdict::kAliased)] = 1;
   KernelVerdict clock{.name = "a\"b", .refused = {RerunRefusal::Why::kClock, "%clock64"}, .launches = {}, .reruns = 0};
   clock.launches[static_cast<std::size_t>(LaunchVerdict::kNotProven)] = 5;
@@ -80,14 +80,14 @@ TEST(Statistics, NameTheKernelsThatMayNotRunAgain) {
             "  and 1 more (--stats=json)\n");
   EXPECT_NE(
       kernel_verdicts_text({pure, clock}, 2)
-          .find("  pure<float>: 3 of 4 launches, ran again 2 times, demoted, verified 4 times, different 1 time; the "
-                "others: what it writes is given to it twice\n"),
+          .find("  pure<float>: 3 of 4 launches, ran again 2 times, demoted, rehearsed 3 times, verified 4 times in use, "
+                "different 1 time; the others: what it writes is given to it twice\n"),
       std::string::npos);
   EXPECT_EQ(kernel_verdicts_json({pure, clock}),
             "\"kernels\": [{\"name\": \"a\\\"b\", \"launches\": 5, \"may_run_again\": 0, \"reruns\": 0, "
-            "\"verified\": 0, \"mismatched\": 0, \"trial\": null, \"why_not\": \"it reads a clock: %clock64\"}, "
+            "\"rehearsed\": 0, \"verified\": 0, \"mismatched\": 0, \"trial\": null, \"why_not\": \"it reads a clock: %clock64\"}, "
             "{\"name\": \"pure<float>\", \"launches\": 4, "
-            "\"may_run_again\": 3, \"reruns\": 2, \"verified\": 4, \"mismatched\": 1, "
+            "\"may_run_again\": 3, \"reruns\": 2, \"rehearsed\": 3, \"verified\": 4, \"mismatched\": 1, "
             "\"trial\": \"demoted\", \"why_not\": \"what it writes is given to it twice\"}]");
   EXPECT_EQ(kernel_verdicts_text({}, 9), "");
 }
@@ -122,7 +122,7 @@ TEST(Statistics, TheTableSaysWhatMattersInFewLines) {
             "thermocline: digits held 64.0 MiB at most\n"
             "  on the device  22.0 MiB at most, budget 22.0 MiB\n"
             "  on the host    64.0 MiB at most, pinned\n"
-            "  evicted        2.00 GiB in 126 evictions\n"
+            "  evicted        2.00 GiB copied in 126 evictions\n"
             "  fetched        2.00 GiB in 1 copy, 0 ahead of need\n"
             "  host waited    0 times\n"
             "  out of memory  2 times\n");
