@@ -43,6 +43,38 @@ TEST_F(CopyTest, ASourceLargerThanAnyMemoryIsAnInvalidValue) {
   EXPECT_EQ(cuMemcpyHtoD(at, &value, std::size_t{1} << 46), CUDA_ERROR_INVALID_VALUE);
 }
 
+// The call's own error, and the context goes on: nothing was copied.
+TEST_F(CopyTest, PastTheEndOfAnAllocationIsAnInvalidValueAtOnce) {
+  constexpr std::size_t kBytes = 3368, kWords = kBytes / 4;
+  std::vector<unsigned> values = counting(4 * kPage / 4), back(values.size());
+  const CUdeviceptr at = allocate(kBytes), other = allocate(8 * kPage);
+  write(at, std::vector<unsigned>(kWords, 7));
+  for (const std::size_t more : {std::size_t{1}, std::size_t{16}, 3 * kPage}) {
+    EXPECT_EQ(cuMemcpyHtoD(at, values.data(), kBytes + more), CUDA_ERROR_INVALID_VALUE) << more;
+    EXPECT_EQ(cuMemcpyHtoDAsync(at + kBytes - 4, values.data(), 4 + more, nullptr), CUDA_ERROR_INVALID_VALUE) << more;
+    EXPECT_EQ(cuMemcpyDtoH(back.data(), at, kBytes + more), CUDA_ERROR_INVALID_VALUE) << more;
+    EXPECT_EQ(cuMemcpyDtoDAsync(other, at, kBytes + more, nullptr), CUDA_ERROR_INVALID_VALUE) << more;
+    EXPECT_EQ(cuMemcpyDtoD(at, other, kBytes + more), CUDA_ERROR_INVALID_VALUE) << more;
+    EXPECT_EQ(cuMemsetD8(at, 0, kBytes + more), CUDA_ERROR_INVALID_VALUE) << more;
+  }
+  // Of a rectangle the last row counts up to its width.
+  CUDA_MEMCPY2D rows{};
+  rows.srcMemoryType = CU_MEMORYTYPE_HOST;
+  rows.srcHost = values.data();
+  rows.srcPitch = 512;
+  rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  rows.dstDevice = at;
+  rows.dstPitch = 512;
+  rows.WidthInBytes = kBytes - 6 * 512;
+  rows.Height = 7;
+  EXPECT_OK(cuMemcpy2D(&rows));
+  rows.WidthInBytes += 4;
+  EXPECT_EQ(cuMemcpy2D(&rows), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(cuCtxSynchronize());
+  EXPECT_OK(cuMemcpyHtoD(at, values.data(), kBytes));
+  EXPECT_EQ(read<unsigned>(at, kWords), counting(kWords));
+}
+
 TEST_F(CopyTest, APageableSourceIsReadBeforeTheCallReturns) {
   CUstream stream = make_stream();
   std::vector<unsigned> values = counting(4);
