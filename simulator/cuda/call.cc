@@ -18,7 +18,7 @@ CUresult Call::check(Needs needs) {
   if (!machine().initialized()) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult fault = machine().error();
   if (needs == Needs::kDriver) return fault == CUDA_ERROR_NOT_INITIALIZED ? fault : CUDA_SUCCESS;  // a forked child
-  if (fault != CUDA_SUCCESS) return fault;
+  if (fault != CUDA_SUCCESS || needs == Needs::kSoundDriver) return fault;
   const CUresult result = current_context(&current_);
   context_ = result == CUDA_SUCCESS && current_->green_of != nullptr ? current_->green_of : current_;
   return result;

@@ -14,12 +14,12 @@
 
 namespace simulator::cuda {
 
-enum class Needs { kNothing, kDriver, kContext };
+enum class Needs { kNothing, kDriver, kSoundDriver, kContext };
 
 class Call {
  public:
-  // kDriver: cuInit must have been called. kContext: in addition a live context must be current, and no fault may have
-  // happened. Inside a host function every call is refused, because the lock is held there. `name` is the driver
+  // kDriver: cuInit must have been called. kSoundDriver: in addition no fault may have happened. kContext: in addition a
+  // live context must be current. Inside a host function every call is refused, because the lock is held there. `name` is the driver
   // function's own name, for the fault plan; helpers that several functions share take it from their callers.
   explicit Call(Needs needs = Needs::kContext, const char* name = __builtin_FUNCTION());
   Call(const Call&) = delete;

@@ -57,6 +57,17 @@ TEST_F(VirtualMemoryTest, ContentsBelongToThePagesAndFollowThemToAnotherAddress)
   EXPECT_EQ(read<unsigned>(at + 3 * kPage + 64, 3), (std::vector<unsigned>{1, 2, 3}));
 }
 
+TEST_F(VirtualMemoryTest, MappingsAndAddressesGoWithoutAContext) {
+  const CUdeviceptr at = reserve(kPage);
+  const CUmemGenericAllocationHandle page = create(kPage);
+  map(at, kPage, page);
+  EXPECT_OK(cuCtxSetCurrent(nullptr));
+  EXPECT_OK(cuMemRelease(page));
+  EXPECT_OK(cuMemUnmap(at, kPage));
+  EXPECT_OK(cuMemAddressFree(at, kPage));
+  EXPECT_OK(cuCtxSetCurrent(context_));
+}
+
 TEST_F(VirtualMemoryTest, OnePageMayStandBehindTwoAddresses) {
   const CUdeviceptr at = reserve(2 * kPage);
   const CUmemGenericAllocationHandle page = create(kPage);

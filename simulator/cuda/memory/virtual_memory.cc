@@ -107,8 +107,10 @@ SIMULATED_API CUresult cuMemAddressReserve(CUdeviceptr* out, std::size_t bytes, 
   return result;
 }
 
+// Neither this nor cuMemUnmap needs a context: their pages name no such error, and memMapIPCDrv of NVIDIA's cuda-samples
+// calls them behind cuCtxDestroy.
 SIMULATED_API CUresult cuMemAddressFree(CUdeviceptr at, std::size_t bytes) {
-  Call call;
+  Call call(Needs::kSoundDriver);
   return call ? call.machine().release_addresses(at, bytes) : call.result();
 }
 
@@ -194,7 +196,7 @@ SIMULATED_API CUresult cuMemMap(CUdeviceptr at, std::size_t bytes, std::size_t o
 }
 
 SIMULATED_API CUresult cuMemUnmap(CUdeviceptr at, std::size_t bytes) {
-  Call call;
+  Call call(Needs::kSoundDriver);
   if (!call) return call.result();
   const std::vector<PhysicalId> mapped = call.machine().physical_in(at, bytes);
   if (call.machine().driver().unmap_one && mapped.size() > 1) return CUDA_ERROR_INVALID_VALUE;
