@@ -294,6 +294,10 @@ std::string unreadable(const std::string& path) {
 
 int doctor(const std::vector<std::string>& program, bool json, bool gpu) {
   if (!program.empty()) {
+    if (program.front().empty()) {
+      say("the program to look at has no name: thermocline doctor PROGRAM");
+      return kWrongUsage;
+    }
     const std::string path = found_along_path(program.front());
     if (const std::string reason = unreadable(path); !reason.empty()) {
       say(path + ": " + reason);

@@ -11,7 +11,7 @@
 
 namespace thermocline {
 
-bool parse_policy_flag(const std::string& text, Settings* settings) {
+bool parse_policy_flag(const std::string& text, const std::string& flag, Settings* settings) {
   if (const PolicyEntry* const policy = find_policy(text); policy != nullptr) {
     settings->policy = policy;
     return true;
@@ -22,7 +22,7 @@ bool parse_policy_flag(const std::string& text, Settings* settings) {
   for (const PlanPolicy& policy : plan_policies()) known.push_back(policy.name);
   std::string list;
   for (const std::string_view name : known) list.append(list.empty() ? "" : ", ").append(name);
-  say("--policy: '" + text + "' is no policy; known are " + list + did_you_mean(nearest_name(text, known)));
+  say(flag + ": '" + text + "' is no policy; known are " + list + did_you_mean(nearest_name(text, known)));
   return false;
 }
 

@@ -10,7 +10,8 @@
 namespace thermocline {
 
 // False: an error has been printed.
-bool parse_policy_flag(const std::string& text, Settings* settings);
+// `flag`: whose value it is.
+bool parse_policy_flag(const std::string& text, const std::string& flag, Settings* settings);
 
 // Of the table, then those named after their plans.
 std::string policy_help();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/record.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -37,8 +39,36 @@ std::string summary_text(const RecordingSummary& summary) {
   return text;
 }
 
+// A named pipe is opened to write for as long as somebody has it open to read; without a reader that would wait.
+// Closing it in between would be the end of the file for the reader.
+class HeldPipe {
+ public:
+  explicit HeldPipe(const std::string& path) {
+    std::error_code error;
+    if (!fs::is_fifo(path, error)) return;
+    fd_ = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    is_read_ = fd_ >= 0 || errno != ENXIO;
+  }
+  ~HeldPipe() {
+    if (fd_ >= 0) close(fd_);
+  }
+  HeldPipe(const HeldPipe&) = delete;
+  HeldPipe& operator=(const HeldPipe&) = delete;
+
+  bool is_read() const { return is_read_; }
+
+ private:
+  int fd_ = -1;
+  bool is_read_ = true;
+};
+
 bool convert(const std::string& recording, const std::string& trace, const std::string& program,
              RecordingSummary* summary) {
+  const HeldPipe pipe(trace);
+  if (!pipe.is_read()) {
+    say(trace + ": nobody reads from this pipe");
+    return false;
+  }
   std::string reason;
   const RemovedOnSignal partial(EventFile::partial_path(trace));
   if (convert_recording(recording, trace, program, summary, &reason)) return true;

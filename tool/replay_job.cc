@@ -49,8 +49,9 @@ int check_flags(const ReplayFlags& flags, ReplayJob* job) {
   const PlanPolicy* planned = nullptr;
   if (plan_policy_of(flags) != nullptr) {
     planned = plan_policy_of(flags);
-  } else if (flags.policy && !parse_policy_flag(*flags.policy, &job->settings)) {
-    return kWrongUsage;
+  } else if (flags.policy) {
+    const bool is_compared = std::ranges::find(flags.compare, *flags.policy) != flags.compare.end();
+    if (!parse_policy_flag(*flags.policy, is_compared ? "--compare" : "--policy", &job->settings)) return kWrongUsage;
   }
   if (flags.safety && !parse_setting_flag("safety", *flags.safety, "--safety", &job->settings)) return kWrongUsage;
   if (flags.host_fallback &&

@@ -3,6 +3,7 @@
 // passed in the environment, so that the program's own children get them too.
 #include <CLI/CLI.hpp>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,6 +77,15 @@ std::optional<Bytes> record_limit(const std::string& text) {
   return std::nullopt;
 }
 
+// Of this process, by any of its names.
+bool is_stdout(const std::string& path) {
+  struct stat named {}, out {};
+  if (path == "-") return true;
+  if (!path.starts_with("/dev/") && !path.starts_with("/proc/")) return false;
+  return stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &out) == 0 && named.st_dev == out.st_dev &&
+         named.st_ino == out.st_ino && !S_ISCHR(named.st_mode);
+}
+
 bool check_budget(const std::string& text, Settings* settings) {
   if (text.ends_with("peak") && text.find('%') != std::string::npos) {
     say("--budget: '" + text + "' is of a recorded program's peak, which is not known here; 60% is of the device");
@@ -127,6 +137,10 @@ int check_flags(const RunFlags& flags, const CommandLine& line, const std::strin
   }
   if (flags.trace && flags.trace->empty()) {
     say("the file to record to has no name");
+    return kWrongUsage;
+  }
+  if (flags.trace && is_stdout(*flags.trace)) {
+    say(*flags.trace + ": the program's own output goes there and would be within the trace; name a file");
     return kWrongUsage;
   }
   if (flags.limit && !flags.trace) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The example programs on the simulated device, as a user runs them: results, their reproducibility, and how they fail.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <regex>
@@ -125,6 +127,33 @@ TEST(Examples, AProgramIsRecordedAndReplayed) {
   const Outcome nothing = run_program({COMMAND_FILE, "record", "-o", trace, "--simulate", "reference", "--", "true"});
   EXPECT_EQ(nothing.status, 1);
   EXPECT_NE(nothing.errors.find("nothing was recorded"), std::string::npos) << nothing.errors;
+}
+
+// What was recorded is kept: somebody may have waited for it for hours.
+TEST(Examples, ATraceForAPipeThatNobodyReadsIsKept) {
+  const std::string pipe = testing::TempDir() + "pipe", trace = testing::TempDir() + "of_pipe.jsonl";
+  unlink(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::vector<std::string> command = {COMMAND_FILE, "record",    "-o", pipe,  "--simulate",
+                                            "reference",  "--", program("digits"), "--epochs", "1"};
+  const Outcome outcome = run_program(command);
+  EXPECT_EQ(outcome.status, 1) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("thermocline: " + pipe + ": nobody reads from this pipe\n"), std::string::npos)
+      << outcome.errors;
+  std::smatch kept;
+  ASSERT_TRUE(std::regex_search(outcome.errors, kept, std::regex("what was recorded is still in (\\S+);")))
+      << outcome.errors;
+  EXPECT_EQ(run_program({COMMAND_FILE, "record", "--from", kept[1].str(), "-o", pipe}).status, 3);
+  EXPECT_EQ(run_program({COMMAND_FILE, "record", "--from", kept[1].str(), "-o", trace}).status, 0);
+  unlink(kept[1].str().c_str());
+  // A reader gets all of it.
+  const Outcome read = run_program({"sh", "-c",
+                                    std::string(COMMAND_FILE) + " record -o " + pipe + " --simulate reference -- " +
+                                        program("digits") + " --epochs 1 >/dev/null & cat " + pipe +
+                                        " >" + trace + "; wait"});
+  EXPECT_EQ(run_program({COMMAND_FILE, "replay", trace, "--device", "reference", "--no-check"}).status, 0)
+      << read.errors;
+  unlink(pipe.c_str());
 }
 
 TEST(Examples, AProgramWithTheStaticRuntimeIsRefusedAndEndsByItself) {

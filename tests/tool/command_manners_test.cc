@@ -181,6 +181,8 @@ TEST_F(Command, DevicesArePartlyNamedAndPoliciesAllKnown) {
   expect_refused({"replay", kUnet, "--policy", "lerned"}, 2,
                  "--policy: 'lerned' is no policy; known are none, reactive, learned, lru, joint, recompute, swap, "
                  "sqrt, checkpoint-all, checkmate, gruslys; did you mean 'learned'?");
+  EXPECT_TRUE(run({"replay", kUnet, "--compare", "nosuch", "lru"})
+                  .err.starts_with("thermocline: --compare: 'nosuch' is no policy; known are none, "));
 }
 
 TEST_F(Command, EveryFigureOfEveryDeviceHasASource) {

@@ -49,6 +49,13 @@ TEST_F(Run, AMissingProgramIsBadInput) {
                  "run needs a program behind '--': thermocline run [OPTIONS] -- PROGRAM [ARGS]");
 }
 
+// Whatever the program prints would be within it.
+TEST_F(Run, ATraceIsNotWrittenToTheProgramsOutput) {
+  const std::string rest = ": the program's own output goes there and would be within the trace; name a file";
+  expect_refused({"record", "-o", "-", "--", "echo", "text"}, 2, "-" + rest);
+  expect_refused({"run", "--trace", "/dev/stdout", "--", "echo", "text"}, 2, "/dev/stdout" + rest);
+}
+
 TEST_F(Run, TheProgramsFlagsAreItsOwn) {
   const ProcessResult result = run({"run", "--", "echo", "--budget", "--", "-n"});
   EXPECT_EQ(result.out, "--budget -- -n\n");

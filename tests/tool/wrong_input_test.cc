@@ -103,6 +103,10 @@ TEST_F(WrongInput, WhatIsNoTraceIsToldHowOneIsMade) {
   expect_refused({"replay", folder_.string()}, 3, folder_.string() + ": can not be read: Is a directory");
 }
 
+TEST_F(WrongInput, AProgramWithoutANameIsNotLookedFor) {
+  expect_refused({"doctor", ""}, 2, "the program to look at has no name: thermocline doctor PROGRAM");
+}
+
 TEST_F(WrongInput, ASettingWithoutQuotesIsShownWithThem) {
   const auto refused = [this](const std::string& line, const std::string& meant) {
     const std::string file = write("settings.toml", "# a comment\n" + line + "\nstats = \"off\"\n");
