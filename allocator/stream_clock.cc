@@ -121,6 +121,12 @@ std::vector<StreamHandle> StreamClock::handles() const {
   return all;
 }
 
+Ordinal StreamClock::submitted_in_all() const {
+  Ordinal sum = 0;
+  for (const Stream& stream : streams_) sum += stream.submitted;
+  return sum;
+}
+
 Ordinal StreamClock::advance(StreamIndex index) {
   Stream& stream = at(index);
   const Ordinal ordinal = ++stream.submitted;

@@ -66,6 +66,8 @@ class StreamClock {
   // The ordinal of the newest operation submitted to the stream.
   // Not checked: asked at every free.
   Ordinal submitted(StreamIndex stream) const { return streams_.data()[static_cast<std::size_t>(stream)].submitted; }
+  // Of all streams, those that are gone too.
+  Ordinal submitted_in_all() const;
   // Counts one more submitted operation; returns its ordinal.
   Ordinal advance(StreamIndex stream);
 

@@ -6,7 +6,8 @@
 //              made is dropped
 //   promoted   kEqualRehearsals launches came out as their rehearsals did: what it makes may be dropped without a copy
 //   given up   kMostInVain rehearsals came to nothing, for lack of memory, or the device computes no digests. Nothing that
-//              it made is dropped
+//              it made is dropped. After each of them some of its launches are not rehearsed, more and more up to
+//              kLargestGap: what is short for a moment is not short at all of its launches
 //   demoted    some launch came out otherwise than when it ran again, before or after it was promoted. For good
 #pragma once
 
@@ -19,7 +20,7 @@ namespace thermocline {
 
 class KernelTrial {
  public:
-  static constexpr std::uint32_t kEqualRehearsals = 3, kMostInVain = 16;
+  static constexpr std::uint32_t kEqualRehearsals = 3, kMostInVain = 16, kLargestGap = 8;
   enum class State : std::uint8_t { kOnTrial, kPromoted, kGivenUp, kDemoted };
   enum class Outcome : std::uint8_t { kEqual, kDifferent, kInVain };
 
@@ -36,6 +37,7 @@ class KernelTrial {
   // True: this launch is to be rehearsed; rehearsal_ended follows.
   bool begin_rehearsal() {
     if (state() != State::kOnTrial) return false;
+    if (asked_.fetch_add(1, std::memory_order_relaxed) < again_at_.load(std::memory_order_relaxed)) return false;
     if (begun_.fetch_add(1, std::memory_order_relaxed) < kEqualRehearsals) return true;
     begun_.fetch_sub(1, std::memory_order_relaxed);
     return false;
@@ -48,7 +50,10 @@ class KernelTrial {
     }
     // Another launch takes its place.
     begun_.fetch_sub(1, std::memory_order_relaxed);
-    return in_vain_.fetch_add(1, std::memory_order_relaxed) + 1 == kMostInVain && give_up();
+    const std::uint32_t vain = in_vain_.fetch_add(1, std::memory_order_relaxed) + 1;
+    const std::uint32_t gap = vain > 3 ? kLargestGap : 1U << (vain - 1);
+    again_at_.store(asked_.load(std::memory_order_relaxed) + gap, std::memory_order_relaxed);
+    return vain == kMostInVain && give_up();
   }
   // No digest can be taken of what it makes. True: that changed its state.
   bool give_up() { return ends_as(State::kGivenUp) && is_one_more_refused(); }
@@ -85,6 +90,7 @@ class KernelTrial {
   const std::string name_;
   std::atomic<State> state_{State::kOnTrial};
   std::atomic<std::uint32_t> begun_{0}, equal_{0}, in_vain_{0};  // rehearsals; those begun without those in vain
+  std::atomic<std::uint64_t> asked_{0}, again_at_{0};             // launches; from which on they are rehearsed again
   std::atomic<std::uint64_t> verified_{0}, mismatched_{0}, reruns_{0};
 };
 

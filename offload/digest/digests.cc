@@ -63,9 +63,15 @@ Status Digests::load() {
 }
 
 void Digests::open() {
+  const Ordinal now = failed_loads_ == 0 ? 0 : clock_.submitted_in_all();
+  if (now < load_again_at_) return;
   Status status = load();
   // The first eviction is when the device is full, and code takes memory of it: there may be room later.
-  if (status.is_out_of_memory() && --loads_left_ > 0) return;
+  if (status.is_out_of_memory() && ++failed_loads_ < kMostLoads) {
+    load_again_at_ = clock_.submitted_in_all() + load_gap_;
+    load_gap_ = std::min(2 * load_gap_, kLargestGap);
+    return;
+  }
   if (!status.ok()) {
     return turn_off("the driver does not load the kernels (error " + std::to_string(status.code()) + ")");
   }

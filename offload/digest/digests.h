@@ -87,6 +87,8 @@ class Digests {
   // oldest: kNotCompared when there is none.
   TakenDigest::Outcome next_outcome();
 
+  // Whether `taken`, which is pending, is somebody's whom poll() tells.
+  bool is_on_its_way(const TakenDigest& taken) const { return launch_of(taken) != nullptr; }
   // How many calls that returned true next_outcome() has yet to tell of. Checks the slots.
   std::size_t validate() const;
 
@@ -130,7 +132,12 @@ class Digests {
   const std::size_t most_at_once_;
   State state_;
   std::string why_off_;
-  unsigned loads_left_ = 16;
+  // A device that is full refuses loads one after the other: so the next one waits for some operations of the program,
+  // more and more each time.
+  static constexpr unsigned kMostLoads = 16;
+  static constexpr Ordinal kFirstGap = 2, kLargestGap = 1024;
+  unsigned failed_loads_ = 0;
+  Ordinal load_gap_ = kFirstGap, load_again_at_ = 0;
   ModuleOwner module_;
   FunctionHandle digest_{}, copy_{};
   StreamOwner stream_;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "offload/digest/digests.h"
+#include "tests/offload/fake_driver.h"
 #include "trace/simulated_device.h"
 
 namespace thermocline {
@@ -233,6 +234,27 @@ TEST_F(DeviceDigestTest, WhatHasChangedIsCopiedAndNothingElse) {
       }
     }
   }
+}
+
+// Whoever asks again and again while the device is full has one load; the last of them comes long after the first.
+TEST_F(DeviceDigestTest, LoadsThatFoundNoRoomAreApart) {
+  DriverTable table = driver().table();
+  refuse_first_modules(&table, 1000);
+  const Driver full(table);
+  digests_.emplace(full, *clock_, true, false);
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(digests_->is_ready());
+  EXPECT_EQ(modules_loaded, 1);
+  EXPECT_TRUE(digests_->on());
+  const StreamIndex program = clock_->index_of(StreamHandle{});
+  int operations = 0;
+  for (; digests_->on() && operations < 100000; ++operations) {
+    clock_->advance(program);
+    EXPECT_FALSE(digests_->is_ready());
+  }
+  EXPECT_FALSE(digests_->on());
+  EXPECT_EQ(modules_loaded, 16);
+  EXPECT_GT(operations, 5000);
+  digests_.reset();  // before the driver that it uses
 }
 
 TEST_F(DeviceDigestTest, WithoutADigestOfTheCopyNothingIsSubmitted) {

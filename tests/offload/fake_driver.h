@@ -52,16 +52,18 @@ inline void watch_launches(DriverTable* table) {
   };
 }
 
-// The first module finds no device memory.
-inline int modules_loaded = 0;
-inline void refuse_the_first_module(DriverTable* table) {
+// The first modules find no device memory.
+inline int modules_loaded = 0, modules_without_room = 0;
+inline void refuse_first_modules(DriverTable* table, int count) {
   static decltype(DriverTable::cuModuleLoadData) load;
   load = table->cuModuleLoadData;
   modules_loaded = 0;
+  modules_without_room = count;
   table->cuModuleLoadData = [](CUmodule* module, const void* image) {
-    return modules_loaded++ == 0 ? CUDA_ERROR_OUT_OF_MEMORY : load(module, image);
+    return modules_loaded++ < modules_without_room ? CUDA_ERROR_OUT_OF_MEMORY : load(module, image);
   };
 }
+inline void refuse_the_first_module(DriverTable* table) { refuse_first_modules(table, 1); }
 
 inline void refuse_modules(DriverTable* table) {
   table->cuModuleLoadData = [](CUmodule*, const void*) { return CUDA_ERROR_UNSUPPORTED_PTX_VERSION; };

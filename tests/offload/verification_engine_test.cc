@@ -302,7 +302,7 @@ TEST_F(VerificationTest, WithoutDigestsNothingIsDropped) {
 // What is updated in place and the scratch memory for it are more than the budget. The program's operation runs even so.
 TEST_F(VerificationTest, WhereThereIsNoRoomNothingIsRehearsed) {
   start(Safety::kStrict, 8 * kDefaultPageBytes);
-  for (unsigned i = 0; i < KernelTrial::kMostInVain + 4; ++i) {
+  for (unsigned i = 0; i < (KernelTrial::kMostInVain + 1) * (KernelTrial::kLargestGap + 1); ++i) {
     update();
     EXPECT_EQ(read(to_), 5);
   }
