@@ -30,8 +30,10 @@ struct RelaunchInfo {
 
 // What was made again was not what had been there.
 struct RerunMismatch {
-  // The kernel that made it; further ones may have been at fault, all of which never run again.
+  // It never runs again.
   const KernelTrial* kernel = nullptr;
+  // Null, or the kernel that made it: then `kernel` made what this one read, and may have been at fault as well.
+  const KernelTrial* maker = nullptr;
   Bytes bytes = 0;
   // False: in a rehearsal, and the program has the right bits. True: in the program's buffer.
   bool in_use = false;
@@ -47,7 +49,8 @@ class Relauncher {
   // Submits the operation with this id once more, to `stream`; what its i-th access named is at addresses[i] now. Must
   // not call the engine.
   virtual Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) = 0;
-  // Told when a kernel is demoted for it; what else came of that kernel is counted. Must not call the engine.
+  // Told of each kernel that is demoted for it; what else came of that kernel is counted. Called with the engine's lock:
+  // must not call the engine, and should not do anything that takes time.
   virtual void came_out_different(const RerunMismatch& /*mismatch*/) {}
 };
 

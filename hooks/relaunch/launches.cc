@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "hooks/capture/capture_state.h"
-#include "hooks/interpose/log.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/symbols.h"
+#include "hooks/runtime/refusals.h"
 #include "hooks/runtime/stream_context.h"
 #include "offload/engine/operation_name.h"
 
@@ -55,18 +55,17 @@ Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const
 
 void Launches::came_out_different(const RerunMismatch& mismatch) {
   const std::string kernel = readable_kernel_name(mismatch.kernel->name());
-  if (mismatch.in_use) {
-    log_line(
-        LogLevel::kError,
-        "%s made other contents of a buffer of %llu bytes when it ran again: THE RESULTS OF THIS RUN MAY BE WRONG. "
-        "Run again with recompute = \"off\" (THERMOCLINE_RECOMPUTE=off)",
-        kernel.c_str(), static_cast<unsigned long long>(mismatch.bytes));
+  if (mismatch.maker != nullptr) {
+    keep_line(LogLevel::kWarning, kernel + " had run again for what " + readable_kernel_name(mismatch.maker->name()) +
+                                      " made otherwise, and may have been the cause: it never runs again either");
+  } else if (mismatch.in_use) {
+    keep_line(LogLevel::kError, kernel + " made other contents of a buffer of " + std::to_string(mismatch.bytes) +
+                                    " bytes when it ran again: THE RESULTS OF THIS RUN MAY BE WRONG. "
+                                    "Run again with recompute = \"off\" (THERMOCLINE_RECOMPUTE=off)");
   } else {
-    log_line(
-        LogLevel::kWarning,
-        "%s gave other results when it was run a second time for comparison: it never runs again, and what it makes "
-        "is copied. The program's results are not affected",
-        kernel.c_str());
+    keep_line(LogLevel::kWarning, kernel +
+                                      " gave other results when it was run a second time for comparison: it never runs "
+                                      "again, and what it makes is copied. The program's results are not affected");
   }
 }
 

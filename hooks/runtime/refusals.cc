@@ -6,7 +6,9 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/log.h"
@@ -17,9 +19,17 @@
 namespace thermocline {
 namespace {
 
-// A trivial type, so that it can be accessed while a thread begins or ends; the string is created when there is a
-// report.
-thread_local constinit std::string* kept = nullptr;
+struct Kept {
+  struct Line {
+    LogLevel level;
+    std::string text;
+  };
+  std::string report;
+  std::vector<Line> lines;
+};
+// A trivial type, so that it can be accessed while a thread begins or ends; the object is created when there is
+// something to keep.
+thread_local constinit Kept* kept = nullptr;
 // What is refused within the callback is not told to it, or one that allocates would never return.
 thread_local constinit bool is_in_callback = false;
 
@@ -39,9 +49,16 @@ void write_to_log(const std::string& report) {
   log_text(LogLevel::kError, whole ? report : report.substr(0, report.find('\n') + 1));
 }
 
+Kept& to_keep() {
+  if (kept == nullptr) kept = new Kept;
+  return *kept;
+}
+
 void give_out() {
-  const std::string report = std::move(*kept);
-  delete std::exchange(kept, nullptr);
+  const std::unique_ptr<const Kept> all(std::exchange(kept, nullptr));
+  for (const Kept::Line& line : all->lines) log_line(line.level, "%s", line.text.c_str());
+  const std::string& report = all->report;
+  if (report.empty()) return;
   write_to_log(report);
   RefusalCallback function = nullptr;
   void* user = nullptr;
@@ -63,13 +80,19 @@ void give_out() {
 }  // namespace
 
 void keep_report(const std::string& report) {
-  if (kept == nullptr) kept = new std::string;
-  *kept = report;
+  std::string& text = to_keep().report;
+  text = report;
   if (const std::string ranges = nvtx_ranges(); !ranges.empty())
-    kept->insert(kept->find('\n') + 1, "  in     " + ranges + " (NVTX ranges)\n");
+    text.insert(text.find('\n') + 1, "  in     " + ranges + " (NVTX ranges)\n");
 }
 
-void forget_report() noexcept { delete std::exchange(kept, nullptr); }
+void keep_line(LogLevel level, std::string line) { to_keep().lines.push_back({level, std::move(line)}); }
+
+void forget_report() noexcept {
+  if (kept == nullptr) return;
+  kept->report.clear();
+  if (kept->lines.empty()) delete std::exchange(kept, nullptr);
+}
 
 void give_out_report() noexcept {
   if (kept == nullptr || Inside::now()) return;

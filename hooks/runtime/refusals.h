@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes out-of-memory reports from the engine, which is locked when it creates them, to the log and to the program's
-// callback, which are called without that lock.
+// callback, which are called without that lock. So are other lines that are known while it is locked.
 #pragma once
 
 #include <string>
+
+#include "config/log_level.h"
 
 namespace thermocline {
 
@@ -13,7 +15,9 @@ using RefusalCallback = void (*)(const char* report, void* user);
 void keep_report(const std::string& report);
 // What was refused is granted after all.
 void forget_report() noexcept;
-// Called outside the engine: writes the stored report of this thread to the log and the callback.
+// A line for the log, for which the same holds; what is forgotten later does not take it along.
+void keep_line(LogLevel level, std::string line);
+// Called outside the engine: writes what this thread has stored to the log, and the report to the callback.
 void give_out_report() noexcept;
 // `callback` null: none.
 void set_refusal_callback(RefusalCallback callback, void* user);

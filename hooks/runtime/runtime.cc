@@ -554,9 +554,14 @@ bool Runtime::statistics(EngineStatistics* out) const {
 bool Runtime::try_statistics(EngineStatistics* out) const {
   if (Inside::now()) return false;
   State& all = state();
-  const std::unique_lock lock(all.mutex, std::try_to_lock);
-  return lock.owns_lock() && all.sum_up(
-                                 out, [](const Engine& engine) { return engine.try_statistics(); }, &try_statistics_of);
+  bool known = false;
+  if (const std::unique_lock lock(all.mutex, std::try_to_lock); lock.owns_lock()) {
+    known = all.sum_up(
+        out, [](const Engine& engine) { return engine.try_statistics(); }, &try_statistics_of);
+  }
+  // Asked by threads of ours and at the end of the process, where no call of the program gives it out.
+  give_out_report();
+  return known;
 }
 
 bool Runtime::wants_audit() const noexcept { return state().wants_audit.load(); }

@@ -561,6 +561,7 @@ void Engine::State::validate() const {
   references.validate();
   if (versions != nullptr) {
     versions->validate();
+    if (verification != nullptr) verification->validate();
     THERMOCLINE_CHECK(!versions->any_dropped() || residency.is_trusting(), "what is dropped may be missed by nobody");
   }
   Bytes live = 0;

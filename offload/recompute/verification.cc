@@ -125,6 +125,7 @@ void Verification::poll() {
 
 void Verification::end(Rehearsal& rehearsal, Outcome outcome) {
   for (Pair& pair : rehearsal.results) release(&pair);
+  ++ended_;
   KernelTrial& trial = *rehearsal.trial;
   const bool has_changed = trial.rehearsal_ended(outcome);
   statistics_.verified += outcome == Outcome::kEqual;
@@ -134,6 +135,40 @@ void Verification::end(Rehearsal& rehearsal, Outcome outcome) {
   if (outcome != Outcome::kDifferent) return;
   ++statistics_.demoted;
   told_.came_out_different({.kernel = &trial});
+}
+
+bool Verification::is_followed(const TakenDigest& digest) const {
+  return digest.state != TakenDigest::State::kPending || digests_.is_on_its_way(digest);
+}
+
+void Verification::validate() const {
+  using State = TakenDigest::State;
+  const auto are_followed = [this](const Pair& pair) { return is_followed(pair.one) && is_followed(pair.other); };
+  if (rehearsal_ != nullptr) {
+    THERMOCLINE_CHECK(rehearsal_->performed <= rehearsal_->results.size(), "a launch is compared with its rehearsal");
+    THERMOCLINE_CHECK(std::ranges::all_of(rehearsal_->results, are_followed), "digests on their way become known");
+  }
+  for (const std::unique_ptr<Rehearsal>& one : rehearsals_) {
+    THERMOCLINE_CHECK(!one->results.empty() && one->performed == one->results.size(),
+                      "a rehearsal that is over has a result for each output");
+    for (const Pair& pair : one->results) {
+      THERMOCLINE_CHECK(pair.one.state != State::kNone && pair.other.state != State::kNone && are_followed(pair),
+                        "both digests of a result have been asked for, and become known");
+    }
+  }
+  THERMOCLINE_CHECK(always_ || (dropped_.empty() && made_again_.empty()), "what is not to be compared is not");
+  for (const auto& [buffer, content] : dropped_) {
+    THERMOCLINE_CHECK(content->digests.one.state != State::kNone && content->digests.other.state == State::kNone &&
+                          content->trials.empty() && are_followed(content->digests),
+                      "what was dropped has one digest");
+  }
+  for (const std::unique_ptr<InUse>& content : made_again_) {
+    THERMOCLINE_CHECK(content->digests.one.state != State::kNone && !content->trials.empty() &&
+                          are_followed(content->digests),
+                      "what was made again was dropped, and made by somebody");
+  }
+  const std::uint64_t under_way = rehearsals_.size() + (rehearsal_ != nullptr ? 1 : 0);
+  THERMOCLINE_CHECK(statistics_.rehearsals == ended_ + under_way, "each rehearsal that has begun ends");
 }
 
 void Verification::compare(const InUse& content) {
@@ -146,13 +181,15 @@ void Verification::compare(const InUse& content) {
   if (outcome != Outcome::kDifferent) return;
   ++statistics_.mismatched;
   KernelTrial* const maker = content.trials.front();
-  const bool is_new = !maker->is_demoted();
   // Any of them may have been at fault.
   for (KernelTrial* const trial : content.trials) {
-    if (trial->differed()) ++statistics_.demoted;
+    if (!trial->differed()) continue;
+    ++statistics_.demoted;
+    told_.came_out_different({.kernel = trial,
+                              .maker = trial == maker ? nullptr : maker,
+                              .bytes = content.bytes,
+                              .in_use = true});
   }
-  if (!is_new) return;
-  told_.came_out_different({.kernel = maker, .bytes = content.bytes, .in_use = true});
 }
 
 }  // namespace thermocline

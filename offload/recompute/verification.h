@@ -10,6 +10,15 @@
 // With `always`, contents are also compared in use: a digest is taken when they are dropped, and one when they have been
 // made again. A difference is reported, but no copy is left that could mend it.
 //
+// Invariants (checked by validate()):
+// - A rehearsal in preparation has asked for no more digests of the launch than of the rehearsal itself.
+// - A rehearsal that is over has a result for each output, and both digests of each have been asked for.
+// - Without `always` nothing is compared in use.
+// - A content that was dropped has one digest. One that was made again has the kernels that made it; the second
+//   digest may not have been taken.
+// - Each digest that is pending is known to the digests as on its way, so that it becomes known or fails.
+// - As many rehearsals are under way as were begun and have not ended.
+//
 // The host never waits for a digest. Each is a use of the memory it was taken of: `submitted` has to be added to its
 // uses. Guarded by the engine's lock.
 #pragma once
@@ -69,6 +78,7 @@ class Verification {
   // What has become known; never blocks.
   void poll();
   const VerificationStatistics& statistics() const { return statistics_; }
+  void validate() const;
 
  private:
   struct Pair {
@@ -91,6 +101,7 @@ class Verification {
   void release(Pair* pair);
   void end(Rehearsal& rehearsal, Outcome outcome);
   void compare(const InUse& content);
+  bool is_followed(const TakenDigest& digest) const;
 
   Digests& digests_;
   Versions& versions_;
@@ -101,6 +112,7 @@ class Verification {
   std::unordered_map<BufferNumber, std::unique_ptr<InUse>> dropped_;
   std::deque<std::unique_ptr<InUse>> made_again_;
   VerificationStatistics statistics_;
+  std::uint64_t ended_ = 0;  // rehearsals
 };
 
 }  // namespace thermocline
