@@ -423,6 +423,7 @@ void Engine::State::release_detained() {
 void Engine::State::release(Buffer& buffer) {
   Block& block = buffer.block();
   if (clock.is_blocked(block.uses) || (versions != nullptr && !lets_go(buffer))) return detain(buffer);
+  if (!told_scratch.empty() && told_scratch.erase(&buffer) != 0) annotations->remove(buffer.address());
   if (!pinned.empty()) let_go_pin(buffer);
   if (block.live_buffers() == 1) {
     held_block_bytes -= block.bytes();

@@ -197,6 +197,7 @@ class Engine::State {
   RecomputePolicy* recompute_policy = nullptr;  // then not null
   std::unique_ptr<Verification> verification;   // null unless that is verified
   std::unique_ptr<NvtxMemory> annotations;      // null unless asked for
+  std::unordered_set<const Buffer*> told_scratch;  // of ours, that tools have been told of
   std::unique_ptr<Audit> audit;                 // null unless asked for
 
   StreamIndex stream{};               // of the operation in preparation

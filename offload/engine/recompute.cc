@@ -371,6 +371,7 @@ Status Engine::State::allocate_scratch(Bytes bytes, StreamIndex hint, DeviceAddr
   residency.adopt(*buffer);
   if (buffer->block().live_buffers() == 1) held_block_bytes += buffer->block().bytes();
   *out = buffer->address();
+  if (annotations != nullptr && told_scratch.insert(buffer).second) annotations->add(buffer->address(), bytes);
   return {};
 }
 

@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rehearsals, and digests of what is dropped and made again, on the simulated device with real memory. The kernels are
-// copies, in the program and when they run again, so that a test decides whether they give the same.
+// Rehearsals, and digests of what is dropped and made again, on the simulated device with real memory.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstring>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "driver/page_size.h"
-#include "driver/table.h"
-#include "offload/engine/engine.h"
-#include "offload/kernel_trial.h"
-#include "offload/relauncher.h"
-#include "tests/offload/fake_driver.h"
-#include "trace/simulated_device.h"
+#include "tests/offload/verification_fixture.h"
 
 namespace thermocline {
 namespace {
-
-constexpr Bytes kSize = 4 * kDefaultPageBytes + 48, kHalf = 2 * kDefaultPageBytes;
-constexpr StreamHandle kStream{};
 
 // Plans of all engines that counted on a kernel are out of date once it is refused.
 TEST(KernelTrial, EachRefusalCountsOnceForTheProcess) {
@@ -36,119 +21,28 @@ TEST(KernelTrial, EachRefusalCountsOnceForTheProcess) {
   EXPECT_EQ(KernelTrial::refusals(), before + 2);
 }
 
-class VerificationTest : public testing::Test, private Relauncher {
- protected:
-  void start(Safety safety = Safety::kStrict, Bytes budget = 24 * kDefaultPageBytes,
-             void (*change)(DriverTable*) = nullptr) {
-    std::string why;
-    SimulatedDeviceOptions simulated;
-    simulated.library = THERMOCLINE_SIMULATED_CUDA;
-    simulated.check = true;
-    simulated.tagged = false;
-    device_ = SimulatedDevice::open(simulated, &why);
-    ASSERT_NE(device_, nullptr) << why;
-    table_ = device_->driver().table();
-    watch_launches(&table_);
-    if (change != nullptr) change(&table_);
-    driver_ = std::make_unique<Driver>(table_);
-    const EngineOptions options{
-        .budget_bytes = budget, .safety = safety, .recompute = Recompute::kAuto, .relauncher = this};
-    ASSERT_TRUE(Engine::create(*driver_, options, &engine_).ok());
-    engine_->set_report_handler([](const std::string&) {});
-    ASSERT_TRUE(driver_->allocate_host(kSize, &pinned_).ok());
-    std::memset(pinned_, 1, kSize);
-    from_ = allocate();
-    to_ = allocate();
-    other_ = allocate();
-    std::memset(pinned_, 5, kSize);
-    for (const DeviceAddress at : {from_, to_, other_}) upload(at);
+// What is short at one launch is short at the next ones, too: the tries that a kernel has are not all spent on these.
+TEST(KernelTrial, TriesThatCameToNothingAreApart) {
+  KernelTrial trial("kernel");
+  std::uint32_t launches = 0, tries = 0;
+  for (; trial.state() == KernelTrial::State::kOnTrial && launches < 1000; ++launches) {
+    if (!trial.begin_rehearsal()) continue;
+    ++tries;
+    trial.rehearsal_ended(KernelTrial::Outcome::kInVain);
   }
-  void TearDown() override {
-    EXPECT_TRUE(driver_->synchronize_context().ok());
-    engine_->validate();
-    engine_.reset();
-    EXPECT_TRUE(driver_->free_host(pinned_).ok());
-    SimulatedStatistics statistics{};
-    statistics.size = sizeof statistics;
-    device_->control().statistics(&statistics);
-    EXPECT_EQ(statistics.races, 0u);
+  EXPECT_EQ(trial.state(), KernelTrial::State::kGivenUp);
+  EXPECT_EQ(tries, KernelTrial::kMostInVain);
+  EXPECT_GT(launches, 6 * KernelTrial::kMostInVain);
+  KernelTrial other("other");
+  EXPECT_TRUE(other.begin_rehearsal());
+  other.rehearsal_ended(KernelTrial::Outcome::kInVain);
+  EXPECT_FALSE(other.begin_rehearsal());
+  for (std::uint32_t i = 0; i < KernelTrial::kEqualRehearsals; ++i) {
+    ASSERT_TRUE(other.begin_rehearsal());
+    other.rehearsal_ended(KernelTrial::Outcome::kEqual);
   }
-
-  DeviceAddress allocate() {
-    DeviceAddress address;
-    EXPECT_TRUE(engine_->allocate(kSize, std::nullopt, &address).ok());
-    return address;
-  }
-  void synchronize() {
-    ASSERT_TRUE(driver_->synchronize_context().ok());
-    engine_->synchronized_all();
-  }
-  // Described, so that nothing else is accessed.
-  void submit(std::span<const MemoryAccess> accesses, const RelaunchInfo& relaunch, const auto& run) {
-    Operation operation = engine_->begin(kStream, accesses, {.kind = 8, .nanoseconds = 1000, .relaunch = &relaunch});
-    ASSERT_TRUE(operation.status().ok());
-    ASSERT_TRUE(run().ok());
-    operation.commit();
-    engine_->validate();
-  }
-  void upload(DeviceAddress at) {
-    const std::array accesses{MemoryAccess{at, kSize, Access::kWrite}};
-    const std::array uses{OperandUse{.writes = true}};
-    submit(accesses, {.uses = uses}, [&] { return driver_->copy_to_device(at, pinned_, kSize, kStream); });
-    synchronize();
-  }
-  unsigned char read(DeviceAddress at, Bytes offset = 0) {
-    const std::array accesses{MemoryAccess{at, kSize, Access::kRead}};
-    const std::array uses{OperandUse{.reads = true}};
-    submit(accesses, {.uses = uses}, [&] { return driver_->copy_to_host(pinned_, at + offset, kHalf, kStream); });
-    synchronize();
-    return *static_cast<unsigned char*>(pinned_);
-  }
-  // A launch: all of one buffer from the other.
-  void make() {
-    const std::array accesses{MemoryAccess{from_, kSize, Access::kRead}, MemoryAccess{to_, kSize, Access::kUnknown}};
-    const std::array uses{OperandUse{.reads = true}, OperandUse{.writes = true}};
-    submit(accesses, {.id = 1, .may_run_again = true, .uses = uses, .trial = &trial_},
-           [&] { return driver_->copy_on_device(to_, from_, kSize, kStream); });
-  }
-  // In place: the second half from the first.
-  void update() {
-    const std::array accesses{MemoryAccess{to_, kSize, Access::kUnknown}};
-    const std::array uses{OperandUse{.reads = true, .writes = true}};
-    submit(accesses, {.id = 2, .may_run_again = true, .uses = uses, .trial = &trial_},
-           [&] { return driver_->copy_on_device(to_ + kHalf, to_, kHalf, kStream); });
-  }
-  void promote() {
-    for (unsigned i = 0; i < KernelTrial::kEqualRehearsals + 2 && !trial_.is_promoted(); ++i) {
-      make();
-      synchronize();
-    }
-    read(other_);
-    ASSERT_TRUE(trial_.is_promoted());
-  }
-  EngineStatistics statistics() const { return engine_->statistics(); }
-
-  KernelTrial trial_{"copy"};
-  bool differs_ = false;  // when it runs again
-  bool writes_less_ = false;
-  std::vector<RerunMismatch> told_;
-  std::vector<DeviceAddress> ran_into_;
-  DeviceAddress from_, to_, other_;
-  void* pinned_ = nullptr;
-  std::unique_ptr<SimulatedDevice> device_;
-  DriverTable table_;
-  std::unique_ptr<Driver> driver_;
-  std::unique_ptr<Engine> engine_;
-
- private:
-  Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> at) override {
-    ran_into_.push_back(at.back());
-    if (id == 2) return driver_->copy_on_device(at[0] + kHalf, at[0], kHalf, stream);
-    if (differs_) return driver_->copy_on_device(at[1], other_, kSize, stream);
-    return driver_->copy_on_device(at[1], at[0], writes_less_ ? kHalf : kSize, stream);
-  }
-  void came_out_different(const RerunMismatch& mismatch) override { told_.push_back(mismatch); }
-};
+  EXPECT_TRUE(other.is_promoted());
+}
 
 TEST_F(VerificationTest, WhatAKernelOnTrialMadeIsNotDropped) {
   start();
@@ -247,6 +141,75 @@ TEST_F(VerificationTest, ADifferenceInUseIsReported) {
   EXPECT_EQ(statistics().demoted_kernels, 1u);
   make();
   EXPECT_FALSE(engine_->drop(to_).ok());
+}
+
+// The first kernel made what the second one read, and both ran again for it.
+TEST_F(VerificationTest, AKernelThatIsDemotedBesideAnotherIsToldToo) {
+  start(Safety::kStrict, 34 * kDefaultPageBytes);
+  const DeviceAddress next = allocate();
+  for (unsigned i = 0; i < KernelTrial::kEqualRehearsals + 3; ++i) {
+    make();
+    make_next(next);
+    synchronize();
+  }
+  read(other_);
+  ASSERT_TRUE(trial_.is_promoted() && next_trial_.is_promoted());
+  std::memset(pinned_, 9, kSize);
+  upload(other_);
+  make();
+  make_next(next);
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  ASSERT_TRUE(engine_->drop(next).ok());
+  differs_ = true;
+  EXPECT_EQ(read(next), 9);
+  read(other_);
+  ASSERT_EQ(told_.size(), 2u);
+  EXPECT_TRUE(trial_.is_demoted() && next_trial_.is_demoted());
+  for (const RerunMismatch& mismatch : told_) EXPECT_TRUE(mismatch.in_use);
+  EXPECT_EQ(told_[0].maker, nullptr);
+  EXPECT_EQ(told_[1].maker, told_[0].kernel);
+  EXPECT_NE(told_[1].kernel, told_[0].kernel);
+  EXPECT_EQ(statistics().demoted_kernels, 2u);
+}
+
+TEST_F(VerificationTest, ALaunchWithTwoOutputsIsRehearsedDroppedAndMadeAgain) {
+  start(Safety::kStrict, 34 * kDefaultPageBytes);
+  const DeviceAddress second = allocate();
+  for (unsigned i = 0; i < KernelTrial::kEqualRehearsals + 2 && !trial_.is_promoted(); ++i) {
+    make_two(second);
+    synchronize();
+  }
+  read(other_);
+  ASSERT_TRUE(trial_.is_promoted());
+  EXPECT_EQ(statistics().digests, 4 * KernelTrial::kEqualRehearsals) << "of both, each time it ran";
+  EXPECT_EQ(statistics().verified_results, KernelTrial::kEqualRehearsals);
+  make_two(second);
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  ASSERT_TRUE(engine_->drop(second).ok());
+  engine_->validate();
+  EXPECT_EQ(read(second), 5);
+  EXPECT_EQ(read(to_), 5);
+  read(other_);
+  EXPECT_EQ(statistics().recomputed_buffers, 2u);
+  EXPECT_EQ(statistics().mismatched_results + statistics().unverified_results, 0u);
+  EXPECT_EQ(statistics().verified_results, KernelTrial::kEqualRehearsals + 2);
+  EXPECT_TRUE(told_.empty());
+}
+
+TEST_F(VerificationTest, OfTwoOutputsEachHasToComeOutTheSame) {
+  start(Safety::kStrict, 34 * kDefaultPageBytes);
+  const DeviceAddress second = allocate();
+  std::memset(pinned_, 9, kSize);
+  upload(other_);
+  second_differs_ = true;
+  for (int i = 0; i < 3; ++i) {
+    make_two(second);
+    synchronize();
+  }
+  EXPECT_EQ(read(second), 5) << "the program has its own";
+  EXPECT_TRUE(trial_.is_demoted());
+  EXPECT_FALSE(engine_->drop(to_).ok());
+  EXPECT_EQ(statistics().demoted_kernels, 1u);
 }
 
 // Whatever made it is the only one that can make it again.
