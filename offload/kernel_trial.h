@@ -90,7 +90,7 @@ class KernelTrial {
   const std::string name_;
   std::atomic<State> state_{State::kOnTrial};
   std::atomic<std::uint32_t> begun_{0}, equal_{0}, in_vain_{0};  // rehearsals; those begun without those in vain
-  std::atomic<std::uint64_t> asked_{0}, again_at_{0};             // launches; from which on they are rehearsed again
+  std::atomic<std::uint64_t> asked_{0}, again_at_{0};            // launches; from which on they are rehearsed again
   std::atomic<std::uint64_t> verified_{0}, mismatched_{0}, reruns_{0};
 };
 

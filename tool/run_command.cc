@@ -79,7 +79,8 @@ std::optional<Bytes> record_limit(const std::string& text) {
 
 // Of this process, by any of its names.
 bool is_stdout(const std::string& path) {
-  struct stat named {}, out {};
+  struct stat named {
+  }, out{};
   if (path == "-") return true;
   if (!path.starts_with("/dev/") && !path.starts_with("/proc/")) return false;
   return stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &out) == 0 && named.st_dev == out.st_dev &&

@@ -157,8 +157,8 @@ void append_traffic(std::string* text, const ProcessView& process) {
   append(text, "  copied in     %12s  %s a second\n", bytes_of(process, "restored_bytes").c_str(),
          rate(process, "restored_bytes").c_str());
   if (value(process.now, "dropped_buffers") > 0) {
-    append(text, "  dropped       %12s  of whole pages, without a copy; recomputed %s\n", bytes_of(process, "dropped_bytes").c_str(),
-           bytes_of(process, "recomputed_bytes").c_str());
+    append(text, "  dropped       %12s  of whole pages, without a copy; recomputed %s\n",
+           bytes_of(process, "dropped_bytes").c_str(), bytes_of(process, "recomputed_bytes").c_str());
   }
   struct Count {
     const char* title;

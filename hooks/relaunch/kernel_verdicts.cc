@@ -79,7 +79,9 @@ void KernelVerdict::add(const KernelVerdict& other) {
   rehearsed += other.rehearsed;
   verified += other.verified;
   mismatched += other.mismatched;
-  const auto severity = [](KernelTrial::State of) { return of == KernelTrial::State::kPromoted ? -1 : static_cast<int>(of); };
+  const auto severity = [](KernelTrial::State of) {
+    return of == KernelTrial::State::kPromoted ? -1 : static_cast<int>(of);
+  };
   state = std::ranges::max(state, other.state, {}, severity);
 }
 
@@ -121,8 +123,7 @@ std::string kernel_verdicts_json(std::vector<KernelVerdict> verdicts) {
             ", \"launches\": " + std::to_string(one.all_launches()) +
             ", \"may_run_again\": " + std::to_string(one.reruns_allowed()) +
             ", \"reruns\": " + std::to_string(one.reruns) + ", \"rehearsed\": " + std::to_string(one.rehearsed) +
-            ", \"verified\": " + std::to_string(one.verified) +
-            ", \"mismatched\": " + std::to_string(one.mismatched) +
+            ", \"verified\": " + std::to_string(one.verified) + ", \"mismatched\": " + std::to_string(one.mismatched) +
             ", \"trial\": " + (one.reruns_allowed() == 0 ? "null" : quoted(name_of(one.state))) +
             ", \"why_not\": " + (why.empty() ? "null" : quoted(why)) + "}";
   }

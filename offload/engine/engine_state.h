@@ -193,12 +193,12 @@ class Engine::State {
   PointerProbes looks;
   ThreadCaches caches;
   IdleWatch idle;
-  std::unique_ptr<Versions> versions;           // null unless contents may be recomputed
-  RecomputePolicy* recompute_policy = nullptr;  // then not null
-  std::unique_ptr<Verification> verification;   // null unless that is verified
-  std::unique_ptr<NvtxMemory> annotations;      // null unless asked for
+  std::unique_ptr<Versions> versions;              // null unless contents may be recomputed
+  RecomputePolicy* recompute_policy = nullptr;     // then not null
+  std::unique_ptr<Verification> verification;      // null unless that is verified
+  std::unique_ptr<NvtxMemory> annotations;         // null unless asked for
   std::unordered_set<const Buffer*> told_scratch;  // of ours, that tools have been told of
-  std::unique_ptr<Audit> audit;                 // null unless asked for
+  std::unique_ptr<Audit> audit;                    // null unless asked for
 
   StreamIndex stream{};               // of the operation in preparation
   std::vector<BlockState*> operands;  // its blocks

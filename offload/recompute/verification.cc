@@ -163,9 +163,9 @@ void Verification::validate() const {
                       "what was dropped has one digest");
   }
   for (const std::unique_ptr<InUse>& content : made_again_) {
-    THERMOCLINE_CHECK(content->digests.one.state != State::kNone && !content->trials.empty() &&
-                          are_followed(content->digests),
-                      "what was made again was dropped, and made by somebody");
+    THERMOCLINE_CHECK(
+        content->digests.one.state != State::kNone && !content->trials.empty() && are_followed(content->digests),
+        "what was made again was dropped, and made by somebody");
   }
   const std::uint64_t under_way = rehearsals_.size() + (rehearsal_ != nullptr ? 1 : 0);
   THERMOCLINE_CHECK(statistics_.rehearsals == ended_ + under_way, "each rehearsal that has begun ends");
@@ -185,10 +185,8 @@ void Verification::compare(const InUse& content) {
   for (KernelTrial* const trial : content.trials) {
     if (!trial->differed()) continue;
     ++statistics_.demoted;
-    told_.came_out_different({.kernel = trial,
-                              .maker = trial == maker ? nullptr : maker,
-                              .bytes = content.bytes,
-                              .in_use = true});
+    told_.came_out_different(
+        {.kernel = trial, .maker = trial == maker ? nullptr : maker, .bytes = content.bytes, .in_use = true});
   }
 }
 

@@ -134,8 +134,8 @@ TEST(Examples, ATraceForAPipeThatNobodyReadsIsKept) {
   const std::string pipe = testing::TempDir() + "pipe", trace = testing::TempDir() + "of_pipe.jsonl";
   unlink(pipe.c_str());
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const std::vector<std::string> command = {COMMAND_FILE, "record",    "-o", pipe,  "--simulate",
-                                            "reference",  "--", program("digits"), "--epochs", "1"};
+  const std::vector<std::string> command = {COMMAND_FILE,      "record",   "-o", pipe, "--simulate", "reference", "--",
+                                            program("digits"), "--epochs", "1"};
   const Outcome outcome = run_program(command);
   EXPECT_EQ(outcome.status, 1) << outcome.errors;
   EXPECT_NE(outcome.errors.find("thermocline: " + pipe + ": nobody reads from this pipe\n"), std::string::npos)
@@ -147,10 +147,10 @@ TEST(Examples, ATraceForAPipeThatNobodyReadsIsKept) {
   EXPECT_EQ(run_program({COMMAND_FILE, "record", "--from", kept[1].str(), "-o", trace}).status, 0);
   unlink(kept[1].str().c_str());
   // A reader gets all of it.
-  const Outcome read = run_program({"sh", "-c",
-                                    std::string(COMMAND_FILE) + " record -o " + pipe + " --simulate reference -- " +
-                                        program("digits") + " --epochs 1 >/dev/null & cat " + pipe +
-                                        " >" + trace + "; wait"});
+  const Outcome read =
+      run_program({"sh", "-c",
+                   std::string(COMMAND_FILE) + " record -o " + pipe + " --simulate reference -- " + program("digits") +
+                       " --epochs 1 >/dev/null & cat " + pipe + " >" + trace + "; wait"});
   EXPECT_EQ(run_program({COMMAND_FILE, "replay", trace, "--device", "reference", "--no-check"}).status, 0)
       << read.errors;
   unlink(pipe.c_str());
