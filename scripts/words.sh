@@ -10,6 +10,7 @@ elsewhere=(':!docs/glossary.md' ':!scripts/words.sh' ':!scripts/lint.py' ':!cmak
 layers=(driver allocator offload telemetry config hooks trace tool)
 left_out_there='[a-z_]*settle[a-z_]*|patien(t|tly|ce)|begin_patiently|remak(e|es|ing)|remade|makeable|heirs|story|budget_told'
 types_there='kStands|[ .>]stands\(|Remake|kNotRemade|[Pp]artList|kPartBytes|parts_of\(|part_size|hollow_parts|clean_parts|ChosenParts|EvictionUnit[&*]? (const )?parts?\b'
+types_there+='|[>. :]cover\(|cover_(new|now)|[.>]covered\b|is_bare|bring_[a-z_]+|[ :]bring\(|(there is|with|without|under) a net\b'
 types_there+='|Story[A-Z]|Told[A-Z]|struct (Known|Told|Place) |kPatience|[.>](leave|arrive|return_at)\b[^(]'
 left_out_in_pytorch='settle[sd]?|away|begin_return|brought_back|takes\(|leave\(|arrive'
 found=0

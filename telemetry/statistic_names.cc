@@ -110,7 +110,7 @@ constexpr std::array kTable = {
     calls<&S::restores>("restores", "Eviction units that came back."),
     calls<&S::fallback_evictions>("fallback_evictions",
                                   "Of these, what the host fallback leads to its copy on the host."),
-    calls<&S::unmapped_evictions>("unmapped_evictions", "Of these, what led nowhere although there is a net."),
+    calls<&S::unmapped_evictions>("unmapped_evictions", "Of these, what led nowhere although the host fallback is on."),
     calls<&S::unseen_accesses>("unseen_accesses",
                                "Eviction units that came back changed: written to by what nobody saw."),
     calls<&S::prefetches>("prefetches", "Eviction units fetched before they were accessed."),

@@ -104,7 +104,7 @@ void Engine::State::collect_movements(EngineStatistics* all) const {
   all->uncopied_bytes = residency.statistics().uncopied_bytes;
   all->prefetches = residency.statistics().prefetches;
   all->wasted_prefetches = residency.statistics().wasted_prefetches;
-  all->fallback_evictions = host_mappings.statistics().covered;
+  all->fallback_evictions = host_mappings.statistics().mapped;
   all->unmapped_evictions = host_mappings.statistics().unmapped;
   all->unseen_accesses = host_mappings.statistics().unseen;
   const PolicyStatistics decided = policy->statistics();

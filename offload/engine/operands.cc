@@ -224,7 +224,7 @@ Status Engine::State::read_stored(AddressRange range, StreamHandle handle) {
 bool Engine::State::leads_to_a_copy(const BlockState& state) {
   const std::span<const EvictionUnit> units = state.units();
   return std::all_of(units.begin(), units.end(),
-                     [](const EvictionUnit& unit) { return unit.mapped() || unit.covered; });
+                     [](const EvictionUnit& unit) { return unit.mapped() || unit.mapped_to_host; });
 }
 
 // Under a full host fallback, where nothing has left but what is mapped to its copy. What is nearest comes first; what

@@ -40,8 +40,9 @@ Status Residency::distrust() {
   trusting_ = false;
   for (EvictionUnit& unit : evicted_) {
     const auto pages = unit.whole->block->page_handles().subspan(unit.range.first, unit.range.count);
-    const bool bare = std::ranges::all_of(pages, [](PageHandle page) { return page == PageHandle{}; });
-    if (unit.host != nullptr && bare && !host_mappings_.is_covered(unit)) host_mappings_.cover(unit);
+    const bool has_no_pages = std::ranges::all_of(pages, [](PageHandle page) { return page == PageHandle{}; });
+    if (unit.host != nullptr && has_no_pages && !host_mappings_.is_mapped_to_host(unit))
+      host_mappings_.map_to_host(unit);
   }
   return {};
 }

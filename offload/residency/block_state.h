@@ -65,14 +65,14 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   std::unique_ptr<FileCopy> file;  // null: none
   HostCopy copy = HostCopy::kNone;
   ResidencyState state = ResidencyState::kUnmapped;
-  bool covered = false;        // its addresses lead to `host` while it is evicted (host_fallback.h)
-  bool used_there = false;     // meanwhile by an operation that is known to (HostMappings::used_where_it_is)
-  bool defined = false;        // accessed since its block was handed out: its contents must survive
-  bool hollow = false;         // whatever its pages hold, its contents are its host copy
-  bool prefetched = false;     // brought back, or kept, for a use to come, and not accessed since
-  bool fetched_ahead = false;  // prefetched by a copy; implies prefetched
-  bool stays_on_host = false;  // its host copy could not be written to the file since it was made
-  bool asleep = false;         // evicted since its program was put to sleep (sleep.cc)
+  bool mapped_to_host = false;  // its addresses lead to `host` while it is evicted (host_fallback.h)
+  bool used_there = false;      // meanwhile by an operation that is known to (HostMappings::used_where_it_is)
+  bool defined = false;         // accessed since its block was handed out: its contents must survive
+  bool hollow = false;          // whatever its pages hold, its contents are its host copy
+  bool prefetched = false;      // brought back, or kept, for a use to come, and not accessed since
+  bool fetched_ahead = false;   // prefetched by a copy; implies prefetched
+  bool stays_on_host = false;   // its host copy could not be written to the file since it was made
+  bool asleep = false;          // evicted since its program was put to sleep (sleep.cc)
   // Why it was chosen to leave, until it has left, is fetched or accessed.
   std::optional<EvictReason> evict_reason;
   std::uint64_t digest = 0;  // of `host` when that began

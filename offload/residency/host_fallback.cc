@@ -46,12 +46,12 @@ std::uint64_t HostMappings::digest_of(const EvictionUnit& unit) const {
   return digest_of_samples({static_cast<const unsigned char*>(unit.host), static_cast<std::size_t>(unit.host_bytes)});
 }
 
-void HostMappings::cover(EvictionUnit& unit) {
+void HostMappings::map_to_host(EvictionUnit& unit) {
   if (!on()) return;
   if (!full() && unit.host != nullptr && hurried_ && hurried_()) {
     late_.push_back(&unit);
   } else {
-    cover_now(unit);
+    map_to_host_now(unit);
   }
 }
 
@@ -59,7 +59,7 @@ void HostMappings::catch_up() {
   for (int i = 0; i < kAtOnce && !late_.empty() && !hurried_(); ++i) {
     EvictionUnit& unit = *late_.back();
     late_.pop_back();
-    cover_now(unit);
+    map_to_host_now(unit);
   }
 }
 
@@ -67,26 +67,26 @@ void HostMappings::forget_late(EvictionUnit& unit) {
   if (std::erase(late_, &unit) > 0) ++statistics_.unmapped;
 }
 
-void HostMappings::cover_now(EvictionUnit& unit) {
+void HostMappings::map_to_host_now(EvictionUnit& unit) {
   unit.used_there = false;
   pages_.clear();
   const bool mappable = unit.host != nullptr && host_.pages_of(unit.host, unit.bytes(), &pages_);
   if (!mappable || !heap_.show(*unit.whole->block, unit.range, pages_).ok()) {
     ++statistics_.unmapped;
     // Its addresses may lead to it all the same, without access.
-    unit.covered = mappable;
+    unit.mapped_to_host = mappable;
     unit.digest = mappable ? digest_of(unit) : 0;
     return;
   }
-  ++statistics_.covered;
-  unit.covered = true;
+  ++statistics_.mapped;
+  unit.mapped_to_host = true;
   unit.digest = digest_of(unit);
 }
 
-void HostMappings::uncovered(EvictionUnit& unit) {
+void HostMappings::mapped_to_pages(EvictionUnit& unit) {
   forget_late(unit);
-  if (!unit.covered) return;
-  unit.covered = false;
+  if (!unit.mapped_to_host) return;
+  unit.mapped_to_host = false;
   if (unit.used_there || unit.host == nullptr || digest_of(unit) == unit.digest) return;
   ++statistics_.unseen;
   unseen_.push_back(unit.whole->block->begin());
@@ -94,8 +94,8 @@ void HostMappings::uncovered(EvictionUnit& unit) {
 
 bool HostMappings::abandon(EvictionUnit& unit) {
   forget_late(unit);
-  if (!unit.covered) return false;
-  unit.covered = false;
+  if (!unit.mapped_to_host) return false;
+  unit.mapped_to_host = false;
   // Whoever has been given the address may still be on its way there.
   return heap_.abandon_shown(*unit.whole->block, unit.range, unit.host, clock_.newest());
 }

@@ -3,7 +3,7 @@
 // accesses the unit without having been seen to is slow in place of wrong (docs/host_fallback.md says when, and when
 // not).
 //
-// A unit is covered from the time it has lost its pages until it is mapped again. What it was when that began is kept
+// A unit is mapped to the host from the time it has lost its pages until it is mapped again. What it was when that began is kept
 // as a digest of samples; another digest at its end is a write that nobody saw. Reads leave no trace. Guarded by the
 // engine's lock.
 #pragma once
@@ -23,7 +23,7 @@
 namespace thermocline {
 
 struct HostFallbackStatistics {
-  std::uint64_t covered = 0;   // evicted with a host mapping
+  std::uint64_t mapped = 0;    // evicted with a host mapping
   std::uint64_t unmapped = 0;  // evicted without one
   std::uint64_t unseen = 0;    // units that came back with other contents than they left with
 };
@@ -38,25 +38,25 @@ class HostMappings {
   // Nothing is done ahead of need, and no place is changed while anything runs: no access is lost at all.
   bool full() const { return mode_ == HostFallback::kFull; }
   // Under a full host fallback: so far whatever left leads to its copy, and something has.
-  bool holds() const { return full() && statistics_.covered > 0 && statistics_.unmapped == 0; }
+  bool holds() const { return full() && statistics_.mapped > 0 && statistics_.unmapped == 0; }
 
-  // Asked before a unit is covered: is the device about to run out of work? Each unit costs the host some 90
+  // Asked before a unit is mapped to the host: is the device about to run out of work? Each unit costs the host some 90
   // microseconds more, so it then waits until there is time.
   void set_hurried(std::function<bool()> hurried) { hurried_ = std::move(hurried); }
 
   // The unit has left; its copy on the host is complete.
-  void cover(EvictionUnit& unit);
+  void map_to_host(EvictionUnit& unit);
   // It leads to its copy, or is to.
-  bool is_covered(const EvictionUnit& unit) const {
-    return unit.covered || std::ranges::find(late_, &unit) != late_.end();
+  bool is_mapped_to_host(const EvictionUnit& unit) const {
+    return unit.mapped_to_host || std::ranges::find(late_, &unit) != late_.end();
   }
-  // Covers a few of those that had to wait, if there is time.
+  // Maps a few of those that had to wait, if there is time.
   void catch_up();
   bool has_late() const { return !late_.empty(); }
   // An operation that is being submitted uses it through its mapping, and may write to it.
-  void used_where_it_is(EvictionUnit& unit) { unit.used_there |= unit.covered; }
+  void used_where_it_is(EvictionUnit& unit) { unit.used_there |= unit.mapped_to_host; }
   // It has pages again, and its addresses lead to these.
-  void uncovered(EvictionUnit& unit);
+  void mapped_to_pages(EvictionUnit& unit);
   // Before its host copy is dropped while it is evicted: true when the memory is given back later (collect).
   bool abandon(EvictionUnit& unit);
 
@@ -70,7 +70,7 @@ class HostMappings {
 
  private:
   std::uint64_t digest_of(const EvictionUnit& unit) const;
-  void cover_now(EvictionUnit& unit);
+  void map_to_host_now(EvictionUnit& unit);
   // It is not among those that wait any more.
   void forget_late(EvictionUnit& unit);
 
@@ -80,7 +80,7 @@ class HostMappings {
   const HostFallback mode_;
   const bool readable_;
   std::function<bool()> hurried_;
-  std::vector<EvictionUnit*> late_;  // to be covered, the newest last
+  std::vector<EvictionUnit*> late_;  // to be mapped to the host, the newest last
   std::vector<PageHandle> pages_;    // scratch
   std::vector<DeviceAddress> unseen_;
   HostFallbackStatistics statistics_;

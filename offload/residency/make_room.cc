@@ -138,7 +138,7 @@ void Residency::evict_now(EvictionUnit& unit) {
   set_state(unit, ResidencyState::kEvicted);
   set_asleep(unit, unit.defined && makes_room_for_ == EvictReason::kSleep);
   count_eviction(unit);
-  if (host_mappings_.on() && !trusting_) host_mappings_.cover(unit);
+  if (host_mappings_.on() && !trusting_) host_mappings_.map_to_host(unit);
 }
 
 Status Residency::await(const EvictionUnit& unit) {

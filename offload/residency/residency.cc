@@ -21,7 +21,7 @@ void Residency::adopt(const Buffer& buffer) {
     state.block = &block;
     state.wait_for.join(block.uses);
     cut(state);
-    if (host_mappings_.full()) cover_new(state);
+    if (host_mappings_.full()) map_new_to_host(state);
   }
   THERMOCLINE_CHECK(state.block == &block, "an index names one live block");
   (block.is_slab() ? state.former : state.wait_for).join(buffer.former);
@@ -86,13 +86,13 @@ void Residency::succeed(Buffer& buffer) {
 
 // What is written without being seen counts as contents, from the first access on that nobody sees. Where there is no
 // host memory, contents begin with the first access that somebody does.
-void Residency::cover_new(BlockState& state) {
+void Residency::map_new_to_host(BlockState& state) {
   bool all = true;
   for (EvictionUnit& unit : state.units()) {
-    if (unit.mapped() || unit.covered) continue;
+    if (unit.mapped() || unit.mapped_to_host) continue;
     // Pages that it lies over are given up: all of it leads to one place.
     all &= heap_.unmap(*state.block, unit.range).ok() && migration_.set_aside(unit);
-    if (unit.host != nullptr) host_mappings_.cover(unit);
+    if (unit.host != nullptr) host_mappings_.map_to_host(unit);
   }
   for (EvictionUnit& unit : state.units()) unit.defined = all;
 }
@@ -156,13 +156,13 @@ Status Residency::make_resident(std::span<BlockState* const> blocks, FetchReason
     if (Status status = come_to_rest(); !status.ok()) return status;
   }
   const bool blocked = clock_.any_blocked();
-  Status status = not_ready_if_put_off(bring(blocks), blocked);
+  Status status = not_ready_if_put_off(make_each_resident(blocks), blocked);
   // Also what came before the one for which there was no room.
   if (Status waited = host_mappings_.full() ? wait_for_users(blocks) : Status(); status.ok()) status = waited;
   return status;
 }
 
-Status Residency::bring(std::span<BlockState* const> blocks) {
+Status Residency::make_each_resident(std::span<BlockState* const> blocks) {
   if (migration_.files() != nullptr) {
     for (BlockState* state : blocks) begin_to_read_wanted(*state);
   }
@@ -171,7 +171,7 @@ Status Residency::bring(std::span<BlockState* const> blocks) {
     for (EvictionUnit& unit : state->units()) {
       if (!state->wants(unit) || (unit.mapped() && (!unit.hollow || state->overwrites(unit)))) continue;
       if (!state->overwrites(unit)) {
-        if (Status status = bring_to_host(unit); !status.ok()) return status;
+        if (Status status = read_to_host(unit); !status.ok()) return status;
       }
       if (unit.mapped()) {
         if (Status status = copy_in(unit); !status.ok()) return status;
@@ -217,8 +217,8 @@ Status Residency::restore(EvictionUnit& unit, bool untouched, bool overwritten) 
   unit.whole->wait_for.join(unit.uses);
   unit.evict_reason.reset();
   // Whoever was not seen may have written to the copy.
-  if (unit.covered) release_digest(unit);
-  host_mappings_.uncovered(unit);
+  if (unit.mapped_to_host) release_digest(unit);
+  host_mappings_.mapped_to_pages(unit);
   if (unit.copy != HostCopy::kNone && (!untouched || unit.hollow)) {
     if (overwritten) {
       set_hollow(unit, true);

@@ -252,10 +252,10 @@ class Residency {
   // than that.
   Status come_to_rest();
   Status wait_for_users(std::span<BlockState* const> blocks);
-  Status bring(std::span<BlockState* const> blocks);
+  Status make_each_resident(std::span<BlockState* const> blocks);
   Status shrink_to(Bytes new_limit);
   // Maps what is evicted to the host, whether or not it has contents.
-  void cover_new(BlockState& state);
+  void map_new_to_host(BlockState& state);
   bool map_whole(BlockState& state);
   Status make_room(EvictionUnit& unit, bool* untouched);
   // Calls visit(unit) for the units of dirty_ or clean_, oldest first or in the policy's order, until it returns false.
@@ -295,7 +295,7 @@ class Residency {
   bool may_spill(const EvictionUnit& unit) const;
   bool await_what_may_spill();
   bool forget_failed_writes();
-  bool bring_one_back();
+  bool fetch_one();
   // `reads`: for contents of the file; else for what is to leave the device, to which nothing comes back meanwhile.
   bool make_host_room(Bytes bytes, bool reads);
   // make_host_room() after an allocation in vain; false where that was not for lack of host memory alone.
@@ -304,7 +304,7 @@ class Residency {
   void begin_to_read_wanted(BlockState& state);
   // The operation being prepared needs its contents: on the host, if they were in the file. not_ready: the read is
   // waited for without the lock. operating_system: it has failed.
-  Status bring_to_host(EvictionUnit& unit);
+  Status read_to_host(EvictionUnit& unit);
   bool is_on_host(EvictionUnit& unit);
   // prefetch() where the host may have to wait until the unit's addresses are free (trusting).
   bool fetch(EvictionUnit& unit);

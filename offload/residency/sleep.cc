@@ -110,8 +110,8 @@ void Residency::unmap_partial() {
   for (EvictionUnit& unit : evicted_) {
     const Block& block = *unit.whole->block;
     const auto pages = block.page_handles().subspan(unit.range.first, unit.range.count);
-    const auto is_bare = [](PageHandle page) { return page == PageHandle{}; };
-    if (std::ranges::all_of(pages, is_bare) || clock_.is_blocked(block.uses) || !idle(unit)) continue;
+    const auto has_no_page = [](PageHandle page) { return page == PageHandle{}; };
+    if (std::ranges::all_of(pages, has_no_page) || clock_.is_blocked(block.uses) || !idle(unit)) continue;
     static_cast<void>(heap_.unmap(*unit.whole->block, unit.range));
   }
 }
@@ -173,7 +173,7 @@ Residency::Step Residency::wake_more() {
     if (migration_.returning() >= kMostReturning) break;
     // Brought back to make room on the host for one of the others.
     if (unit->mapped()) continue;
-    if (Status status = bring_to_host(*unit); !status.ok()) {
+    if (Status status = read_to_host(*unit); !status.ok()) {
       step.goes_on = migration_.awaits() || clock_.has_deferred();
       step.no_room = !migration_.awaits();
       break;

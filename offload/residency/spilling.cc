@@ -118,7 +118,7 @@ bool Residency::forget_failed_writes() {
 }
 
 // Host and file are full, and the device is not: what is on the host goes there, so that its copy need not stay.
-bool Residency::bring_one_back() {
+bool Residency::fetch_one() {
   for (EvictionUnit& unit : evicted_) {
     if (unit.host == nullptr || unit.file != nullptr || unit.whole->dropped || is_needed_on_host(unit)) continue;
     if (unit.copy != HostCopy::kCurrent || !is_free_to_come(unit) || !fetch(unit)) continue;
@@ -155,7 +155,7 @@ bool Residency::make_host_room(Bytes bytes, bool reads) {
       if (begun || (waits_for_file_ && await_what_may_spill())) continue;
       // A disk that was full may have room again.
       if (std::exchange(tries_again, false) && forget_failed_writes()) continue;
-      if (!waits_for_file_ || !reads || !bring_one_back()) return false;
+      if (!waits_for_file_ || !reads || !fetch_one()) return false;
       continue;
     }
     if (!waits_for_file_ || !migration_.wait_for(transfer).ok()) return false;
@@ -199,7 +199,7 @@ bool Residency::begin_to_read(EvictionUnit& unit, bool makes_room) {
   return true;
 }
 
-Status Residency::bring_to_host(EvictionUnit& unit) {
+Status Residency::read_to_host(EvictionUnit& unit) {
   needed_on_host_ = &unit;
   if (!unit.in_file_only()) return {};
   if (unit.file->state == FileCopyState::kUnreadable) unit.file->state = FileCopyState::kWritten;

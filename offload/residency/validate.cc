@@ -39,7 +39,7 @@ void Residency::validate() const {
       const auto pages = handles.subspan(unit.range.first, unit.range.count);
       const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
       THERMOCLINE_CHECK(mapped || !unit.mapped(), "what is not on the list of evicted units has all its pages");
-      THERMOCLINE_CHECK(!unit.covered || (unit.state == ResidencyState::kEvicted && unit.host != nullptr),
+      THERMOCLINE_CHECK(!unit.mapped_to_host || (unit.state == ResidencyState::kEvicted && unit.host != nullptr),
                         "what leads to its host copy is evicted and has one");
       THERMOCLINE_CHECK((unit.copy == HostCopy::kNone) == (unit.host == nullptr && unit.file == nullptr),
                         "a host copy has host memory, or is in the file");

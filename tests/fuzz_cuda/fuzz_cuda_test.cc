@@ -166,12 +166,12 @@ TEST(RandomPrograms, AgreeWithTheModelWhereBytesVisitASecondDevice) {
 // be wrong before that.
 TEST(RandomPrograms, AreNeverWrongUnderAThirdOfTheirMemory) {
   std::uint64_t agreed = 0;
-  for (const char* const net : {"off", "auto"}) {
+  for (const char* const fallback : {"off", "auto"}) {
     for (const char* const safety : {"trusting", "strict"}) {
       for (std::uint64_t order = 0; order < scaled_seeds(24); ++order) {
         const model::Setup setup{.budget = "24MiB",
                                  .safety = safety,
-                                 .host_fallback = net,
+                                 .host_fallback = fallback,
                                  .order = order,
                                  .programs = 2,
                                  .first = 970000 + 10 * order,

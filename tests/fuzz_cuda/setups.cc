@@ -60,7 +60,7 @@ std::vector<std::string> Setup::environment(const std::string& library, const st
 }
 
 std::string Setup::name() const {
-  return policy + ", " + safety + ", net " + host_fallback + ", " + budget + ", " +
+  return policy + ", " + safety + ", fallback " + host_fallback + ", " + budget + ", " +
          (order == 0 ? "order of time" : "adversarial order") + (eager ? ", early copies" : "") +
          (repeat > 1 ? ", repeated" : "") + (threads > 1 ? ", " + std::to_string(threads) + " threads" : "") +
          (unseen ? ", with unseen api_paths" : "") + (devices > 1 ? ", " + std::to_string(devices) + " devices" : "") +

@@ -75,9 +75,9 @@ class Maker {
     // From a separate random source, so that earlier seeds keep their programs. The engine is told of every access, as
     // trusting requires.
     if (Random(~seed).one_in(2)) setup.safety = Safety::kTrusting;
-    Random nets(seed ^ 0x6e6574);
-    const std::uint64_t net = nets.below(12);
-    setup.host_fallback = net < 6 ? HostFallback::kOff : net < 11 ? HostFallback::kAuto : HostFallback::kFull;
+    Random fallbacks(seed ^ 0x6e6574);
+    const std::uint64_t fallback = fallbacks.below(12);
+    setup.host_fallback = fallback < 6 ? HostFallback::kOff : fallback < 11 ? HostFallback::kAuto : HostFallback::kFull;
     setup.soft_limit = Random(seed ^ 0x736f6674).one_in(6);
     setup.recompute = setup.policy == kLearnedPolicy && setup.host_fallback != HostFallback::kFull &&
                       Random(seed ^ 0x616761696e).one_in(2);
@@ -317,8 +317,8 @@ std::string describe(const Setup& setup) {
          std::to_string(setup.spill_limit) + ", pages " + std::to_string(setup.page_bytes) + ", policy " +
          setup.policy->name + (setup.safety == Safety::kTrusting ? ", trusting" : "") +
          (setup.host_fallback == HostFallback::kOff    ? ""
-          : setup.host_fallback == HostFallback::kAuto ? ", net"
-                                                       : ", full net") +
+          : setup.host_fallback == HostFallback::kAuto ? ", fallback"
+                                                       : ", full fallback") +
          (setup.soft_limit ? ", soft limit" : "") + ", order " +
          (setup.order ? std::to_string(*setup.order) : "of time") + (setup.recompute ? ", recompute" : "") +
          (setup.spill_fault_one_in != 0 ? ", one write in " + std::to_string(setup.spill_fault_one_in) + " fails"

@@ -76,14 +76,14 @@ TEST_F(OperandsTest, ATableThatMayLeadAnywhereNeedsAllThatIsLive) {
 // Stored pointers that are known point to more than fits. What is left out is accessed through its host copy; if that
 // is impossible, the operation is refused.
 TEST_F(OperandsTest, UnderAFullHostFallbackWhatIsKnownNeedNotFit) {
-  for (const HostFallback net : {HostFallback::kOff, HostFallback::kFull}) {
-    start({.budget_bytes = 16 * kPage, .host_fallback = net, .host_is_readable = false});
+  for (const HostFallback fallback : {HostFallback::kOff, HostFallback::kFull}) {
+    start({.budget_bytes = 16 * kPage, .host_fallback = fallback, .host_is_readable = false});
     const DeviceAddress table = allocate(256), first = allocate(9 * kPage), second = allocate(9 * kPage);
     for (const DeviceAddress at : {second, first}) ASSERT_TRUE(operate({{at, 9 * kPage}}, Access::kWrite).ok());
     const HeldWord words[] = {{table, first.value}, {table + 8, second.value}};
     engine_->hold(words);
     const Status status = submit({{table, 256}}, Access::kUnknown, {.kind = 7, .name = "reader", .follows = true}, 5);
-    EXPECT_EQ(status.ok(), net == HostFallback::kFull);
+    EXPECT_EQ(status.ok(), fallback == HostFallback::kFull);
     if (status.ok()) {
       EXPECT_TRUE(engine_->find(first)->resident);
       EXPECT_FALSE(engine_->find(second)->resident);

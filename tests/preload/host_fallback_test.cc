@@ -11,10 +11,10 @@
 namespace thermocline::test {
 namespace {
 
-ProcessResult run_with(const std::string& program, const std::string& net, std::uint64_t order = 0,
+ProcessResult run_with(const std::string& program, const std::string& fallback, std::uint64_t order = 0,
                        const std::string& faults = "", bool checked = true) {
   Running running{.preload = {LIBRARY_FILE}, .budget = "20MiB", .order = order, .environment = {}};
-  running.environment.push_back("THERMOCLINE_HOST_FALLBACK=" + net);
+  running.environment.push_back("THERMOCLINE_HOST_FALLBACK=" + fallback);
   // For a kernel that faults the race checker would report the reason.
   if (!checked) running.environment.emplace_back("THERMOCLINE_SIMULATE_CHECK=0");
   if (!faults.empty()) running.environment.push_back("THERMOCLINE_SIMULATE_FAULTS=" + faults);
@@ -37,17 +37,17 @@ TEST(HostFallback, UnseenReadsAndWritesMeetTheCopyOnTheHost) {
 }
 
 TEST(HostFallback, UnseenWritesAreSaidAtTheEndWhereSomeMayBeLost) {
-  const auto run_quietly = [](const char* program, const char* net) {
-    return run_program({"tables", program},
-                       {.preload = {LIBRARY_FILE},
-                        .budget = "20MiB",
-                        .environment = {std::string("THERMOCLINE_HOST_FALLBACK=") + net, "THERMOCLINE_STATS=off"}});
+  const auto run_quietly = [](const char* program, const char* fallback) {
+    return run_program({"tables", program}, {.preload = {LIBRARY_FILE},
+                                             .budget = "20MiB",
+                                             .environment = {std::string("THERMOCLINE_HOST_FALLBACK=") + fallback,
+                                                             "THERMOCLINE_STATS=off"}});
   };
   constexpr const char* kSaid = "thermocline: kernels wrote to memory that they were not seen to access (";
   const ProcessResult lossy = run_quietly("unseen_and_used", "auto");
   EXPECT_NE(lossy.err.find(kSaid), std::string::npos) << lossy.err;
-  for (const auto& [program, net] : {std::pair{"unseen_and_used", "full"}, std::pair{"pageable", "auto"}}) {
-    const ProcessResult result = run_quietly(program, net);
+  for (const auto& [program, fallback] : {std::pair{"unseen_and_used", "full"}, std::pair{"pageable", "auto"}}) {
+    const ProcessResult result = run_quietly(program, fallback);
     EXPECT_EQ(result.err.find(kSaid), std::string::npos) << program << ": " << result.err;
   }
 }

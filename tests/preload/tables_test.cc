@@ -195,15 +195,15 @@ TEST(WrittenTables, ThatMayLeadToMoreThanFitsAreRead) {
 }
 
 // Whatever the settings, a shortage of memory causes an error of the launch and never wrong bytes.
-void expect_refused_or_same(const std::vector<std::string>& program, const std::string& safety, const std::string& net,
-                            const std::string& budget) {
-  SCOPED_TRACE(program[1] + ", " + safety + ", " + net + ", " + budget);
+void expect_refused_or_same(const std::vector<std::string>& program, const std::string& safety,
+                            const std::string& fallback, const std::string& budget) {
+  SCOPED_TRACE(program[1] + ", " + safety + ", " + fallback + ", " + budget);
   constexpr int kRefused = 7;
   const ProcessResult squeezed =
       run_program(program, {.preload = {LIBRARY_FILE},
                             .budget = budget,
-                            .environment = {"THERMOCLINE_HOST_FALLBACK=" + net, "THERMOCLINE_SAFETY=" + safety}});
-  const bool catches = safety == "strict" && net == "full" && budget != "7MiB";
+                            .environment = {"THERMOCLINE_HOST_FALLBACK=" + fallback, "THERMOCLINE_SAFETY=" + safety}});
+  const bool catches = safety == "strict" && fallback == "full" && budget != "7MiB";
   const bool fits = budget == "40MiB";
   if (fits || catches) {
     expect_same(run_plain(program), squeezed);
@@ -221,8 +221,8 @@ TEST(WrittenTables, ThatLeadToMoreThanFitsAreRefusedWhereNoHostMappingCatchesIt)
   for (const char* const kind : {"written_wide", "written_wide_by_no_name"}) {
     for (const char* const budget : {"7MiB", "14MiB", "20MiB", "40MiB"}) {
       for (const char* const safety : {"strict", "trusting"}) {
-        for (const char* const net : {"off", "auto", "full"}) {
-          expect_refused_or_same({"tables", kind}, safety, net, budget);
+        for (const char* const fallback : {"off", "auto", "full"}) {
+          expect_refused_or_same({"tables", kind}, safety, fallback, budget);
         }
       }
     }
