@@ -17,9 +17,7 @@ CUresult guarded(Call body) {
 
 CUresult guarded_lightly(Call body) {
   // Declared first, so it runs after everything that the body holds has been released.
-  struct GiveOut {
-    ~GiveOut() { give_out_report(); }
-  } const at_the_end;
+  const GivesOutReport at_the_end;
   try {
     return body();
   } catch (const BrokenInvariant&) {

@@ -19,6 +19,13 @@ void forget_report() noexcept;
 void keep_line(LogLevel level, std::string line);
 // Called outside the engine: writes what this thread has stored to the log, and the report to the callback.
 void give_out_report() noexcept;
+// To be declared before any lock, so that it ends after them.
+struct GivesOutReport {
+  GivesOutReport() = default;
+  ~GivesOutReport() { give_out_report(); }
+  GivesOutReport(const GivesOutReport&) = delete;
+  GivesOutReport& operator=(const GivesOutReport&) = delete;
+};
 // `callback` null: none.
 void set_refusal_callback(RefusalCallback callback, void* user);
 

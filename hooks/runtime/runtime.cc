@@ -553,15 +553,10 @@ bool Runtime::statistics(EngineStatistics* out) const {
 
 bool Runtime::try_statistics(EngineStatistics* out) const {
   if (Inside::now()) return false;
-  State& all = state();
-  bool known = false;
-  if (const std::unique_lock lock(all.mutex, std::try_to_lock); lock.owns_lock()) {
-    known = all.sum_up(
-        out, [](const Engine& engine) { return engine.try_statistics(); }, &try_statistics_of);
-  }
-  // Asked by threads of ours and at the end of the process, where no call of the program gives it out.
-  give_out_report();
-  return known;
+  const GivesOutReport at_the_end;  // who asks may be no call of the program
+  const std::unique_lock lock(state().mutex, std::try_to_lock);
+  return lock.owns_lock() && state().sum_up(
+                                 out, [](const Engine& engine) { return engine.try_statistics(); }, &try_statistics_of);
 }
 
 bool Runtime::wants_audit() const noexcept { return state().wants_audit.load(); }
