@@ -21,7 +21,7 @@ trap 'rm -rf "$work"' EXIT
 
 # What no two runs agree on: times and what is computed from them, addresses, process numbers.
 same_words() {
-  grep -viE 'time|second|/sec|[0-9] ?\(?(ms|us|s|msec)\b|[GM]i?B/s|flop|bandwidth|throughput|clock|elapsed|0x[0-9a-f]{6}|pid|iterations while' "$1" || true
+  grep -viE 'time|second|/sec|[0-9] ?\(?(ms|us|s|msec)\b|[GM]i?B/s|flop|bandwidth|throughput|clock|elapsed|0x[0-9a-f]{6}|pid|iterations while|^(memcopy|kernel|non-streamed|[0-9]+ streams):' "$1" || true
 }
 
 # line_of FILE: what the file of the folder says of the program.
