@@ -103,29 +103,35 @@ class Parser {
   }
 
   bool read_body() {
-    int depth = 1;
+    scopes_.emplace_back();
     for (;;) {
       skip();
       if (at_ >= text_.size()) return false;
       if (accept('{')) {
-        ++depth;
+        scopes_.emplace_back();
         continue;
       }
       if (accept('}')) {
-        if (--depth == 0) return true;
+        scopes_.pop_back();
+        if (scopes_.empty()) return true;
         continue;
       }
-      // A register of an inner scope may hide another.
       if (text_[at_] == '.') {
-        if (!read_directive(depth)) return false;
+        if (!read_directive()) return false;
       } else if (!read_statement()) {
         return false;
       }
     }
   }
 
-  bool read_directive(int depth) {
-    const std::string_view name = word(true);
+  bool read_directive() {
+    const std::size_t begin = at_;
+    std::string_view name = word(true);
+    // Inline assembly may have no space in ".reg.b32".
+    if (name.starts_with(".reg.")) {
+      name = name.substr(0, 4);
+      at_ = begin + name.size();
+    }
     last_ = name;
     if (name == ".loc") {
       at_ = std::min(text_.size(), text_.find('\n', at_));
@@ -134,7 +140,7 @@ class Parser {
     const std::size_t end = text_.find(';', at_);
     if (end == std::string_view::npos) return false;
     bool is_read = name == ".pragma";
-    if (name == ".reg") is_read = depth == 1 && read_registers();
+    if (name == ".reg") is_read = read_registers();
     if (name == ".shared" || name == ".local") is_read = read_variable(name == ".shared" ? &out_.shared : &out_.local);
     at_ = end + 1;
     return is_read;
@@ -157,26 +163,38 @@ class Parser {
       const std::string_view name = word(false);
       unsigned count = 0;
       if (!accept('<')) {
-        declare(name, bits);
+        declare(name, bits, &scopes_.back());
         continue;
       }
       if (!number(word(false), &count) || !accept('>') || count > 1u << 20) return false;
-      families_.push_back({name, bits, count});
+      scopes_.back().families.push_back({name, bits, count});
     } while (accept(','));
     return true;
   }
-  int declare(std::string_view name, unsigned bits) {
-    const auto [at, is_new] = registers_.try_emplace(name, static_cast<int>(out_.bits.size()));
+  struct Family {
+    std::string_view prefix;
+    unsigned bits = 0, count = 0;
+  };
+  // Between braces: its registers hide those of the same name around it.
+  struct Scope {
+    std::map<std::string_view, int> registers;
+    std::vector<Family> families;
+  };
+
+  int declare(std::string_view name, unsigned bits, Scope* scope) {
+    const auto [at, is_new] = scope->registers.try_emplace(name, static_cast<int>(out_.bits.size()));
     if (is_new) out_.bits.push_back(bits);
     return at->second;
   }
   // -1: it is none.
   int register_of(std::string_view name) {
-    if (const auto known = registers_.find(name); known != registers_.end()) return known->second;
-    for (const Family& family : families_) {
-      unsigned index = 0;
-      if (name.starts_with(family.prefix) && number(name.substr(family.prefix.size()), &index) && index < family.count)
-        return declare(name, family.bits);
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      if (const auto known = scope->registers.find(name); known != scope->registers.end()) return known->second;
+      for (const Family& family : scope->families) {
+        unsigned index = 0;
+        const bool is_of_it = name.starts_with(family.prefix) && number(name.substr(family.prefix.size()), &index);
+        if (is_of_it && index < family.count) return declare(name, family.bits, &*scope);
+      }
     }
     return -1;
   }
@@ -193,8 +211,9 @@ class Parser {
     last_ = opcode;
     // A label, whose colon word() has taken.
     if (opcode.back() == ':') {
-      labels_[opcode.substr(0, opcode.size() - 1)] = static_cast<int>(out_.instructions.size());
-      return one.guard < 0;
+      // Two scopes may have a label of the same name: that is not followed.
+      const std::string_view label = opcode.substr(0, opcode.size() - 1);
+      return labels_.try_emplace(label, static_cast<int>(out_.instructions.size())).second && one.guard < 0;
     }
     split(opcode, &one);
     if (!accept(';')) {
@@ -276,16 +295,11 @@ class Parser {
     return true;
   }
 
-  struct Family {
-    std::string_view prefix;
-    unsigned bits = 0, count = 0;
-  };
-
   std::string_view text_, last_;
   std::size_t at_ = 0;
   PtxKernel& out_;
-  std::vector<Family> families_;
-  std::map<std::string_view, int> registers_, labels_;
+  std::vector<Scope> scopes_;  // the innermost last
+  std::map<std::string_view, int> labels_;
 };
 
 }  // namespace

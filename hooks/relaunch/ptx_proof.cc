@@ -11,11 +11,11 @@ using Kind = PtxOperand::Kind;
 using Value = Symbolic::Value;
 using Why = RerunRefusal::Why;
 
-constexpr std::array<std::string_view, 42> kPure = {
-    "add",  "sub",  "mul",  "mad",   "mad24", "mul24", "div",  "rem",  "abs",     "neg",  "min",
-    "max",  "fma",  "sqrt", "rsqrt", "rcp",   "sin",   "cos",  "lg2",  "ex2",     "tanh", "and",
-    "or",   "xor",  "not",  "shl",   "shr",   "shf",   "bfe",  "bfi",  "bfind",   "brev", "clz",
-    "popc", "lop3", "prmt", "cvt",   "mov",   "selp",  "setp", "cvta", "copysign"};
+constexpr std::array<std::string_view, 45> kPure = {
+    "add", "sub",  "mul",   "mad",  "mad24", "mul24",    "div",   "rem",  "abs",  "neg",  "min",  "max",
+    "fma", "sqrt", "rsqrt", "rcp",  "sin",   "cos",      "lg2",   "ex2",  "tanh", "and",  "or",   "xor",
+    "not", "shl",  "shr",   "shf",  "bfe",   "bfi",      "bfind", "brev", "clz",  "popc", "lop3", "prmt",
+    "cvt", "mov",  "selp",  "setp", "cvta",  "copysign", "set",   "slct", "testp"};
 // Of loads and stores; everything else (volatile, relaxed, mmio) is refused.
 constexpr std::array<std::string_view, 10> kPlain = {"global", "nc", "ca", "cg",       "cs",
                                                      "wb",     "v2", "v4", "L2::128B", "L2::64B"};

@@ -21,7 +21,8 @@ struct Analysed {
 };
 
 const std::string kRegisters =
-    ".reg .pred %p<9>; .reg .f32 %f<20>; .reg .b32 %r<30>; .reg .b64 %rd<30>; .shared .align 4 .b8 shared[1024];\n";
+    ".reg .pred %p<9>; .reg .f32 %f<20>; .reg .b32 %r<30>; .reg .b64 %rd<30>; .reg .b16 %rs<9>; .shared .align 4 .b8 "
+    "shared[1024];\n";
 // The item is in %r1, its bound in %r2; %rd1 and %rd2 are pointers to what is read and written.
 const std::string kBegin =
     "ld.param.u64 %rd1, [k_param_0]; ld.param.u64 %rd2, [k_param_1]; ld.param.u32 %r2, [k_param_2];\n"
@@ -154,6 +155,44 @@ TEST(PtxProof, RefusesWhatDependsOnSomethingElse) {
             "its threads exchange values");
   EXPECT_EQ(refused("call.uni printf, (%r1);\n"), "not parsed");
   EXPECT_EQ(refused("unheard_of.b32 %r9, %r1;\n"), "an instruction that is not followed");
+}
+
+// As cuda_fp16.h has it: hexp(), h2sqrt() and a comparison.
+const std::string kHalfExp =
+    "{.reg.b32         f, C, nZ;\n .reg.b16         h,r;\n  mov.b16         h,%rs2;\n  cvt.f32.f16     f,h;\n"
+    "  mov.b32         C, 0x3fb8aa3bU;\n  mov.b32         nZ, 0x80000000U;\n  fma.rn.f32      f,f,C,nZ;\n"
+    "  ex2.approx.ftz.f32  f,f;\n  cvt.rn.f16.f32      r,f;\n"
+    "{.reg.b16 spc, ulp, p;\n  mov.b16 spc,0X1F79U;\n  mov.b16 ulp,0x9400U;\n  set.eq.f16.f16 p,h, spc;\n"
+    "  fma.rn.f16 r,p,ulp,r;\n}\n"
+    "{.reg.b16 spc, ulp, p;\n  mov.b16 spc,0X25CFU;\n  mov.b16 ulp,0x9400U;\n  set.eq.f16.f16 p,h, spc;\n"
+    "  fma.rn.f16 r,p,ulp,r;\n}\n  mov.b16         %rs1,r;\n}\n";
+const std::string kHalfPair =
+    "{.reg.b16         hl, hu;\n .reg.b32         fl, fu;\n  mov.b32         {hl, hu}, %r9;\n"
+    "  cvt.f32.f16     fl, hl;\n  cvt.f32.f16     fu, hu;\n  sqrt.approx.ftz.f32   fl, fl;\n"
+    "  sqrt.approx.ftz.f32   fu, fu;\n  cvt.rn.f16.f32      hl, fl;\n  cvt.rn.f16.f32      hu, fu;\n"
+    "  mov.b32         %r9, {hl, hu};\n}\n";
+const std::string kHalfTest =
+    "{ .reg .pred __$temp3;\n  setp.gt.f16  __$temp3, %rs1, %rs2;\n  selp.u16 %rs3, 1, 0, __$temp3;}\n";
+
+TEST(PtxProof, HoldsForInlineAssemblyWithRegistersOfItsOwn) {
+  EXPECT_EQ(refused("cvt.rn.f16.f32 %rs2, %f1;\n" + kHalfExp + kHalfTest + "cvt.f32.f16 %f1, %rs1;\n"), "");
+  EXPECT_EQ(refused("mov.b32 %r9, %f1;\n" + kHalfPair + kHalfPair + "mov.b32 %f1, %r9;\n"), "");
+}
+
+// %r1 of the scope is another register, and gone after it.
+TEST(PtxProof, TellsRegistersOfScopesApart) {
+  EXPECT_EQ(refused("{ .reg .b32 %r1; mov.u32 %r1, 3; }\n"), "");
+  const auto stores_at = [](const std::string& scope) {
+    return analyse(kBegin + kGuard + scope + kAddresses + kLoad + kStore + kEnd)->refused();
+  };
+  EXPECT_EQ(stores_at("{ .reg .b32 %r1; mov.u32 %r1, 3; }\n"), "");
+  EXPECT_NE(stores_at("{ .reg .b32 %r0; mov.u32 %r1, 3; }\n"), "");
+  EXPECT_EQ(refused("{ .reg .b32 t<4>; { .reg .b32 t<2>; mov.u32 t0, 1; } mov.u32 %r9, t0; }\n"),
+            "it reads a register that was not written");
+  EXPECT_EQ(refused("{ .reg .b32 t<4>; mov.u32 t0, 2; { .reg .b32 t<2>; mov.u32 t0, 1; mov.u32 %r8, t3; } }\n"),
+            "it reads a register that was not written");
+  // Labels of scopes are not told apart.
+  EXPECT_EQ(analyse("{ bra $L; $L: }\n{ bra $L; $L: }\n" + kBegin), nullptr);
 }
 
 TEST(PtxProof, NamesWhatItRefuses) {
