@@ -65,7 +65,8 @@ std::unique_ptr<KernelCode> KernelCode::read(const std::string& text, const std:
   std::string_view not_understood;
   std::optional<PtxKernel> kernel = parse_ptx_kernel(text, name, &not_understood);
   if (!kernel.has_value()) {
-    const bool is_call = not_understood == "call" || not_understood.starts_with("call.");
+    // Parameters within a body are those of a call.
+    const bool is_call = not_understood == "call" || not_understood.starts_with("call.") || not_understood == ".param";
     *why = is_call ? RerunRefusal{Why::kCalls, {}} : RerunRefusal{Why::kNotParsed, not_understood};
     return nullptr;
   }

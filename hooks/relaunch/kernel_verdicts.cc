@@ -21,7 +21,7 @@ std::string text_of(LaunchVerdict verdict, const RerunRefusal& refused) {
     case LaunchVerdict::kNotProven:
       return refused.text();
     case LaunchVerdict::kOtherShape:
-      return "launched with several dimensions, attributes or sizes that the proof is not of";
+      return "launched with a shape, attributes or sizes that the proof is not of";
     case LaunchVerdict::kOtherMemory:
       return "it accesses memory that is not the library's, or that holds pointers";
     case LaunchVerdict::kAliased:

@@ -20,7 +20,7 @@ enum class LaunchVerdict : std::uint8_t {
   kMayRunAgain,
   kOtherCode,    // its PTX is not known, or does not show all accesses
   kNotProven,    // its results are not proven to depend on what it reads alone
-  kOtherShape,   // several dimensions, attributes, or another layout than its PTX has
+  kOtherShape,   // a shape or sizes that the proof is not of, attributes, or another layout than its PTX has
   kOtherMemory,  // memory that is not the library's, or that holds pointers
   kAliased,      // what it writes is given to it twice
   kByAddress,    // it may compute with addresses

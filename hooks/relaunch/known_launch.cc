@@ -2,6 +2,7 @@
 #include "hooks/relaunch/known_launch.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 
@@ -91,8 +92,8 @@ bool are_explained(const AccessList& accesses, const Given& given) {
 
 Launch by_value(const LaunchedKernel& kernel, const Given& given) {
   Launch launch{.function = kernel.function,
-                .grid_x = kernel.grid[0],
-                .block_x = kernel.block[0],
+                .grid = std::to_array(kernel.grid),
+                .block = std::to_array(kernel.block),
                 .shared_bytes = kernel.shared_bytes,
                 .parameters = {},
                 .parameter_at = {},
@@ -115,15 +116,15 @@ Launch by_value(const LaunchedKernel& kernel, const Given& given) {
 // Whether this launch is as the proofs demand. Outputs that are not written whole are read, too.
 LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& kernel, Given* given) {
   if (known.refused) return LaunchVerdict::kNotProven;
-  for (int i = 1; i < 3; ++i) {
-    if (kernel.grid[i] != 1 || kernel.block[i] != 1) return LaunchVerdict::kOtherShape;
-  }
   if (kernel.is_special) return LaunchVerdict::kOtherShape;
   PtxProof::Result result;
   if (known.is_taken_as_proven) return LaunchVerdict::kMayRunAgain;
+  LaunchShape shape;
+  std::ranges::copy(kernel.block, shape.threads);
+  std::ranges::copy(kernel.grid, shape.blocks);
   for (std::size_t i = 0; i < known.kernels.size(); ++i) {
     PtxProof::Result one;
-    if (!known.kernels[i]->proof().holds_for({kernel.block[0], kernel.grid[0]}, kernel.arguments.parameters, &one))
+    if (!known.kernels[i]->proof().holds_for(shape, kernel.arguments.parameters, &one))
       return LaunchVerdict::kOtherShape;
     if (i > 0 && one.written_bytes != result.written_bytes) return LaunchVerdict::kOtherShape;
     result = std::move(one);

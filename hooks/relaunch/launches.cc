@@ -48,9 +48,9 @@ Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const
   parameters.reserve(launch.parameter_at.size());
   for (const std::uint32_t at : launch.parameter_at) parameters.push_back(launch.parameters.data() + at);
   const Inside inside;
-  return Status(real<Function::cuLaunchKernel>(launch.function, launch.grid_x, 1U, 1U, launch.block_x, 1U, 1U,
-                                               launch.shared_bytes, to_cu(stream), parameters.data(),
-                                               static_cast<void**>(nullptr)));
+  return Status(real<Function::cuLaunchKernel>(launch.function, launch.grid[0], launch.grid[1], launch.grid[2],
+                                               launch.block[0], launch.block[1], launch.block[2], launch.shared_bytes,
+                                               to_cu(stream), parameters.data(), static_cast<void**>(nullptr)));
 }
 
 void Launches::came_out_different(const RerunMismatch& mismatch) {

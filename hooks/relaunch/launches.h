@@ -2,6 +2,7 @@
 // Launches by value, so that engines can have them run again. Thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -22,7 +23,8 @@ struct Launch {
     std::uint64_t offset = 0;
   };
   CUfunction function = nullptr;
-  unsigned grid_x = 1, block_x = 1, shared_bytes = 0;
+  std::array<unsigned, 3> grid{1, 1, 1}, block{1, 1, 1};
+  unsigned shared_bytes = 0;
   std::vector<unsigned char> parameters;
   std::vector<std::uint32_t> parameter_at;  // where each begins
   std::vector<Word> words;

@@ -15,8 +15,10 @@ enum Origin : unsigned {
   kOpaque = 2,  // it could be any address
   kSymbol = 4,  // the address of a variable of the module
   kOnChip = 8,  // shared or local memory
-  kIndex = 16,  // four bytes or fewer that were in memory, perhaps widened
+  kIndex = 16,  // four bytes or fewer that were in memory, perhaps widened, or a multiple of what was there
+  kKept = 32,   // eight bytes that were in shared or local memory
 };
+constexpr unsigned kFound = unsigned{kLoaded} | kKept;
 
 struct Value {
   std::uint64_t words = 0;
@@ -74,7 +76,7 @@ class Flow {
     if (kernel_.bits[static_cast<std::size_t>(to.reg)] < 64) {
       use_as_value(value);
       // Halves of an address that are put together again are opaque (packs()).
-      joined.join({0, value.origins & (kLoaded | kOpaque | kIndex) ? unsigned{kIndex} : 0u});
+      joined.join({0, value.origins & (kFound | kOpaque | kIndex) ? unsigned{kIndex} : 0u});
     } else {
       joined.join(value);
     }
@@ -164,7 +166,9 @@ class Flow {
     if (one.operands.size() < 2) return give_up(Why::kUnknownInstruction, one.root), false;
     const PtxOperand& from = one.operands[1];
     if (one.has("param")) return load_parameter(one, from);
-    return set(one.operands[0], {0, ptx_type_bytes(one.type()) >= 8 ? unsigned{kLoaded} : unsigned{kIndex}});
+    const bool is_kept = one.has("shared") || one.has("local");
+    const unsigned found = is_kept ? unsigned{kKept} : unsigned{kLoaded};
+    return set(one.operands[0], {0, ptx_type_bytes(one.type()) >= 8 ? found : unsigned{kIndex}});
   }
   bool load_parameter(const PtxInstruction& one, const PtxOperand& from) {
     const int parameter = from.reg >= 0 ? -1 : kernel_.parameter(from.text);
@@ -191,20 +195,28 @@ class Flow {
     return static_cast<int>(out_.words.size()) - 1;
   }
 
+  // Multiples of an address are none: they are indices.
+  static bool multiplies(const PtxInstruction& one, std::size_t operand) {
+    if (one.root == "mul" || (one.root == "mad" && one.operands.size() == 4)) return operand < 3;
+    return one.root == "shl" && one.operands[2].kind == Kind::kInteger && one.operands[2].value > 0;
+  }
   // Sums keep the words that they are made of; all else makes values of them.
   bool compute(const PtxInstruction& one) {
     Value all;
-    for (std::size_t i = 1; i < one.operands.size(); ++i) all.join(of(one.operands[i]));
+    for (std::size_t i = 1; i < one.operands.size(); ++i) {
+      Value value = of(one.operands[i]);
+      if (multiplies(one, i)) {
+        use_as_value(value);
+        value.words = 0;
+        if ((value.origins & kFound) != 0) value.origins = (value.origins & ~kFound) | kIndex;
+      }
+      all.join(value);
+    }
     if (out_.unknown) return false;
     const bool is_address = one.root == "mov" || one.root == "add" || one.root == "sub" || one.root == "cvta" ||
                             (one.root == "selp" && one.operands.size() == 4);
     const bool is_summed = one.root == "mad" && one.operands.size() == 4;
-    if (is_summed) {
-      use_as_value(of(one.operands[1]));
-      use_as_value(of(one.operands[2]));
-    } else if (!is_address) {
-      use_as_value(all);
-    }
+    if (!is_address && !is_summed) use_as_value(all);
     if (packs(one)) all.origins |= kOpaque;
     return set(one.operands[0], all);
   }
@@ -241,6 +253,7 @@ class Flow {
     Value value = of(address);
     if (address.reg < 0) value.origins |= kSymbol;
     if ((value.origins & kLoaded) != 0) return give_up(Why::kFollowsPointers);
+    if ((value.origins & kKept) != 0) return give_up(Why::kKeepsPointers);
     if ((value.origins & kOpaque) != 0) return give_up(Why::kUnknownAddress);
     if (value.words == 0 && (value.origins & (kSymbol | kOnChip)) == 0) return give_up(Why::kUnknownAddress);
     out_.through[index] = value.words;

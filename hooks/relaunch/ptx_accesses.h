@@ -4,7 +4,7 @@
 // Each register has the parameter words and the origins that its value may come from, whatever the path. An access
 // goes through the words that its address comes from. If the address may come from a pointer that was found in memory,
 // or from something that is not followed, nothing is said of the kernel. Assumed, as C++ demands it: an address that is
-// computed from a buffer's pointer and 32-bit indices lies in that buffer.
+// computed from a buffer's pointer and indices lies in that buffer. A multiple of what was loaded is an index.
 #pragma once
 
 #include <string>

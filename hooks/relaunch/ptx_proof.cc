@@ -3,6 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "hooks/relaunch/register_states.h"
 
 namespace thermocline {
 namespace {
@@ -19,10 +25,11 @@ constexpr std::array<std::string_view, 45> kPure = {
 // Of loads and stores; everything else (volatile, relaxed, mmio) is refused.
 constexpr std::array<std::string_view, 10> kPlain = {"global", "nc", "ca", "cg",       "cs",
                                                      "wb",     "v2", "v4", "L2::128B", "L2::64B"};
-constexpr std::array<std::string_view, 4> kSpecials = {"%tid.x", "%ntid.x", "%ctaid.x", "%nctaid.x"};
-// The item is beyond a bound.
-constexpr std::uint64_t kAtTheEnd = std::uint64_t{1} << 63;
 
+template <class Number>
+std::size_t index_of(Number number) {
+  return static_cast<std::size_t>(number);
+}
 template <class List>
 bool is_in(const List& list, std::string_view one) {
   return std::ranges::find(list, one) != list.end();
@@ -40,12 +47,20 @@ bool is_plain(const PtxInstruction& one) {
 }  // namespace
 
 PtxProof::PtxProof(const PtxKernel& kernel, const PtxAccesses& accesses)
-    : kernel_(kernel), accesses_(accesses), symbolic_(kernel, accesses), scales_(accesses.words.size()) {
+    : kernel_(kernel),
+      accesses_(accesses),
+      blocks_(kernel),
+      symbolic_(kernel, accesses, blocks_),
+      guards_(kernel, symbolic_),
+      facts_(kernel.instructions.size()) {
   refused_ = accesses.unknown;
-  if (accesses.words.size() >= 63) refuse(Why::kTooManyParameters);
+  if (kernel.instructions.empty()) refuse(Why::kStoresNothing);
   if (!refused_) check_instructions();
-  if (!refused_) check_definitions();
-  if (!refused_) check_accesses();
+  if (!refused_) check_registers();
+  if (!refused_) find_stores();
+  if (!refused_) check_tiles();
+  if (!refused_) find_guards();
+  if (!refused_) check_loads();
   if (!refused_) check_paths();
 }
 
@@ -74,7 +89,7 @@ bool PtxProof::check_instruction(const PtxInstruction& one) {
 
 void PtxProof::check_instructions() {
   const auto check = [this](const PtxOperand& operand) {
-    if (operand.kind == Kind::kSpecial && !is_in(kSpecials, operand.text)) {
+    if (operand.kind == Kind::kSpecial && axis_of(operand.text) < 0 && !is_uniform_special(operand.text)) {
       const bool is_clock = operand.text.starts_with("%clock") || operand.text.starts_with("%globaltimer");
       refuse(is_clock ? Why::kClock : Why::kSpecialRegister, operand.text);
     }
@@ -95,180 +110,263 @@ void PtxProof::check_instructions() {
   }
 }
 
-template <class Visit>
-void PtxProof::for_each_next(std::size_t index, Visit visit) const {
-  const PtxInstruction& one = kernel_.instructions[index];
-  const bool ends = one.root == "ret" || one.root == "exit";
-  if (one.root == "bra") visit(static_cast<std::size_t>(one.target), true);
-  if ((!ends && one.root != "bra") || one.guard >= 0) visit(index + 1, false);
-}
-
 // On every path a register is written before it is read: an undefined one may hold anything.
-void PtxProof::check_definitions() {
-  const std::size_t count = kernel_.instructions.size(), registers = kernel_.bits.size();
-  std::vector<std::vector<bool>> written(count + 1);
-  std::vector<std::size_t> due{0};
-  written[0].assign(registers, false);
-  while (!due.empty()) {
-    const std::size_t index = due.back();
-    due.pop_back();
-    if (index >= count) continue;
+void PtxProof::check_registers() {
+  const RegisterStates states(kernel_, symbolic_, blocks_);
+  states.for_each([this](std::size_t index, const RegisterState& state) {
     const PtxInstruction& one = kernel_.instructions[index];
-    if (!reads_only(one, written[index])) return refuse(Why::kUnwrittenRegister);
-    std::vector<bool> after = written[index];
-    for (std::size_t r = 0; r < registers && static_cast<int>(index) == symbolic_.update(); ++r) {
-      if (symbolic_.is_stale_after_update(static_cast<int>(r))) after[r] = false;
-    }
-    if (one.writes_first_operand() && one.guard < 0) {
-      if (one.operands[0].reg >= 0) after[static_cast<std::size_t>(one.operands[0].reg)] = true;
-      for (const PtxOperand& part : one.operands[0].parts) {
-        if (part.reg >= 0) after[static_cast<std::size_t>(part.reg)] = true;
-      }
-    }
-    for_each_next(index, [&](std::size_t next, bool) {
-      std::vector<bool>& there = written[next];
-      if (there.empty()) {
-        there = after;
-        there.resize(std::max<std::size_t>(registers, 1));
-        due.push_back(next);
-        return;
-      }
-      bool changed = false;
-      for (std::size_t r = 0; r < registers; ++r) {
-        if (there[r] && !after[r]) changed = true, there[r] = false;
-      }
-      if (changed) due.push_back(next);
+    for_each_read(one, [&](int reg) {
+      if (!state.is_written[index_of(reg)]) refuse(Why::kUnwrittenRegister);
     });
-  }
+    const auto is_current = [&](int reg) { return reg < 0 || state.is_current[index_of(reg)]; };
+    Facts& facts = facts_[index];
+    facts.is_reached = true;
+    facts.reads_current = is_current(one.guard);
+    if (one.root == "st") facts.reads_current = facts.reads_current && is_current(one.operands[0].reg);
+    if (one.root == "ld") facts.reads_current = facts.reads_current && is_current(one.operands[1].reg);
+    facts.fresh = state.fresh;
+  });
 }
 
-bool PtxProof::reads_only(const PtxInstruction& one, const std::vector<bool>& written) const {
-  const auto is_written = [&](int reg) { return reg < 0 || written[static_cast<std::size_t>(reg)]; };
-  if (!is_written(one.guard)) return false;
-  for (std::size_t i = one.writes_first_operand() ? 1 : 0; i < one.operands.size(); ++i) {
-    if (!is_written(one.operands[i].reg)) return false;
-    for (const PtxOperand& part : one.operands[i].parts) {
-      if (!is_written(part.reg)) return false;
-    }
+// Stores to one parameter are at constant distances from one another.
+bool PtxProof::add_store(std::size_t instruction) {
+  const PtxInstruction& one = kernel_.instructions[instruction];
+  const Value at = symbolic_.of(one.operands[0]);
+  Store store;
+  store.instruction = instruction;
+  store.bytes = bytes_of(one, one.operands[1]);
+  if (!at.is_known || at.word < 0 || !facts_[instruction].reads_current || store.bytes == 0) return false;
+  std::vector<LinearForm> widened;
+  widened.reserve(at.widened.size());
+  for (const int index : at.widened) widened.push_back(symbolic_.widened()[index_of(index)]);
+  const auto places = std::ranges::find(places_, at.word, &StoredPlaces::word);
+  store.of = static_cast<std::size_t>(places - places_.begin());
+  if (places == places_.end()) {
+    const std::uint64_t loops = at.form.axes() >> kLoopAxis;
+    if (std::popcount(loops) > 1) return false;
+    places_.push_back({.word = at.word,
+                       .loop = loops == 0 ? -1 : std::countr_zero(loops),
+                       .begin = at.form,
+                       .bytes = 0,
+                       .widened = std::move(widened),
+                       .guards = {}});
+  } else {
+    LinearForm distance = at.form;
+    distance.add(places->begin, -1);
+    if (!distance.is_number()) return false;
+    store.offset = distance.number();
+    places->widened.insert(places->widened.end(), widened.begin(), widened.end());
   }
+  stores_.push_back(store);
   return true;
 }
 
-// Stores are to the item's own place, and so are loads of what is stored to.
-void PtxProof::check_accesses() {
-  for (const PtxInstruction& one : kernel_.instructions) {
-    if (one.root != "st") continue;
-    const Value at = symbolic_.of(one.operands[0]);
-    const std::int64_t bytes = bytes_of(one, one.operands[1]);
-    const bool is_items = at.kind == Value::Kind::kAddress && at.counts == (symbolic_.counter() >= 0);
-    if (!is_items || at.offset != 0 || at.scale != bytes || bytes == 0) return refuse(Why::kOtherPlace);
-    std::int64_t& scale = scales_[static_cast<std::size_t>(at.word)];
-    if (scale != 0 && scale != at.scale) return refuse(Why::kOtherPlace);
-    scale = at.scale;
-    must_ |= std::uint64_t{1} << at.word;
-    if (at.is_narrow) largest_scale_ = std::max(largest_scale_, scale);
+void PtxProof::find_stores() {
+  constexpr std::size_t kMostSlots = 64;
+  for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
+    if (kernel_.instructions[i].root == "st" && facts_[i].is_reached && !add_store(i)) return refuse(Why::kOtherPlace);
   }
-  if (must_ == 0) return refuse(Why::kStoresNothing);
+  if (stores_.empty()) return refuse(Why::kStoresNothing);
+  std::size_t slots = 0;
+  for (std::size_t i = 0; i < stores_.size(); ++i) {
+    const auto same =
+        std::find_if(stores_.begin(), stores_.begin() + static_cast<std::ptrdiff_t>(i), [&](const Store& one) {
+          return one.of == stores_[i].of && one.offset == stores_[i].offset && one.bytes == stores_[i].bytes;
+        });
+    if (slots == kMostSlots) return refuse(Why::kTooManyParameters);
+    stores_[i].slot =
+        same - stores_.begin() < static_cast<std::ptrdiff_t>(i) ? same->slot : std::uint64_t{1} << slots++;
+  }
+}
+
+// What a thread stores to a parameter at once is in a row, and the next place may be right behind it.
+void PtxProof::check_tiles() {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    std::vector<Store> tile;
+    std::ranges::copy_if(stores_, std::back_inserter(tile), [i](const Store& store) { return store.of == i; });
+    std::ranges::sort(tile, {}, &Store::offset);
+    const std::int64_t begin = tile[0].offset;
+    std::int64_t end = begin;
+    for (const Store& store : tile) {
+      if (store.offset > end) return refuse(Why::kOtherPlace);
+      end = std::max(end, store.offset + store.bytes);
+    }
+    StoredPlaces& places = places_[i];
+    places.bytes = end - begin;
+    places.begin.add(LinearForm::of_number(begin));
+    for (Store& store : stores_) store.offset -= store.of == i ? begin : 0;
+    std::int64_t common = 0;
+    bool is_elsewhere = places.begin.axes() == 0;
+    for (const LinearForm::Term& term : places.begin.terms) {
+      if (term.axis != kNoAxis) common = std::gcd(common, term.number);
+      is_elsewhere |= term.axis == kNoAxis && term.factors.empty();
+    }
+    if (is_elsewhere || common == 0 || places.bytes % common != 0) return refuse(Why::kOtherPlace);
+  }
+}
+
+const PtxGuards::Set* PtxProof::fails(std::size_t instruction, bool is_taken) const {
+  const PtxInstruction& one = kernel_.instructions[instruction];
+  if (one.guard < 0 || !facts_[instruction].reads_current) return nullptr;
+  const PtxGuards::Meaning* const meaning = guards_.meaning_of(one.guard);
+  return meaning == nullptr ? nullptr : &meaning->fails[is_taken != one.guard_is_negated ? 1 : 0];
+}
+
+void PtxProof::learn(std::size_t instruction, bool is_taken, PtxGuards::Set* holds) const {
+  const PtxInstruction& one = kernel_.instructions[instruction];
+  if (one.guard < 0 || !facts_[instruction].reads_current) return;
+  const PtxGuards::Meaning* const meaning = guards_.meaning_of(one.guard);
+  if (meaning != nullptr) *holds |= meaning->holds[is_taken != one.guard_is_negated ? 1 : 0];
+}
+
+void PtxProof::learn_from_begin(std::uint64_t fresh, PtxGuards::Set* holds) const {
+  for (int loop = 0; loop < symbolic_.loops(); ++loop) {
+    if ((fresh >> loop & 1) != 0) guards_.add_at_begin(loop, holds);
+  }
+}
+
+void PtxProof::find_guards() {
+  struct Holding {
+    PtxGuards::Set guards;
+    bool meet(const Holding& other) {
+      const PtxGuards::Set before = guards;
+      guards &= other.guards;
+      return guards != before;
+    }
+  };
+  const auto step = [this](std::size_t i, Holding* holding) {
+    facts_[i].holds = holding->guards | guards_.always();
+    if (symbolic_.comes_around(i)) holding->guards &= ~guards_.of_loop(symbolic_.adds_to(i)->loop);
+    if (const Symbolic::Counter* const counter = symbolic_.starts(i); counter != nullptr) {
+      const std::uint64_t loop = std::uint64_t{1} << counter->loop;
+      if ((facts_[i].fresh & loop) == 0) holding->guards &= ~guards_.of_loop(counter->loop);
+      learn_from_begin(loop, &holding->guards);
+    }
+  };
+  // The last time that a block is looked at is with what holds on all paths to it.
+  holds_on_all_paths(kernel_, blocks_, Holding{}, step, [this](std::size_t i, bool is_taken, Holding* holding) {
+    learn(i, is_taken, &holding->guards);
+    learn_from_begin(facts_[i].fresh, &holding->guards);
+  });
+  for (StoredPlaces& places : places_) places.guards.set();
+  for (const Store& store : stores_) {
+    PtxGuards::Set holds = facts_[store.instruction].holds;
+    learn(store.instruction, true, &holds);
+    places_[store.of].guards &= holds;
+  }
+  for (StoredPlaces& places : places_) {
+    for (int loop = 0; loop < 64 - kLoopAxis; ++loop) {
+      if (loop != places.loop) places.guards &= ~guards_.of_loop(loop);
+    }
+  }
+}
+
+// Of what is stored to, a thread loads what it stores itself at that time.
+void PtxProof::check_loads() {
   for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
     const PtxInstruction& one = kernel_.instructions[i];
-    if (one.root != "ld" || (accesses_.through[i] & must_) == 0) continue;
-    const Value at = symbolic_.of(one.operands[1]);
-    const bool is_own = at.kind == Value::Kind::kAddress && at.offset >= 0 && at.counts == (symbolic_.counter() >= 0) &&
-                        at.scale == scales_[static_cast<std::size_t>(at.word)] &&
-                        at.offset + bytes_of(one, one.operands[0]) <= at.scale;
-    if (!is_own) return refuse(Why::kReadsOthers);
-  }
-}
-
-int PtxProof::leaves(const PtxInstruction& branch) {
-  if (branch.root != "bra" || branch.guard < 0) return -1;
-  const PtxInstruction* test = nullptr;
-  for (const PtxInstruction& one : kernel_.instructions) {
-    if (!one.writes_first_operand() || one.operands[0].reg != branch.guard) continue;
-    if (test != nullptr) return -1;
-    test = &one;
-  }
-  if (test == nullptr || test->root != "setp" || test->guard >= 0 || test->modifiers.size() != 2) return -1;
-  const std::string_view how = test->modifiers[0], type = test->type();
-  const Value left = symbolic_.of(test->operands[1]), right = symbolic_.of(test->operands[2]);
-  const auto is_item = [](const Value& value) {
-    return value.kind == Value::Kind::kItem && value.scale == 1 && value.offset == 0;
-  };
-  const bool is_forward = is_item(left) && right.kind == Value::Kind::kUniform;
-  const bool is_backward = is_item(right) && left.kind == Value::Kind::kUniform;
-  if (!is_forward && !is_backward) return -1;
-  // item >= bound, or bound <= item.
-  const bool is_beyond = how == (is_forward ? "ge" : "le"), is_before = how == (is_forward ? "lt" : "gt");
-  if ((!is_beyond && !is_before) || (type != "s32" && type != "u32" && type != "s64" && type != "u64")) return -1;
-  bounds_.push_back({test->operands[is_forward ? 2 : 1], ptx_type_bytes(type) == 8, type.front() == 's'});
-  return is_beyond != branch.guard_is_negated ? 1 : 0;
-}
-
-// On every path all words have been stored through for each item that is not beyond a bound.
-void PtxProof::check_paths() {
-  const std::size_t count = kernel_.instructions.size();
-  constexpr Stored kUnreached = ~Stored{0};
-  std::vector<Stored> stored(count + 1, kUnreached);
-  std::vector<int> leaving(count);
-  for (std::size_t i = 0; i < count; ++i) leaving[i] = leaves(kernel_.instructions[i]);
-  std::vector<std::size_t> due{0};
-  stored[0] = 0;
-  bool lacks = false;
-  while (!due.empty()) {
-    const std::size_t index = due.back();
-    due.pop_back();
-    const PtxInstruction* const one = index < count ? &kernel_.instructions[index] : nullptr;
-    const bool ends = one == nullptr || one->root == "ret" || one->root == "exit";
-    const bool counts = symbolic_.counter() >= 0;
-    Stored after = stored[index];
-    const bool is_complete = (after & must_) == must_;
-    // A loop over items ends at its bound alone.
-    if (ends && (!is_complete || (counts && (after & kAtTheEnd) == 0))) lacks = true;
-    if (one == nullptr) continue;
-    if (one->root == "st" && one->guard < 0) after |= std::uint64_t{1} << symbolic_.of(one->operands[0]).word;
-    if (static_cast<int>(index) == symbolic_.update()) {
-      if (!is_complete) lacks = true;
-      after = 0;
+    if (one.root != "ld" || !facts_[i].is_reached) continue;
+    for (StoredPlaces& places : places_) {
+      if ((accesses_.through[i] >> places.word & 1) == 0) continue;
+      const Value at = symbolic_.of(one.operands[1]);
+      LinearForm distance = at.form;
+      distance.add(places.begin, -1);
+      PtxGuards::Set holds = facts_[i].holds;
+      learn(i, true, &holds);
+      const bool is_own = at.is_known && at.word == places.word && facts_[i].reads_current && distance.is_number() &&
+                          distance.number() >= 0 &&
+                          distance.number() + bytes_of(one, one.operands[0]) <= places.bytes &&
+                          (places.guards & ~holds).none();
+      if (!is_own) return refuse(Why::kReadsOthers);
+      for (const int index : at.widened) places.widened.push_back(symbolic_.widened()[index_of(index)]);
     }
-    for_each_next(index, [&](std::size_t next, bool is_taken) {
-      const Stored there = leaving[index] == (is_taken ? 1 : 0) ? must_ | kAtTheEnd : after;
-      if (const Stored met = stored[next] & there; met != stored[next]) {
-        stored[next] = met;
-        due.push_back(next);
-      }
-    });
   }
-  if (lacks) refuse(Why::kNotOnEveryPath);
+}
+
+// On every path each place has been stored to, or a guard does not hold of it.
+class PtxProof::Paths {
+ public:
+  struct State {
+    // A bit for each slot. Stored to, or beyond a bound; beyond one, this time and each later time around its loop;
+    // not beyond one.
+    std::uint64_t done = 0, ended = 0, within = ~std::uint64_t{0};
+
+    bool meet(const State& other) {
+      const State before = *this;
+      done &= other.done;
+      ended &= other.ended;
+      within &= other.within;
+      return done != before.done || ended != before.ended || within != before.within;
+    }
+  };
+
+  explicit Paths(const PtxProof& proof) : proof_(proof), of_place_(proof.places_.size()), of_loop_(64 - kLoopAxis) {
+    for (const Store& store : proof.stores_) {
+      of_place_[store.of] |= store.slot;
+      const int loop = proof.places_[store.of].loop;
+      if (loop >= 0) of_loop_[index_of(loop)] |= store.slot, of_loops_ |= store.slot;
+      all_ |= store.slot;
+    }
+  }
+
+  bool are_complete() {
+    const auto ends = holds_on_all_paths(
+        proof_.kernel_, proof_.blocks_, State{}, [this](std::size_t i, State* state) { step(i, state); },
+        [this](std::size_t i, bool is_taken, State* state) {
+          if (const auto* const fails = proof_.fails(i, is_taken); fails != nullptr) state->ended |= beyond(*fails);
+          state->done |= state->ended;
+          state->within &= ~state->ended;
+        });
+    const std::optional<State>& end = ends.back();
+    return is_complete_ && end.has_value() && ((end->done & ~of_loops_) | end->ended) == all_;
+  }
+
+ private:
+  // A loop comes around only from where its places have been stored to: beyond a bound it ends.
+  void step(std::size_t i, State* state) {
+    if (const Symbolic::Counter* const counter = proof_.symbolic_.adds_to(i);
+        counter != nullptr && proof_.symbolic_.comes_around(i)) {
+      const std::uint64_t slots = of_loop_[index_of(counter->loop)];
+      if ((slots & ~(state->done & state->within)) != 0) is_complete_ = false;
+      state->done &= ~slots;
+    }
+    const auto store = std::ranges::find(proof_.stores_, i, &Store::instruction);
+    if (store == proof_.stores_.end()) return;
+    const auto* const fails = proof_.fails(i, false);
+    const bool is_guarded = proof_.kernel_.instructions[i].guard >= 0;
+    if (is_guarded && (fails == nullptr || (beyond(*fails) & store->slot) == 0)) return;
+    state->done |= store->slot;
+    if (is_guarded) state->within &= ~store->slot;
+  }
+  // Of which places a guard does not hold, if one of these does not.
+  std::uint64_t beyond(const PtxGuards::Set& fails) const {
+    std::uint64_t slots = 0;
+    for (std::size_t i = 0; i < of_place_.size(); ++i) {
+      if (fails.any() && (fails & ~proof_.places_[i].guards).none()) slots |= of_place_[i];
+    }
+    return slots;
+  }
+
+  const PtxProof& proof_;
+  std::vector<std::uint64_t> of_place_, of_loop_;
+  std::uint64_t of_loops_ = 0, all_ = 0;
+  bool is_complete_ = true;
+};
+
+void PtxProof::check_paths() {
+  if (Paths(*this).are_complete()) return;
+  for (const PtxInstruction& one : kernel_.instructions) {
+    if (one.guard >= 0 && guards_.compares_with_unknown(one.guard)) return refuse(Why::kUnknownBound);
+  }
+  refuse(Why::kNotOnEveryPath);
 }
 
 bool PtxProof::holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const {
-  constexpr std::uint64_t kMostItems = std::uint64_t{1} << 31;
-  std::int64_t value = 0;
-  for (const PtxOperand& size : symbolic_.block_sizes()) {
-    if (!symbolic_.evaluate(size, shape, parameters, &value)) return false;
-    if (value != static_cast<std::int64_t>(shape.threads_per_block)) return false;
-  }
-  const bool counts = symbolic_.counter() >= 0;
-  if (counts) {
-    if (!symbolic_.evaluate(symbolic_.step(), shape, parameters, &value)) return false;
-    if (value != static_cast<std::int64_t>(shape.threads())) return false;
-  }
-  if (shape.threads() >= kMostItems || (counts && bounds_.empty())) return false;
-  std::uint64_t items = counts ? kMostItems : shape.threads();
-  for (const Bound& bound : bounds_) {
-    if (!symbolic_.evaluate(bound.what, shape, parameters, &value)) return false;
-    if (!bound.is_wide && bound.is_signed) value = static_cast<std::int32_t>(value);
-    if (!bound.is_wide && !bound.is_signed) value = static_cast<std::uint32_t>(value);
-    // Unsigned numbers as large as that are no bounds.
-    if (value < 0 && !bound.is_signed) return false;
-    items = std::min(items, static_cast<std::uint64_t>(std::max<std::int64_t>(value, 0)));
-  }
-  // No index wraps around.
-  if ((items + shape.threads()) * static_cast<std::uint64_t>(largest_scale_) >= kMostItems) return false;
-  out->written_bytes.assign(scales_.size(), 0);
-  for (std::size_t i = 0; i < scales_.size(); ++i)
-    out->written_bytes[i] = items * static_cast<std::uint64_t>(scales_[i]);
-  return true;
+  const Uniform uniform(kernel_, symbolic_, shape, parameters);
+  out->written_bytes.assign(accesses_.words.size(), 0);
+  return std::ranges::all_of(places_, [&](const StoredPlaces& places) {
+    return find_written(places, guards_, uniform, &out->written_bytes[index_of(places.word)]);
+  });
 }
 
 }  // namespace thermocline

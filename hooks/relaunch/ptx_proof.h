@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a kernel's results depend on nothing but what it reads through its parameters, proven from its PTX.
 //
-// Proven is this form: each thread computes one item after another, and stores each through a parameter to the place of
-// the item's number, on every path. So no two threads write to one place, every byte up to the bound is written, and no
-// thread reads what another one writes: what is also written is read at the thread's own item alone. The instructions
-// are those of a list; they exchange nothing between threads, and read no clock, no shared or local memory, no
-// variables of the module, and no register before it has been written.
+// Proven is this form: the places to which a kernel stores are linear in where the thread is and in how often a loop
+// has come around (linear_form.h), and on every path each is stored to, but for those beyond a bound: beyond a guard
+// that holds wherever something is stored through that parameter. Of each launch it is calculated that these places,
+// within the guards, are all that lie before some end, each of them of one thread (written_box.h). So no two threads
+// write to one place, and no thread reads what another one writes: what is also written is read at the thread's own
+// place alone. The instructions are those of a list; they exchange nothing between threads, and read no clock, no
+// shared or local memory, no variables of the module, and no register before it has been written.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "hooks/relaunch/ptx_accesses.h"
+#include "hooks/relaunch/ptx_blocks.h"
+#include "hooks/relaunch/ptx_guards.h"
 #include "hooks/relaunch/symbolic.h"
+#include "hooks/relaunch/uniform.h"
+#include "hooks/relaunch/written_box.h"
 
 namespace thermocline {
 
@@ -26,41 +31,58 @@ class PtxProof {
   const RerunRefusal& refused() const { return refused_; }
 
   struct Result {
-    // For each word that is written: its bytes up to here are written, all of them. 0: none.
+    // For each word that is written: its bytes up to here are written, all of them, and no others. 0: none.
     std::vector<std::uint64_t> written_bytes;
   };
-  // What is proven of one launch, whose other extents are 1. False: nothing is, for this launch.
+  // What is proven of one launch. False: nothing is, for this launch.
   bool holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const;
 
  private:
-  struct Bound {
-    PtxOperand what;
-    bool is_wide = false, is_signed = false;
+  using Why = RerunRefusal::Why;
+  class Paths;
+
+  // An instruction that stores to a place of its own.
+  struct Store {
+    std::size_t instruction = 0;
+    std::size_t of = 0;       // in places_
+    std::int64_t offset = 0;  // from the begin
+    std::int64_t bytes = 0;
+    std::uint64_t slot = 0;  // a bit: those at one place have the same
   };
-  using Stored = std::uint64_t;  // a bit for each word, and kAtTheEnd
+  // What is known before an instruction, whatever the path.
+  struct Facts {
+    bool is_reached = false;
+    bool reads_current = false;  // its address or guard is its symbolic value
+    std::uint64_t fresh = 0;     // a bit for each loop: it has not come around since it was begun
+    PtxGuards::Set holds;
+  };
 
   void check_instructions();
-  void check_definitions();
-  void check_accesses();
-  void check_paths();
   bool check_instruction(const PtxInstruction& one);
-  bool reads_only(const PtxInstruction& one, const std::vector<bool>& written) const;
-  // Which way the branch goes when the item is beyond a bound: 1 taken, 0 not taken, -1 neither is known.
-  int leaves(const PtxInstruction& branch);
-  void refuse(RerunRefusal::Why why, std::string_view what = {}) {
+  void check_registers();
+  void find_stores();
+  bool add_store(std::size_t instruction);
+  void check_tiles();
+  void find_guards();
+  void check_loads();
+  void check_paths();
+  void learn(std::size_t instruction, bool is_taken, PtxGuards::Set* holds) const;
+  void learn_from_begin(std::uint64_t fresh, PtxGuards::Set* holds) const;
+  // What is not done where the branch goes this way; null: nothing is known.
+  const PtxGuards::Set* fails(std::size_t instruction, bool is_taken) const;
+  void refuse(Why why, std::string_view what = {}) {
     if (!refused_) refused_ = {why, what};
   }
-  template <class Visit>
-  void for_each_next(std::size_t index, Visit visit) const;
 
   const PtxKernel& kernel_;
   const PtxAccesses& accesses_;
+  PtxBlocks blocks_;
   Symbolic symbolic_;
+  PtxGuards guards_;
   RerunRefusal refused_;
-  std::vector<std::int64_t> scales_;  // of each word that is written: bytes for each item
-  Stored must_ = 0;
-  std::vector<Bound> bounds_;
-  std::int64_t largest_scale_ = 1;
+  std::vector<Facts> facts_;  // by instruction
+  std::vector<Store> stores_;
+  std::vector<StoredPlaces> places_;  // one for each word that is written
 };
 
 }  // namespace thermocline

@@ -22,6 +22,8 @@ const char* text_of(RerunRefusal::Why why) {
       return "an instruction that is not followed";
     case Why::kFollowsPointers:
       return "it follows pointers that it finds in memory";
+    case Why::kKeepsPointers:
+      return "it takes pointers from shared or local memory, as where it picks one of an array by number";
     case Why::kUnknownAddress:
       return "it computes an address that is not followed";
     case Why::kParameterAddress:
@@ -56,6 +58,8 @@ const char* text_of(RerunRefusal::Why why) {
       return "it reads what other threads write";
     case Why::kNotOnEveryPath:
       return "it does not store on every path";
+    case Why::kUnknownBound:
+      return "it stores up to a bound that is not followed";
   }
   return "";
 }

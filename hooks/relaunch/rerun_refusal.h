@@ -19,6 +19,7 @@ struct RerunRefusal {
     kOtherTexts,
     kUnknownInstruction,
     kFollowsPointers,
+    kKeepsPointers,
     kUnknownAddress,
     kParameterAddress,
     kTooManyParameters,
@@ -37,6 +38,7 @@ struct RerunRefusal {
     kStoresNothing,
     kReadsOthers,
     kNotOnEveryPath,
+    kUnknownBound,
   };
 
   Why why = Why::kNone;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/relaunch/symbolic.h"
 
-#include <cstring>
-#include <tuple>
+#include <algorithm>
 #include <utility>
+
+#include "hooks/relaunch/uniform.h"
 
 namespace thermocline {
 namespace {
@@ -11,225 +12,290 @@ namespace {
 using Kind = PtxOperand::Kind;
 using Value = Symbolic::Value;
 
-std::size_t index_of(const PtxOperand& reg) { return static_cast<std::size_t>(reg.reg); }
-bool is_integer(std::string_view type) {
-  return type == "s32" || type == "u32" || type == "b32" || type == "s64" || type == "u64" || type == "b64";
-}
-bool is_narrow(std::string_view type) { return ptx_type_bytes(type) == 4; }
+constexpr int kMostLoops = 32;
 
-// As an instruction of this type leaves it.
-std::int64_t wrapped(std::int64_t value, std::string_view type) {
-  if (type == "s32" || type == "b32") return static_cast<std::int32_t>(value);
-  if (type == "u32") return static_cast<std::uint32_t>(value);
-  return value;
-}
-
-std::int64_t low_product(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-}
-std::int64_t low_sum(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+std::size_t index_of(int reg) { return static_cast<std::size_t>(reg); }
+PtxOperand number_operand(std::int64_t value) {
+  PtxOperand operand;
+  operand.kind = Kind::kInteger;
+  operand.value = value;
+  return operand;
 }
 
 }  // namespace
 
-Symbolic::Symbolic(const PtxKernel& kernel, const PtxAccesses& accesses)
-    : kernel_(kernel), accesses_(accesses), defined_(kernel.bits.size()), values_(kernel.bits.size()) {
-  const auto define = [this](const PtxOperand& to, int at) {
+Symbolic::Symbolic(const PtxKernel& kernel, const PtxAccesses& accesses, const PtxBlocks& blocks)
+    : kernel_(kernel),
+      accesses_(accesses),
+      defined_(kernel.bits.size()),
+      values_(kernel.bits.size()),
+      progress_(kernel.bits.size()) {
+  const auto define = [this](const PtxOperand& to, std::size_t at) {
     if (to.kind != Kind::kRegister) return;
-    Defined& defined = defined_[index_of(to)];
-    (defined.count++ == 0 ? defined.first : defined.second) = at;
+    Defined& defined = defined_[index_of(to.reg)];
+    (defined.count++ == 0 ? defined.first : defined.second) = static_cast<int>(at);
   };
   for (std::size_t i = 0; i < kernel.instructions.size(); ++i) {
     const PtxInstruction& one = kernel.instructions[i];
     if (!one.writes_first_operand()) continue;
-    define(one.operands[0], static_cast<int>(i));
-    for (const PtxOperand& part : one.operands[0].parts) define(part, static_cast<int>(i));
+    define(one.operands[0], i);
+    for (const PtxOperand& part : one.operands[0].parts) define(part, i);
   }
-  // Definitions come before uses in the text, nearly always; what does not is unknown.
-  for (std::size_t i = 0; i < kernel.instructions.size(); ++i) {
-    const PtxInstruction& one = kernel.instructions[i];
-    if (!one.writes_first_operand() || one.operands[0].kind != Kind::kRegister) continue;
-    const Defined& defined = defined_[index_of(one.operands[0])];
-    const bool is_first_of_two = defined.count == 2 && defined.first == static_cast<int>(i);
-    if (one.guard >= 0 || (defined.count != 1 && !is_first_of_two)) continue;
-    Value value = computed(one);
-    if (defined.count == 1) {
-      values_[index_of(one.operands[0])] = std::move(value);
-      continue;
+  find_counters(blocks);
+  // In the order of the text, in which most are defined before they are used: the recursion is not deep.
+  for (const PtxInstruction& one : kernel.instructions) {
+    if (!one.writes_first_operand()) continue;
+    if (one.operands[0].kind == Kind::kRegister) find(one.operands[0].reg);
+    for (const PtxOperand& part : one.operands[0].parts) {
+      if (part.reg >= 0) find(part.reg);
     }
-    const bool is_item = value.kind == Value::Kind::kItem && value.scale == 1 && value.offset == 0;
-    if (!is_item || counter_ >= 0) continue;
-    const PtxInstruction& update = kernel.instructions[static_cast<std::size_t>(defined.second)];
-    if (update.root != "add" || update.guard >= 0 || update.operands.size() != 3 || !is_integer(update.type()))
-      continue;
-    const bool is_left = update.operands[1].reg == one.operands[0].reg;
-    if (!is_left && update.operands[2].reg != one.operands[0].reg) continue;
-    counter_ = one.operands[0].reg;
-    update_ = defined.second;
-    step_ = update.operands[is_left ? 2 : 1];
-    value.counts = true;
-    values_[index_of(one.operands[0])] = std::move(value);
   }
+  find_loops();
+}
+
+void Symbolic::find_loops() {
+  loops_.resize(kernel_.bits.size());
+  for (const Counter& counter : counters_) loops_[index_of(counter.reg)] = std::uint64_t{1} << counter.loop;
+  for (bool again = !counters_.empty(); again;) {
+    again = false;
+    for (const PtxInstruction& one : kernel_.instructions) {
+      if (!one.writes_first_operand() || one.root == "ld") continue;
+      std::uint64_t made_of = 0;
+      for_each_read(one, [&](int reg) { made_of |= loops_[index_of(reg)]; });
+      const auto join = [&](int reg) {
+        if (reg < 0 || (made_of & ~loops_[index_of(reg)]) == 0) return;
+        loops_[index_of(reg)] |= made_of;
+        again = true;
+      };
+      join(one.operands[0].reg);
+      for (const PtxOperand& part : one.operands[0].parts) join(part.reg);
+    }
+  }
+}
+
+void Symbolic::find_counters(const PtxBlocks& blocks) {
+  std::vector<int> loop_of(blocks.size(), -1);
+  for (std::size_t reg = 0; reg < defined_.size(); ++reg) {
+    if (defined_[reg].count != 2) continue;
+    const auto before = static_cast<std::size_t>(defined_[reg].first);
+    const auto update = static_cast<std::size_t>(defined_[reg].second);
+    const PtxInstruction& one = kernel_.instructions[update];
+    const bool adds = one.root == "add" && one.guard < 0 && one.operands.size() == 3 && is_integer_type(one.type()) &&
+                      kernel_.instructions[before].guard < 0 &&
+                      kernel_.instructions[before].operands[0].kind == Kind::kRegister;
+    if (!adds) continue;
+    const bool is_left = one.operands[1].reg == static_cast<int>(reg);
+    const PtxOperand& step = one.operands[is_left ? 2 : 1];
+    if ((!is_left && one.operands[2].reg != static_cast<int>(reg)) || step.reg == static_cast<int>(reg)) continue;
+    int& loop = loop_of[blocks.block_of(update)];
+    if (loop < 0 && loops_found_ == kMostLoops) continue;
+    if (loop < 0) loop = loops_found_++;
+    counters_.push_back({.reg = static_cast<int>(reg), .before = before, .update = update, .loop = loop, .step = step});
+  }
+}
+
+const Symbolic::Counter* Symbolic::counter_at(std::size_t instruction, std::size_t Counter::*which) const {
+  const auto found = std::ranges::find(counters_, instruction, which);
+  return found == counters_.end() ? nullptr : &*found;
+}
+
+bool Symbolic::comes_around(std::size_t instruction) const {
+  const Counter* const one = adds_to(instruction);
+  return one != nullptr && std::ranges::none_of(counters_, [&](const Counter& other) {
+           return other.loop == one->loop && other.update < instruction;
+         });
+}
+
+int Symbolic::definition(int reg) const {
+  const Defined& defined = defined_[index_of(reg)];
+  return defined.count == 1 ? defined.first : -1;
+}
+
+void Symbolic::find(int reg) {
+  Progress& progress = progress_[index_of(reg)];
+  if (progress != Progress::kNone) return;
+  progress = Progress::kBegun;
+  const auto counter = std::ranges::find(counters_, reg, &Counter::reg);
+  const bool counts = counter != counters_.end();
+  const Defined& defined = defined_[index_of(reg)];
+  if (defined.count == 1 || counts) {
+    const PtxInstruction& one = kernel_.instructions[static_cast<std::size_t>(defined.first)];
+    Value value = one.guard >= 0 ? Value() : computed(one, reg);
+    if (counts && value.is_known) {
+      const PtxInstruction& update = kernel_.instructions[counter->update];
+      const Value step = found(counter->step);
+      LinearForm each = LinearForm::of_axis(kLoopAxis + counter->loop);
+      if (counter->step.kind == Kind::kInteger) each = each.times(counter->step.value);
+      if (counter->step.kind != Kind::kInteger) each = each.times(factor_of(counter->step, update.type()));
+      value.form.add(each);
+      value.is_narrow = type_bytes(update.type()) == 4;
+      value.is_known = step.is_uniform() && kernel_.bits[index_of(reg)] == 8 * type_bytes(update.type());
+    }
+    if (value.form.is_too_large) value.is_known = false;
+    values_[index_of(reg)] = std::move(value);
+  }
+  progress = Progress::kDone;
+}
+
+// Also of a register that has not been looked at.
+Value Symbolic::found(const PtxOperand& operand) {
+  if (operand.reg >= 0) find(operand.reg);
+  return of(operand);
 }
 
 Value Symbolic::of(const PtxOperand& operand) const {
   Value value;
   if (operand.kind == Kind::kInteger) {
-    value.kind = Value::Kind::kUniform;
+    value.is_known = true;
+    value.form = LinearForm::of_number(operand.value);
+    if (value.form.is_too_large) value.is_known = false;
   } else if (operand.kind == Kind::kSpecial) {
-    if (operand.text == "%tid.x") value.kind = Value::Kind::kThread;
-    if (operand.text == "%ntid.x" || operand.text == "%nctaid.x") value.kind = Value::Kind::kUniform;
-    if (operand.text == "%ctaid.x") {
-      value.kind = Value::Kind::kBlock;
-      value.of_block.kind = Kind::kInteger;
-      value.of_block.value = 1;
+    value.is_known = value.is_narrow = true;
+    if (const int axis = axis_of(operand.text); axis >= 0) {
+      value.form = LinearForm::of_axis(axis);
+    } else if (is_uniform_special(operand.text)) {
+      value.form = LinearForm::of_factor(factor_of(operand, "u32"));
+    } else {
+      return {};
     }
-  } else if (operand.reg >= 0) {
-    value = values_[index_of(operand)];
-    if (operand.kind == Kind::kAddress && value.kind == Value::Kind::kAddress) value.offset += operand.value;
+  } else if (operand.reg >= 0 && operand.kind != Kind::kVector) {
+    value = values_[index_of(operand.reg)];
+    if (operand.kind == Kind::kAddress) value.form.add(LinearForm::of_number(operand.value));
   }
   return value;
 }
 
-Value Symbolic::sum(const Value& a, const Value& b, bool narrow) {
-  using K = Value::Kind;
-  if (a.kind == K::kUniform && b.kind == K::kUniform) return {.kind = K::kUniform};
-  for (const auto& [left, right] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-    if (left->kind == K::kBlock && right->kind == K::kThread) {
-      block_sizes_.push_back(left->of_block);
-      return {.kind = K::kItem, .scale = 1, .is_narrow = narrow || left->is_narrow};
-    }
-    if (left->kind == K::kAddress && right->kind == K::kItem) {
-      return {.kind = K::kAddress,
-              .word = left->word,
-              .scale = left->scale + right->scale,
-              .offset = left->offset + right->offset,
-              .is_narrow = left->is_narrow || right->is_narrow,
-              .counts = left->counts || right->counts};
-    }
-  }
-  return {};
+LinearForm::Factor Symbolic::factor_of(const PtxOperand& operand, std::string_view type) {
+  LinearForm::Factor factor{.reg = operand.reg, .special = {}, .bytes = type_bytes(type), .is_signed = type[0] != 'u'};
+  if (operand.kind == Kind::kSpecial) factor.special = operand.text;
+  return factor;
 }
 
-// Of an index and a number, or of blockIdx.x and what has to be blockDim.x.
-Value Symbolic::product(const PtxOperand& a, const PtxOperand& b, bool narrow) {
-  using K = Value::Kind;
-  const Value left = of(a), right = of(b);
-  if (left.kind == K::kUniform && right.kind == K::kUniform) return {.kind = K::kUniform};
-  for (const auto& [value, operand, other] : {std::tuple(&left, &b, &right), std::tuple(&right, &a, &left)}) {
-    const bool is_plain_block =
-        value->kind == K::kBlock && value->of_block.kind == Kind::kInteger && value->of_block.value == 1;
-    if (is_plain_block && other->kind == K::kUniform)
-      return {.kind = K::kBlock, .of_block = *operand, .is_narrow = narrow};
-    if (value->kind == K::kItem && operand->kind == Kind::kInteger && operand->value > 0 && operand->value < 4096) {
-      return {.kind = K::kItem,
-              .scale = value->scale * operand->value,
-              .offset = value->offset * operand->value,
-              .is_narrow = value->is_narrow || narrow,
-              .counts = value->counts};
-    }
+Value Symbolic::of_parameter(const PtxInstruction& one, const PtxOperand& to) const {
+  const int parameter = one.operands[1].reg >= 0 ? -1 : kernel_.parameter(one.operands[1].text);
+  if (parameter < 0) return {};
+  Value value;
+  value.is_known = true;
+  value.is_narrow = type_bytes(one.type()) == 4;
+  const std::int64_t offset = one.operands[1].value + std::int64_t{part_of(one, to.reg)} * type_bytes(one.type());
+  for (std::size_t i = 0; i < accesses_.words.size() && !value.is_narrow; ++i) {
+    const ParameterWord& word = accesses_.words[i];
+    const bool is_this = static_cast<int>(word.parameter) == parameter && word.offset == offset;
+    if (!is_this || (!word.reads && !word.writes)) continue;
+    value.word = static_cast<int>(i);
+    return value;
   }
-  return {};
+  value.form = LinearForm::of_factor(factor_of(to, one.type()));
+  return value;
 }
 
-Value Symbolic::computed(const PtxInstruction& one) {
-  using K = Value::Kind;
-  const auto& operands = one.operands;
-  if (one.root == "ld" && one.has("param") && operands[0].kind == Kind::kRegister && is_integer(one.type())) {
-    const int parameter = operands[1].reg >= 0 ? -1 : kernel_.parameter(operands[1].text);
-    for (std::size_t i = 0; i < accesses_.words.size(); ++i) {
-      const ParameterWord& word = accesses_.words[i];
-      const bool is_this = static_cast<int>(word.parameter) == parameter && word.offset == operands[1].value;
-      if (is_this && ptx_type_bytes(one.type()) == 8 && (word.reads || word.writes))
-        return {.kind = K::kAddress, .word = static_cast<int>(i)};
-    }
-    return {.kind = parameter >= 0 ? K::kUniform : K::kUnknown};
-  }
-  if (operands.size() < 2 || !is_integer(one.type())) return {};
-  const bool narrow = is_narrow(one.type());
-  if (one.root == "mov" || one.root == "cvta") return of(operands[1]);
-  if (one.root == "cvt") {
-    // Widening alone: .s64.s32 and the like. Items are no negative numbers.
-    const bool widens = one.modifiers.size() == 2 && is_integer(one.modifiers[0]) &&
-                        ptx_type_bytes(one.modifiers[0]) == 8 && ptx_type_bytes(one.modifiers[1]) == 4;
-    return widens ? of(operands[1]) : Value();
-  }
-  if (operands.size() < 3) return {};
-  const bool is_wide = one.has("wide");
-  if (one.root == "add") return sum(of(operands[1]), of(operands[2]), narrow);
-  if (one.root == "mul" && (is_wide || one.has("lo"))) return product(operands[1], operands[2], narrow && !is_wide);
-  if (one.root == "mad" && operands.size() == 4 && (is_wide || one.has("lo")))
-    return sum(product(operands[1], operands[2], narrow && !is_wide), of(operands[3]), narrow && !is_wide);
-  if (one.root == "shl" && operands[2].kind == Kind::kInteger && operands[2].value >= 0 && operands[2].value < 12) {
-    PtxOperand factor = operands[2];
-    factor.value = std::int64_t{1} << factor.value;
-    return product(operands[1], factor, narrow);
-  }
-  return {};
-}
-
-bool Symbolic::evaluate(const PtxOperand& operand, const LaunchShape& shape, void* const* parameters,
-                        std::int64_t* out) const {
-  return evaluate_at(operand, shape, parameters, 0, out);
-}
-
-bool Symbolic::load_parameter(const PtxInstruction& one, void* const* parameters, std::int64_t* out) const {
-  const int parameter = kernel_.parameter(one.operands[1].text);
-  const unsigned bytes = ptx_type_bytes(one.type());
-  const auto offset = static_cast<unsigned>(one.operands[1].value);
-  if (parameter < 0 || one.operands[1].value < 0 ||
-      offset + bytes > kernel_.parameters[static_cast<std::size_t>(parameter)].bytes)
-    return false;
-  const auto* const at = static_cast<const unsigned char*>(parameters[parameter]) + offset;
-  std::uint64_t value = 0;
-  std::memcpy(&value, at, bytes);
-  *out = wrapped(static_cast<std::int64_t>(value), one.type());
-  return true;
-}
-
-bool Symbolic::evaluate_at(const PtxOperand& operand, const LaunchShape& shape, void* const* parameters, unsigned depth,
-                           std::int64_t* out) const {
-  constexpr unsigned kDeepest = 32;
-  if (depth > kDeepest) return false;
-  if (operand.kind == Kind::kInteger) return *out = operand.value, true;
-  if (operand.kind == Kind::kSpecial) {
-    if (operand.text == "%ntid.x") return *out = static_cast<std::int64_t>(shape.threads_per_block), true;
-    if (operand.text == "%nctaid.x") return *out = static_cast<std::int64_t>(shape.blocks), true;
-    return false;
-  }
-  if (operand.kind != Kind::kRegister || defined_[index_of(operand)].count != 1) return false;
-  const PtxInstruction& one = kernel_.instructions[static_cast<std::size_t>(defined_[index_of(operand)].first)];
-  if (one.guard >= 0 || one.operands.size() < 2 || one.operands[0].kind != Kind::kRegister || !is_integer(one.type()))
-    return false;
-  if (one.root == "ld") return one.has("param") && load_parameter(one, parameters, out);
-  std::int64_t values[3] = {};
-  if (one.operands.size() > 4) return false;
+// Whether the result is the same for all threads, and can be evaluated for a launch.
+bool Symbolic::is_uniform_result(const PtxInstruction& one) {
+  if (!can_evaluate(one)) return false;
   for (std::size_t i = 1; i < one.operands.size(); ++i) {
-    if (!evaluate_at(one.operands[i], shape, parameters, depth + 1, &values[i - 1])) return false;
-    // As an instruction of this type reads it.
-    if (one.root != "cvt") values[i - 1] = wrapped(values[i - 1], one.type());
+    const PtxOperand& operand = one.operands[i];
+    if (operand.kind == Kind::kInteger) continue;
+    if (operand.kind != Kind::kRegister && operand.kind != Kind::kSpecial) return false;
+    const Value value = found(operand);
+    // Sums of counters that are no longer made of the axis are left to others.
+    if (!value.is_uniform() || value.form.terms.size() > 1) return false;
   }
-  const bool is_wide = one.has("wide");
-  const std::string_view type = is_wide ? std::string_view("s64") : one.type();
-  if (one.root == "mov") {
-    *out = values[0];
-  } else if (one.root == "cvt" && one.modifiers.size() == 2) {
-    *out = wrapped(wrapped(values[0], one.modifiers[1]), one.modifiers[0]);
-    return is_integer(one.modifiers[0]);
-  } else if (one.root == "add") {
-    *out = low_sum(values[0], values[1]);
-  } else if (one.root == "mul" && (is_wide || one.has("lo"))) {
-    *out = low_product(values[0], values[1]);
-  } else if (one.root == "mad" && !is_wide && one.has("lo")) {
-    *out = low_sum(low_product(values[0], values[1]), values[2]);
-  } else if (one.root == "shl" && one.operands[2].kind == Kind::kInteger && values[1] >= 0 && values[1] < 32) {
-    *out = low_product(values[0], std::int64_t{1} << values[1]);
-  } else {
-    return false;
-  }
-  *out = wrapped(*out, type);
   return true;
+}
+
+Value Symbolic::computed(const PtxInstruction& one, int reg) {
+  const auto& operands = one.operands;
+  if (operands.size() < 2 || !is_integer_type(one.type())) return {};
+  PtxOperand to = operands[0];
+  to.kind = Kind::kRegister;
+  to.reg = reg;
+  if (one.root == "ld") return one.has("param") ? of_parameter(one, to) : Value();
+  if (operands[0].kind != Kind::kRegister) return {};
+  if (one.root == "mov" || one.root == "cvta") return found(operands[1]);
+  const bool is_narrow = type_bytes(one.type()) == 4, is_wide = one.has("wide");
+  if (is_uniform_result(one)) {
+    Value value{.is_known = true, .word = -1, .form = {}, .is_narrow = is_narrow && !is_wide, .widened = {}};
+    value.form = LinearForm::of_factor(factor_of(to, is_wide ? (one.type()[0] == 'u' ? "u64" : "s64") : one.type()));
+    return value;
+  }
+  if (one.root == "cvt") return converted(one);
+  if (one.root == "neg") return sum(of(number_operand(0)), found(operands[1]), -1, is_narrow);
+  if (operands.size() < 3) return {};
+  if (one.root == "or") return joined(one);
+  if (one.root == "add" && !one.has("cc")) return sum(found(operands[1]), found(operands[2]), 1, is_narrow);
+  if (one.root == "sub" && !one.has("cc")) return sum(found(operands[1]), found(operands[2]), -1, is_narrow);
+  if (one.has("hi") || one.has("cc") || one.has("sat")) return {};
+  if (one.root == "mul" && (is_wide || one.has("lo"))) return product(operands[1], operands[2], one.type(), is_wide);
+  if (one.root == "mad" && operands.size() == 4 && (is_wide || one.has("lo")))
+    return sum(product(operands[1], operands[2], one.type(), is_wide), found(operands[3]), 1, is_narrow && !is_wide);
+  if (one.root == "shl" && operands[2].kind == Kind::kInteger && operands[2].value >= 0 && operands[2].value < 31) {
+    const PtxOperand factor = number_operand(std::int64_t{1} << operands[2].value);
+    return product(operands[1], factor, one.type(), false);
+  }
+  return {};
+}
+
+// As addition, where the bits of the number are none of the other's.
+Value Symbolic::joined(const PtxInstruction& one) {
+  const bool is_left = one.operands[1].kind == Kind::kInteger;
+  const PtxOperand& number = one.operands[is_left ? 1 : 2];
+  const Value value = found(one.operands[is_left ? 2 : 1]);
+  if (!value.is_integer() || number.kind != Kind::kInteger || number.value < 0) return {};
+  std::int64_t each = 1;
+  while (each <= number.value && each < (std::int64_t{1} << 31)) each *= 2;
+  const bool is_apart = number.value < each && std::ranges::all_of(value.form.terms, [each](const auto& term) {
+                          return term.number % each == 0;
+                        });
+  return is_apart ? sum(value, of(number), 1, type_bytes(one.type()) == 4) : Value();
+}
+
+Value Symbolic::converted(const PtxInstruction& one) {
+  if (one.modifiers.size() != 2 || !is_integer_type(one.modifiers[0])) return {};
+  const unsigned to = type_bytes(one.modifiers[0]), from = type_bytes(one.modifiers[1]);
+  Value value = found(one.operands[1]);
+  if (!value.is_integer()) return {};
+  if (to == 8 && from == 4) return widen(std::move(value));
+  value.is_narrow = to == 4;
+  return value;
+}
+
+Value Symbolic::widen(Value value) {
+  if (!value.is_integer()) return {};
+  widened_.push_back(value.form);
+  value.widened.push_back(static_cast<int>(widened_.size()) - 1);
+  value.is_narrow = false;
+  return value;
+}
+
+Value Symbolic::sum(const Value& a, const Value& b, std::int64_t times, bool is_narrow) const {
+  // Two addresses, or one that is taken away.
+  const bool is_address = a.word >= 0 || b.word >= 0;
+  if (!a.is_known || !b.is_known || (a.word >= 0 && b.word >= 0) || (b.word >= 0 && times < 0)) return {};
+  if (is_address && is_narrow) return {};
+  Value value = a;
+  value.word = std::max(a.word, b.word);
+  value.form.add(b.form, times);
+  value.is_narrow = is_narrow;
+  value.widened.insert(value.widened.end(), b.widened.begin(), b.widened.end());
+  return value;
+}
+
+// Of a form and what is the same for all threads.
+Value Symbolic::product(const PtxOperand& a, const PtxOperand& b, std::string_view type, bool is_wide) {
+  for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    Value value = found(*one);
+    const Value by = found(*other);
+    if (!value.is_integer() || !by.is_uniform() || by.form.terms.size() > 1) continue;
+    if (is_wide) value = widen(std::move(value));
+    if (other->kind == Kind::kInteger) {
+      value.form = value.form.times(wrapped(other->value, type));
+    } else {
+      value.form = value.form.times(factor_of(*other, type));
+    }
+    value.is_narrow = type_bytes(type) == 4 && !is_wide;
+    return value;
+  }
+  return {};
 }
 
 }  // namespace thermocline

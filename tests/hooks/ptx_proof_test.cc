@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is proven of kernels from their PTX, and what must not be. The kernels are written as nvcc 13.0 writes them.
-#include "hooks/relaunch/ptx_proof.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
+#include "tests/hooks/analysed_kernel.h"
+
 namespace thermocline {
 namespace {
-
-struct Analysed {
-  std::string text;
-  PtxKernel kernel;
-  PtxAccesses accesses;
-  std::unique_ptr<PtxProof> proof;
-
-  std::string unknown() const { return text_of(accesses.unknown.why); }
-  std::string refused() const { return text_of(proof->refused().why); }
-};
 
 const std::string kRegisters =
     ".reg .pred %p<9>; .reg .f32 %f<20>; .reg .b32 %r<30>; .reg .b64 %rd<30>; .reg .b16 %rs<9>; .shared .align 4 .b8 "
@@ -34,18 +24,9 @@ const std::string kAddresses =
 const std::string kLoad = "ld.global.f32 %f1, [%rd5];\n", kStore = "st.global.f32 [%rd7], %f1;\n";
 const std::string kEnd = "$END: ret;\n";
 
-std::unique_ptr<Analysed> analyse(const std::string& body) {
-  auto one = std::make_unique<Analysed>();
-  one->text =
-      ".version 9.0\n.target sm_75\n.address_size 64\n.global .align 4 .u32 counter;\n.visible .entry k(\n"
-      ".param .u64 k_param_0, .param .u64 k_param_1, .param .u32 k_param_2, .param .u64 k_param_3)\n{\n" +
-      kRegisters + body + "}\n";
-  std::optional<PtxKernel> kernel = parse_ptx_kernel(one->text, "k");
-  if (!kernel.has_value()) return nullptr;
-  one->kernel = std::move(*kernel);
-  one->accesses = find_accesses(one->kernel);
-  one->proof = std::make_unique<PtxProof>(one->kernel, one->accesses);
-  return one;
+std::unique_ptr<AnalysedKernel> analyse(const std::string& body) {
+  return analyse_kernel(".param .u64 k_param_0, .param .u64 k_param_1, .param .u32 k_param_2, .param .u64 k_param_3",
+                        kRegisters + body);
 }
 
 // With `body` between the addresses and the store.
@@ -55,11 +36,11 @@ std::string refused(const std::string& body) {
 }
 
 // Bytes that are proven to be written through the second parameter; -1: none are.
-long written(const Analysed& one, unsigned blocks, unsigned threads, int bound) {
+long written(const AnalysedKernel& one, unsigned blocks, unsigned threads, int bound) {
   std::uint64_t pointers[2] = {0x1000, 0x2000}, other = 0;
   void* parameters[] = {&pointers[0], &pointers[1], &bound, &other};
   PtxProof::Result result;
-  if (!one.proof->holds_for({threads, blocks}, parameters, &result)) return -1;
+  if (!one.proof->holds_for({.threads = {threads, 1, 1}, .blocks = {blocks, 1, 1}}, parameters, &result)) return -1;
   for (std::size_t i = 0; i < one.accesses.words.size(); ++i) {
     if (one.accesses.words[i].parameter == 1) return static_cast<long>(result.written_bytes[i]);
   }

@@ -2,7 +2,10 @@
 // Runs programs whose kernels run their own code on the simulated device, and reads their statistics.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -36,6 +39,19 @@ inline Json kernel_of(const Json& statistics, const std::string& name) {
     if (kernel["name"].get<std::string>().ends_with(name) && (found.is_null() || kernel["reruns"] > 0)) found = kernel;
   }
   return found;
+}
+
+// Whatever can be recomputed is dropped before each operation.
+inline const std::vector<std::string> kDropsAll = {"THERMOCLINE_RECOMPUTE=auto", "THERMOCLINE_TEST_DROPS=1"};
+
+inline void expect_right(const Outcome& outcome, const std::string& expected) {
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  std::istringstream is(outcome.output), should(expected);
+  for (std::string line, other; std::getline(should, other);) {
+    std::getline(is, line);
+    EXPECT_EQ(line, other);
+    EXPECT_TRUE(line.ends_with(" 0")) << line << ": values that the trap itself knows to be wrong";
+  }
 }
 
 }  // namespace recompute_runs

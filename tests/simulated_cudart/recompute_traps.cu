@@ -389,14 +389,5 @@ const std::vector<Trap> kTrapsOfValue = {{"launch_count", launch_count},
 int main(int argc, char** argv) {
   std::vector<traps::Trap> all = traps::kTrapsOfValue;
   all.insert(all.end(), traps::kTrapsOfOrder.begin(), traps::kTrapsOfOrder.end());
-  for (const traps::Trap& trap : all) {
-    bool is_asked_for = argc == 1;
-    for (int i = 1; i < argc; ++i) is_asked_for |= std::strcmp(argv[i], trap.name) == 0;
-    if (!is_asked_for) continue;
-    traps::Result result;
-    trap.run(&result);
-    traps::require(cudaGetLastError());
-    std::printf("%s %016llx %d\n", trap.name, static_cast<unsigned long long>(result.digest.value()), result.wrong);
-    std::fflush(stdout);
-  }
+  return traps::run(all, argc, argv);
 }

@@ -119,4 +119,19 @@ struct Trap {
 };
 extern const std::vector<Trap> kTrapsOfOrder;
 
+// Those that are named, or all.
+inline int run(const std::vector<Trap>& all, int argc, char** argv) {
+  for (const Trap& trap : all) {
+    bool is_asked_for = argc == 1;
+    for (int i = 1; i < argc; ++i) is_asked_for |= std::strcmp(argv[i], trap.name) == 0;
+    if (!is_asked_for) continue;
+    Result result;
+    trap.run(&result);
+    require(cudaGetLastError());
+    std::printf("%s %016llx %d\n", trap.name, static_cast<unsigned long long>(result.digest.value()), result.wrong);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 }  // namespace traps
