@@ -3,7 +3,7 @@
 // instructions (scripts/count_instructions.sh): these counts do not depend on how busy the machine is. Allocations are
 // counted with compare_allocators.
 //
-// instructions operate|launch-BYTES|launch-BYTES-slab|launch-BYTES-roomy TIMES
+// instructions operate|launch-BYTES[-slab|-roomy|-whole] TIMES
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +26,8 @@ namespace {
 constexpr StreamHandle kStream{0x100};
 // More than half of the device: from then on the policy learns.
 constexpr Bytes kLearnedFrom = kDeviceMemory / 2 + kMiB;
+// More than half of the largest page.
+constexpr Bytes kWholePages = 16 * kMiB;
 
 template <class Work>
 void repeat(unsigned long times, Work work) {
@@ -46,9 +48,11 @@ void operate(unsigned long times) {
   });
 }
 
-// One kernel with one parameter of so many bytes in which four words are addresses of 4 MiB, or one of them of 1 MiB in a
-// slab. `roomy`: most of the device is free.
-void launch(unsigned long times, std::size_t bytes, bool slab, bool roomy) {
+// What a launch accesses: four buffers that share a slab; the same, one of them small; four that have pages of their own.
+enum class Buffers { kOfSlab, kOneSmall, kWhole };
+
+// One kernel with one parameter of so many bytes in which four words are addresses. `roomy`: most of the device is free.
+void launch(unsigned long times, std::size_t bytes, Buffers buffers, bool roomy) {
   CUdeviceptr most = 0;
   THERMOCLINE_CHECK(roomy || cuMemAlloc(&most, kLearnedFrom) == CUDA_SUCCESS,
                     "There is room in the benchmark's device.");
@@ -57,8 +61,10 @@ void launch(unsigned long times, std::size_t bytes, bool slab, bool roomy) {
   for (unsigned char& byte : parameter) byte = static_cast<unsigned char>(random() % 256);
   for (std::size_t i = 0; i < 4; ++i) {
     CUdeviceptr buffer = 0;
-    THERMOCLINE_CHECK(cuMemAlloc(&buffer, slab && i == 0 ? kMiB : 4 * kMiB) == CUDA_SUCCESS,
-                      "There is room in the benchmark's device.");
+    const Bytes size = buffers == Buffers::kWhole                ? kWholePages
+                       : buffers == Buffers::kOneSmall && i == 0 ? kMiB
+                                                                 : 4 * kMiB;
+    THERMOCLINE_CHECK(cuMemAlloc(&buffer, size) == CUDA_SUCCESS, "There is room in the benchmark's device.");
     std::memcpy(&parameter[i * (bytes / 4)], &buffer, sizeof buffer);
   }
   void* parameters[] = {parameter.data()};
@@ -80,9 +86,13 @@ int main(int argc, char** argv) {
   if (shape == "operate") {
     thermocline::bench::operate(times);
   } else if (std::sscanf(shape.c_str(), "launch-%lu", &bytes) == 1 && bytes >= 32) {
-    thermocline::bench::launch(times, bytes, shape.ends_with("-slab"), shape.ends_with("-roomy"));
+    using thermocline::bench::Buffers;
+    const Buffers buffers = shape.ends_with("-whole")  ? Buffers::kWhole
+                            : shape.ends_with("-slab") ? Buffers::kOneSmall
+                                                       : Buffers::kOfSlab;
+    thermocline::bench::launch(times, bytes, buffers, shape.ends_with("-roomy"));
   } else {
-    std::fputs("usage: instructions operate|launch-BYTES[-slab|-roomy] TIMES\n", stderr);
+    std::fputs("usage: instructions operate|launch-BYTES[-slab|-roomy|-whole] TIMES\n", stderr);
     return 2;
   }
 }
