@@ -15,7 +15,6 @@
 namespace thermocline {
 namespace {
 
-std::atomic<int> captures{0};
 // What counts has begun, or may at any moment: not yet while the engines are told.
 std::atomic<bool> may_have_begun{false};
 
@@ -64,14 +63,14 @@ void capture_began() {
   while (change.waits > 0) {
     if (change.ended.wait_until(lock, change.newest + kTimeToReachTheDriver) == std::cv_status::timeout) break;
   }
-  if (captures.fetch_add(1) == 0) tell_engines(true);
+  if (detail::captures.fetch_add(1) == 0) tell_engines(true);
   may_have_begun.store(true);
 }
 
 void capture_ended() {
   const MutexLock lock(captures_change().mutex);
-  if (captures.load() == 1) may_have_begun.store(false);
-  if (captures.fetch_sub(1) == 1) tell_engines(false);
+  if (detail::captures.load() == 1) may_have_begun.store(false);
+  if (detail::captures.fetch_sub(1) == 1) tell_engines(false);
 }
 
 namespace {
@@ -101,23 +100,18 @@ CUresult synchronize_unless_recorded(const ActiveEngine* active) {
 CUresult synchronize_unless_recorded(const ActiveEngine& active) { return synchronize_unless_recorded(&active); }
 CUresult synchronize_unless_recorded() { return synchronize_unless_recorded(nullptr); }
 
-bool any_capture() { return captures.load(std::memory_order_acquire) > 0; }
 bool any_capture_may_have_begun() { return may_have_begun.load(std::memory_order_acquire); }
 
-bool is_recording(StreamHandle stream) {
-  if (!any_capture()) return false;
+constinit std::atomic<int> detail::captures{0};
+
+bool detail::driver_says_it_records(StreamHandle stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return real<Function::cuStreamIsCapturing>(to_cu(stream), &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-CaptureTruce::CaptureTruce() {
-  if (captures.load(std::memory_order_acquire) <= 0) return;
-  active_ = real<Function::cuThreadExchangeStreamCaptureMode>(&mode_) == CUDA_SUCCESS;
-}
+void CaptureTruce::begin() { active_ = real<Function::cuThreadExchangeStreamCaptureMode>(&mode_) == CUDA_SUCCESS; }
 
-CaptureTruce::~CaptureTruce() {
-  if (active_) real<Function::cuThreadExchangeStreamCaptureMode>(&mode_);
-}
+void CaptureTruce::end() { real<Function::cuThreadExchangeStreamCaptureMode>(&mode_); }
 
 }  // namespace thermocline

@@ -58,8 +58,6 @@ class Writing {
 
 constinit thread_local bool Writing::is_writing = false;
 
-// Never destroyed: hooks are called until the end of the process.
-std::atomic<Recorder*> recorder{nullptr};
 // The newest recorder, ended or not: other threads may still be using it.
 Recorder* newest = nullptr;
 
@@ -142,7 +140,8 @@ Recorder::Recorder(const Driver& driver, const Engine* engine, std::string path,
       part_bytes_(limit / 2),
       before_(before) {}
 
-Recorder* Recorder::get() noexcept { return recorder.load(std::memory_order_acquire); }
+// Never destroyed: hooks are called until the end of the process.
+constinit std::atomic<Recorder*> Recorder::current_{nullptr};
 
 void Recorder::begin(const Driver& driver, const Engine* engine) {
   const char* const base = variable_of_process("THERMOCLINE_RECORD");
@@ -163,19 +162,19 @@ void Recorder::begin(const Driver& driver, const Engine* engine) {
     return;
   }
   newest = new Recorder(driver, engine, path, file, limit(), newest);
-  recorder.store(newest, std::memory_order_release);
+  current_.store(newest, std::memory_order_release);
 }
 
 void Recorder::end(bool without_driver) noexcept {
   // This thread already holds the lock: a signal interrupted it while it was recording an event, and the signal's
   // handler ends the process.
   if (Writing::now()) {
-    recorder.store(nullptr);
+    current_.store(nullptr);
     log_line(LogLevel::kError,
              "the process ended inside a call that was being recorded: the end of the recording is lost");
     return;
   }
-  Recorder* const ending = recorder.exchange(nullptr);
+  Recorder* const ending = current_.exchange(nullptr);
   if (ending == nullptr) return;
   try {
     const Writing lock(ending->mutex_);
@@ -193,7 +192,7 @@ void Recorder::end(bool without_driver) noexcept {
   }
 }
 
-void Recorder::abandon() noexcept { recorder.store(nullptr); }
+void Recorder::abandon() noexcept { current_.store(nullptr); }
 
 std::uint64_t Recorder::token_of(const OperationInfo& info, std::span<const MemoryAccess> accesses) {
   std::uint64_t token = info.kind;

@@ -10,6 +10,7 @@
 // If writing fails, one message is logged and recording ends; the program continues. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -30,7 +31,7 @@ namespace thermocline {
 class Recorder {
  public:
   // Null if recording was not requested or has ended.
-  static Recorder* get() noexcept;
+  static Recorder* get() noexcept { return current_.load(std::memory_order_acquire); }
   // Also null if another engine is being recorded: a recording covers one device.
   static Recorder* of(const Engine* engine) noexcept {
     Recorder* const there = get();
@@ -99,6 +100,8 @@ class Recorder {
   std::uint64_t operations_ = 0;
   std::chrono::steady_clock::time_point newest_block_ = std::chrono::steady_clock::now();
   bool ended_ = false;
+
+  static constinit std::atomic<Recorder*> current_;
 };
 
 }  // namespace thermocline

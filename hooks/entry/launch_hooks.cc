@@ -63,35 +63,36 @@ struct Shape {
   unsigned int grid_x, grid_y, grid_z, block_x, block_y, block_z;
 };
 
+struct Launch {
+  CUfunction function = nullptr;
+  Shape shape;
+  unsigned int shared_bytes = 0;
+  bool is_special = false;  // LaunchedKernel::is_special
+  KernelArguments arguments;
+};
+
 // Equal for launches of one function with the same shape, as long as the process lives.
 OperationInfo info_of(CUfunction function, const Layouts::Facts& facts, const Shape& shape) {
   std::uint64_t hash = reinterpret_cast<std::uintptr_t>(function);
-  for (const unsigned int size :
-       {shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y, shape.block_z}) {
-    // The multiplier of 64-bit FNV-1a.
-    hash = (hash ^ size) * 0x100000001B3u;
-  }
+  // The multiplier of 64-bit FNV-1a.
+  const auto add = [&hash](unsigned int size) { hash = (hash ^ size) * 0x100000001B3u; };
+  add(shape.grid_x), add(shape.grid_y), add(shape.grid_z);
+  add(shape.block_x), add(shape.block_y), add(shape.block_z);
   return OperationInfo{.kind = hash | 1, .operator_class = facts.operator_class, .name = facts.name, .follows = true};
 }
 
-// How it is launched, besides.
-struct Manner {
-  unsigned int shared_bytes = 0;
-  bool is_special = false;  // LaunchedKernel::is_special
-};
-
 // Rare: only where contents may be recomputed.
-[[gnu::noinline]] CUresult launch_known(const EngineSet& engines, StreamHandle stream, CUfunction function,
-                                        const Layouts::Facts& facts, const Shape& shape, Manner manner,
-                                        KernelArguments arguments, AccessList&& accesses, Call call) {
-  const LaunchedKernel kernel{.function = function,
+[[gnu::noinline]] CUresult launch_known(const EngineSet& engines, StreamHandle stream, const Launch& launch,
+                                        const Layouts::Facts& facts, AccessList&& accesses, Call call) {
+  const Shape& shape = launch.shape;
+  const LaunchedKernel kernel{.function = launch.function,
                               .name = facts.name,
                               .layout = facts.layout,
                               .grid = {shape.grid_x, shape.grid_y, shape.grid_z},
                               .block = {shape.block_x, shape.block_y, shape.block_z},
-                              .shared_bytes = manner.shared_bytes,
-                              .is_special = manner.is_special,
-                              .arguments = arguments};
+                              .shared_bytes = launch.shared_bytes,
+                              .is_special = launch.is_special,
+                              .arguments = launch.arguments};
   std::optional<KnownLaunch> known;
   const CUresult read = guarded([&] {
     known.emplace(engines, kernel, &accesses);
@@ -101,41 +102,39 @@ struct Manner {
     invalidate_capture(stream);
     return read;
   }
-  OperationInfo info = info_of(function, facts, shape);
+  OperationInfo info = info_of(launch.function, facts, shape);
   info.relaunch = known->info();
   return submit(stream, Host::kGoesOn, std::move(accesses), info, call);
 }
 
-CUresult launch_once(StreamHandle stream, CUfunction function, const Shape& shape, Manner manner,
-                     KernelArguments arguments, Call call) {
+CUresult launch_once(StreamHandle stream, const Launch& launch, Call call) {
   const EngineSet* const engines = engines_now();
   if (engines == nullptr) return call();
-  const Layouts::Facts& facts = layouts().facts(function);
+  const Layouts::Facts& facts = layouts().facts(launch.function);
   // Its queue in pinned memory has operands of earlier collectives, too; its own the hooks of NCCL have pinned.
   const bool is_pinned = facts.is_of_nccl && nccl_launches();
   AccessList accesses;
   CUresult read = with_host_memory([&] {
-    return add_arguments_of(*engines, facts.layout, arguments, &accesses) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    return add_arguments_of(*engines, facts.layout, launch.arguments, &accesses) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
   });
   if (read == CUDA_SUCCESS && any_host_allocation.load(std::memory_order_relaxed) && !is_pinned) [[unlikely]] {
     read = guarded([&] {
-      add_tables_in_place(*engines, facts.layout, arguments, &accesses);
+      add_tables_in_place(*engines, facts.layout, launch.arguments, &accesses);
       return CUDA_SUCCESS;
     });
   }
   if (read == CUDA_SUCCESS && recompute_is_on.load(std::memory_order_relaxed) && !is_pinned) [[unlikely]]
-    return launch_known(*engines, stream, function, facts, shape, manner, arguments, std::move(accesses), call);
+    return launch_known(*engines, stream, launch, facts, std::move(accesses), call);
   if (read == CUDA_SUCCESS)
-    return submit(stream, Host::kGoesOn, std::move(accesses), info_of(function, facts, shape), call);
+    return submit_launch(*engines, stream, std::move(accesses), info_of(launch.function, facts, launch.shape), call);
   if (read == CUDA_ERROR_NOT_FOUND) return submit_unknown(stream, call);
   invalidate_capture(stream);
   return read;
 }
 
 // Lazily loaded code takes device memory at its first launch.
-CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, Manner manner, KernelArguments arguments,
-                Call call) {
-  return with_driver_room([&] { return launch_once(stream, function, shape, manner, arguments, call); });
+CUresult submit_kernel(StreamHandle stream, const Launch& launch, Call call) {
+  return with_driver_room([&] { return launch_once(stream, launch, call); });
 }
 
 // Parameters that were set one by one, as before CUDA 4 (cuParamSetv), are not tracked.
@@ -162,40 +161,42 @@ void look_at_attributes(const CUlaunchConfig& config) {
 }  // namespace
 }  // namespace thermocline
 
-THERMOCLINE_HOOK_PAIR(cuLaunchKernel, _ptsz,
-                      (CUfunction f, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX,
-                       unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, CUstream hStream,
-                       void** kernelParams, void** extra),
-                      {
-                        return launch(stream_of(hStream), f, {gridX, gridY, gridZ, blockX, blockY, blockZ},
-                                      {sharedBytes, false}, {kernelParams, extra}, [&] {
-                                        return heard(real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ,
-                                                                     sharedBytes, hStream, kernelParams, extra));
-                                      });
-                      })
+THERMOCLINE_HOOK_PAIR(
+    cuLaunchKernel, _ptsz,
+    (CUfunction f, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX, unsigned int blockY,
+     unsigned int blockZ, unsigned int sharedBytes, CUstream hStream, void** kernelParams, void** extra),
+    {
+      const Launch launch{f, {gridX, gridY, gridZ, blockX, blockY, blockZ}, sharedBytes, false, {kernelParams, extra}};
+      return submit_kernel(stream_of(hStream), launch, [&] {
+        const Shape& shape = launch.shape;
+        return heard(real<kFunction>(launch.function, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x,
+                                     shape.block_y, shape.block_z, launch.shared_bytes, hStream, kernelParams, extra));
+      });
+    })
 
-THERMOCLINE_HOOK_PAIR(cuLaunchKernelEx, _ptsz,
-                      (const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra), {
-                        if (config == nullptr) return real<kFunction>(config, f, kernelParams, extra);
-                        look_at_attributes(*config);
-                        const Shape shape{config->gridDimX,  config->gridDimY,  config->gridDimZ,
-                                          config->blockDimX, config->blockDimY, config->blockDimZ};
-                        return launch(stream_of(config->hStream), f, shape,
-                                      {config->sharedMemBytes, has_attributes(*config)}, {kernelParams, extra},
-                                      [&] { return heard(real<kFunction>(config, f, kernelParams, extra)); });
-                      })
+THERMOCLINE_HOOK_PAIR(
+    cuLaunchKernelEx, _ptsz, (const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra), {
+      if (config == nullptr) return real<kFunction>(config, f, kernelParams, extra);
+      look_at_attributes(*config);
+      const Shape shape{config->gridDimX,  config->gridDimY,  config->gridDimZ,
+                        config->blockDimX, config->blockDimY, config->blockDimZ};
+      const Launch launch{f, shape, config->sharedMemBytes, has_attributes(*config), {kernelParams, extra}};
+      return submit_kernel(stream_of(config->hStream), launch,
+                           [&] { return heard(real<kFunction>(config, f, kernelParams, extra)); });
+    })
 
-THERMOCLINE_HOOK_PAIR(cuLaunchCooperativeKernel, _ptsz,
-                      (CUfunction f, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX,
-                       unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, CUstream hStream,
-                       void** kernelParams),
-                      {
-                        return launch(stream_of(hStream), f, {gridX, gridY, gridZ, blockX, blockY, blockZ},
-                                      {sharedBytes, true}, {kernelParams, nullptr}, [&] {
-                                        return heard(real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ,
-                                                                     sharedBytes, hStream, kernelParams));
-                                      });
-                      })
+THERMOCLINE_HOOK_PAIR(
+    cuLaunchCooperativeKernel, _ptsz,
+    (CUfunction f, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX, unsigned int blockY,
+     unsigned int blockZ, unsigned int sharedBytes, CUstream hStream, void** kernelParams),
+    {
+      const Launch launch{f, {gridX, gridY, gridZ, blockX, blockY, blockZ}, sharedBytes, true, {kernelParams, nullptr}};
+      return submit_kernel(stream_of(hStream), launch, [&] {
+        const Shape& shape = launch.shape;
+        return heard(real<kFunction>(launch.function, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x,
+                                     shape.block_y, shape.block_z, launch.shared_bytes, hStream, kernelParams));
+      });
+    })
 
 extern "C" {
 

@@ -36,26 +36,24 @@ constexpr std::array kOthers = {
 #undef THERMOCLINE_X
 };
 
-// Filled by the first thread that needs it; all threads write the same values. `open` is written last.
+// Filled by the first thread that needs it; all threads write the same values. `open` is written last, behind
+// detail::driver_functions.
 struct Addresses {
   std::atomic<void*> handle{nullptr};
   std::atomic<bool> open{false};
   std::atomic<void*> begin{nullptr};  // load address of the driver library
-  std::array<std::atomic<void*>, kNames.size()> real{};
   // The result of cuGetProcAddress for the symbol, if that differs from dlsym's.
   std::atomic<bool> asked{false};
   std::array<std::atomic<void*>, kHooked.size()> given{};
 };
 constinit Addresses addresses;
 
-thread_local int inside_depth = 0;
-
 void take_driver(void* handle) {
   Inside inside;
   const DlsymFunction find = next_dlsym();
   if (find == nullptr) return;
   for (std::size_t i = 0; i < kNames.size(); ++i) {
-    addresses.real[i].store(find(handle, kNames[i]), std::memory_order_relaxed);
+    detail::driver_functions[i].store(find(handle, kNames[i]), std::memory_order_relaxed);
   }
   Dl_info info{};
   void* any = find(handle, "cuInit");
@@ -103,7 +101,7 @@ void ask_for_given() {
 }
 
 bool is_answer(std::size_t index, const void* answer) {
-  return addresses.real[index].load(std::memory_order_relaxed) == answer ||
+  return detail::driver_functions[index].load(std::memory_order_relaxed) == answer ||
          addresses.given[index].load(std::memory_order_relaxed) == answer;
 }
 
@@ -115,9 +113,8 @@ bool variant_fits(DefaultStream variant, std::uint64_t flags) {
 
 }  // namespace
 
-Inside::Inside() { ++inside_depth; }
-Inside::~Inside() { --inside_depth; }
-bool Inside::now() { return inside_depth > 0; }
+constinit std::array<std::atomic<void*>, detail::kFunctions> detail::driver_functions{};
+constinit thread_local int Inside::of_this_thread = 0;
 
 std::span<const HookedFunction> hooked_functions() { return kHooked; }
 
@@ -160,8 +157,9 @@ bool in_driver(const void* address) {
 void* hook_for_symbol(std::string_view symbol, const void* answer) {
   const int index = find_hooked(symbol);
   if (index < 0 || answer == nullptr || !driver_is_loaded()) return nullptr;
-  return addresses.real[static_cast<std::size_t>(index)].load(std::memory_order_relaxed) == answer ? hook_of(index)
-                                                                                                   : nullptr;
+  return detail::driver_functions[static_cast<std::size_t>(index)].load(std::memory_order_relaxed) == answer
+             ? hook_of(index)
+             : nullptr;
 }
 
 namespace {
@@ -210,9 +208,9 @@ const std::atomic<bool>& any_variant_goes_unseen() noexcept { return unseen_vari
 
 const char* name_of(Function function) { return kNames[static_cast<std::size_t>(function)]; }
 
-void* real_address(Function function) {
+void* detail::open_and_find(Function function) {
   if (!addresses.open.load(std::memory_order_acquire) && !load_driver()) return nullptr;
-  return addresses.real[static_cast<std::size_t>(function)].load(std::memory_order_relaxed);
+  return driver_functions[static_cast<std::size_t>(function)].load(std::memory_order_relaxed);
 }
 
 void* real_symbol(const char* symbol) {

@@ -10,6 +10,7 @@
 // at the same time write the same values.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -71,8 +72,22 @@ void* hook_by_name(std::string_view base, int version, std::uint64_t flags);
 void a_variant_goes_unseen() noexcept;
 const std::atomic<bool>& any_variant_goes_unseen() noexcept;
 
+namespace detail {
+inline constexpr std::size_t kFunctions =
+#define THERMOCLINE_X(symbol, ...) 1 +
+    THERMOCLINE_HOOKED_FUNCTIONS(THERMOCLINE_X) THERMOCLINE_CALLED_FUNCTIONS(THERMOCLINE_X)
+#undef THERMOCLINE_X
+        0;
+// By Function; null before the driver is open, and of functions that it lacks.
+extern constinit std::array<std::atomic<void*>, kFunctions> driver_functions;
+void* open_and_find(Function function);
+}  // namespace detail
+
 // The driver's function; null if the driver lacks it.
-void* real_address(Function function);
+inline void* real_address(Function function) {
+  void* const found = detail::driver_functions[static_cast<std::size_t>(function)].load(std::memory_order_relaxed);
+  return found != nullptr ? found : detail::open_and_find(function);
+}
 const char* name_of(Function function);
 void* real_symbol(const char* symbol);
 
@@ -149,11 +164,15 @@ constexpr Waits waits_of(Function function) {
 // While an object of this class lives, this thread is inside the library: hooks and dlsym pass every call through.
 class Inside {
  public:
-  Inside();
-  ~Inside();
+  Inside() : depth_(of_this_thread) { ++depth_; }
+  ~Inside() { --depth_; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
-  static bool now();
+  static bool now() { return of_this_thread > 0; }
+
+ private:
+  static constinit thread_local int of_this_thread;
+  int& depth_;
 };
 
 // Calls the driver. CUDA_ERROR_NOT_SUPPORTED if it lacks the function; CUDA_ERROR_NOT_INITIALIZED if there is no
@@ -162,7 +181,10 @@ template <Function F, class... Arguments>
 CUresult real(Arguments... arguments) {
   auto function = reinterpret_cast<typename detail::Signature<F>::Pointer>(real_address(F));
   if (function == nullptr) return driver_is_loaded() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
-  if constexpr (waits_of(F) == Waits::kForRoom) about_to_queue(name_of(F));
+  if constexpr (waits_of(F) == Waits::kForRoom) {
+    if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
+      about_to_queue(name_of(F));
+  }
   if constexpr (waits_of(F) == Waits::kForBlockedStreams) about_to_map(name_of(F));
   if constexpr (waits_of(F) == Waits::kAlways) {
     // Whether the call is the library's own or the program's. A call that the program makes in a host function, while

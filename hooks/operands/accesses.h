@@ -80,6 +80,8 @@ class AccessList {
   // Removes all accesses except those for whose address `keep` returns true.
   template <class Keep>
   void filter(Keep keep) {
+    const auto kept = [&](const MemoryAccess& access) { return keep(access.address); };
+    if (std::ranges::all_of(all(), kept)) return;
     const auto end = std::remove_if(accesses_.begin(), accesses_.end(),
                                     [&](const MemoryAccess& access) { return !keep(access.address); });
     accesses_.erase(end, accesses_.end());

@@ -73,7 +73,8 @@ struct Layouts::Remembered {
 };
 
 const Layouts::Facts& Layouts::facts(CUfunction function) {
-  static constinit thread_local Remembered remembered{};
+  static constinit thread_local Remembered of_this_thread{};
+  Remembered& remembered = of_this_thread;
   const std::uint64_t generation = generation_.load(std::memory_order_acquire);
   if (remembered.generation != generation) {
     remembered.last = {};

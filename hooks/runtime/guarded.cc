@@ -18,8 +18,12 @@ CUresult guarded(Call body) {
 CUresult guarded_lightly(Call body) {
   // Declared first, so it runs after everything that the body holds has been released.
   const GivesOutReport at_the_end;
+  return without_exceptions(body);
+}
+
+CUresult error_of_exception() {
   try {
-    return body();
+    throw;
   } catch (const BrokenInvariant&) {
     return CUDA_ERROR_UNKNOWN;
   } catch (const std::bad_alloc&) {

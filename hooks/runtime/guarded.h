@@ -36,8 +36,24 @@ CUresult guarded(Call body);
 // guarded() for calls in which the engine catches its own exceptions (allocate, free).
 CUresult guarded_lightly(Call body);
 
+// guarded() where the caller sees to it that the thread can not be cancelled and that reports are given out, and that
+// inlines `body`.
+template <class Body>
+CUresult without_exceptions(Body body);
+// In a handler: the error that the exception becomes. Others than the library's own go on.
+CUresult error_of_exception();
+
 // Logs it, once.
 CUresult host_memory_is_exhausted();
+template <class Body>
+CUresult without_exceptions(Body body) {
+  try {
+    return body();
+  } catch (...) {
+    return error_of_exception();
+  }
+}
+
 // For a body that neither uses the engine nor waits, such as reading parameters.
 template <class Body>
 CUresult with_host_memory(Body body) {

@@ -28,7 +28,8 @@ struct Kept {
   std::vector<Line> lines;
 };
 // A trivial type, so that it can be accessed while a thread begins or ends; the object is created when there is
-// something to keep.
+// something to keep. Invariant: not null in as many threads as detail::keeping_threads says; a thread that ends with
+// one leaves it there.
 thread_local constinit Kept* kept = nullptr;
 // What is refused within the callback is not told to it, or one that allocates would never return.
 thread_local constinit bool is_in_callback = false;
@@ -50,12 +51,20 @@ void write_to_log(const std::string& report) {
 }
 
 Kept& to_keep() {
-  if (kept == nullptr) kept = new Kept;
+  if (kept == nullptr) {
+    kept = new Kept;
+    detail::keeping_threads.fetch_add(1, std::memory_order_relaxed);
+  }
   return *kept;
 }
 
+std::unique_ptr<const Kept> take_kept() {
+  detail::keeping_threads.fetch_sub(1, std::memory_order_relaxed);
+  return std::unique_ptr<const Kept>(std::exchange(kept, nullptr));
+}
+
 void give_out() {
-  const std::unique_ptr<const Kept> all(std::exchange(kept, nullptr));
+  const std::unique_ptr<const Kept> all = take_kept();
   for (const Kept::Line& line : all->lines) log_line(line.level, "%s", line.text.c_str());
   const std::string& report = all->report;
   if (report.empty()) return;
@@ -91,10 +100,12 @@ void keep_line(LogLevel level, std::string line) { to_keep().lines.push_back({le
 void forget_report() noexcept {
   if (kept == nullptr) return;
   kept->report.clear();
-  if (kept->lines.empty()) delete std::exchange(kept, nullptr);
+  if (kept->lines.empty()) take_kept();
 }
 
-void give_out_report() noexcept {
+constinit std::atomic<int> detail::keeping_threads{0};
+
+void detail::give_out_kept() noexcept {
   if (kept == nullptr || Inside::now()) return;
   const Undisturbed undisturbed;
   try {

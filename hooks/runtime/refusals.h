@@ -3,6 +3,7 @@
 // callback, which are called without that lock. So are other lines that are known while it is locked.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "config/log_level.h"
@@ -17,8 +18,18 @@ void keep_report(const std::string& report);
 void forget_report() noexcept;
 // A line for the log, for which the same holds; what is forgotten later does not take it along.
 void keep_line(LogLevel level, std::string line);
+
+namespace detail {
+// Threads that have stored something.
+extern constinit std::atomic<int> keeping_threads;
+void give_out_kept() noexcept;
+}  // namespace detail
+
 // Called outside the engine: writes what this thread has stored to the log, and the report to the callback.
-void give_out_report() noexcept;
+inline void give_out_report() noexcept {
+  if (detail::keeping_threads.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    detail::give_out_kept();
+}
 // To be declared before any lock, so that it ends after them.
 struct GivesOutReport {
   GivesOutReport() = default;

@@ -42,13 +42,6 @@
 namespace thermocline {
 namespace {
 
-enum class Mode {
-  kDormant,  // no engine exists; the next context that asks for memory gets one
-  kActive,
-  kPassThrough,  // something required was not available: all calls go to the driver unchanged
-  kBroken,       // see runtime.h
-};
-
 std::optional<CUdevice> device_of_current_context() {
   CUdevice device = 0;
   if (real<Function::cuCtxGetDevice>(&device) != CUDA_SUCCESS || device < 0) return std::nullopt;
@@ -96,8 +89,6 @@ class Runtime::State {
   // Guards everything except the atomics. Held while an engine is created or destroyed; never held while waiting for
   // the program's work.
   Mutex mutex{"runtime", lock_level::kRuntime};
-  std::atomic<Mode> mode{Mode::kDormant};
-  std::atomic<const EngineSet*> engines{nullptr};
   // Devices whose memory is left to the driver, and the subset of these for which strict is set.
   std::atomic<std::uint64_t> left_alone{0}, refused{0};
   std::atomic<StatsForm> stats_form{StatsForm::kOff};
@@ -124,7 +115,7 @@ class Runtime::State {
   // Visits engines that are published, and those that are ending. The lock must be held.
   template <class Visit>
   void for_each_unfinished(Visit visit) const {
-    if (const EngineSet* const there = engines.load()) {
+    if (const EngineSet* const there = engines_.load()) {
       for (const ActiveEngine* one : *there) visit(*one);
     }
     for (const ActiveEngine* one : ending) visit(*one);
@@ -157,9 +148,9 @@ Runtime::State& Runtime::state() {
                      // CUDA does not survive a fork, and the thread that held the engine's lock does not exist in the
                      // child. A library that has not begun in the parent may begin in the child.
                      State& child = state();
-                     const bool has_begun = child.mode.load() != Mode::kDormant || any_caching_heap();
-                     if (has_begun) child.mode.store(Mode::kPassThrough);
-                     child.engines.store(nullptr);
+                     const bool has_begun = mode_.load() != Mode::kDormant || any_caching_heap();
+                     if (has_begun) mode_.store(Mode::kPassThrough);
+                     engines_.store(nullptr);
                      child.ending.clear();
                      child.has_run.store(false);
                      static_cast<void>(child.ledger.release());
@@ -172,16 +163,13 @@ Runtime::State& Runtime::state() {
   return *all;
 }
 
-Runtime& Runtime::get() {
-  static constinit Runtime runtime;
-  return runtime;
-}
+constinit Runtime Runtime::only_;
 
 Mutex& Runtime::lifetimes() { return state().mutex; }
 
 // `device`: only that device is concerned; others may have engines.
 void Runtime::State::stand_aside(const char* why, std::optional<CUdevice> device) {
-  const EngineSet* const others = engines.load();
+  const EngineSet* const others = engines_.load();
   if (device.has_value() && others != nullptr && static_cast<std::size_t>(*device) < EngineSet::kMost) {
     left_alone.fetch_or(std::uint64_t{1} << *device);
     if (settings.strict) refused.fetch_or(std::uint64_t{1} << *device);
@@ -189,7 +177,7 @@ void Runtime::State::stand_aside(const char* why, std::optional<CUdevice> device
              settings.strict ? "allocations fail there, because strict is set" : "its memory is left to the driver");
     return;
   }
-  mode.store(Mode::kPassThrough);
+  mode_.store(Mode::kPassThrough);
   refuses.store(settings.strict);
   log_line(settings.strict ? LogLevel::kError : LogLevel::kWarning, "%s; %s", why,
            settings.strict ? "allocations fail, because strict is set" : "the program runs without the library");
@@ -334,26 +322,26 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
 // Small, and never freed: other threads may be reading it when its context ends.
 const ActiveEngine* Runtime::State::publish(Engine* engine, CUcontext context, CUdevice device) {
   const auto* made = new ActiveEngine{engine, context, device, {engine->range_begin(), engine->range_bytes()}};
-  const EngineSet* before = engines.load();
+  const EngineSet* before = engines_.load();
   const EngineSet* now = new EngineSet(before == nullptr ? EngineSet().with(*made) : before->with(*made));
-  mode.store(Mode::kActive);
-  engines.store(now, std::memory_order_release);
+  mode_.store(Mode::kActive);
+  engines_.store(now, std::memory_order_release);
   return made;
 }
 
 void Runtime::State::unpublish(const ActiveEngine& one) {
-  const EngineSet left = engines.load()->without(one);
-  engines.store(left.empty() ? nullptr : new EngineSet(left), std::memory_order_release);
-  if (left.empty() && mode.load() == Mode::kActive) mode.store(Mode::kDormant);
+  const EngineSet left = engines_.load()->without(one);
+  engines_.store(left.empty() ? nullptr : new EngineSet(left), std::memory_order_release);
+  if (left.empty() && mode_.load() == Mode::kActive) mode_.store(Mode::kDormant);
 }
 
 const ActiveEngine* Runtime::activate(CUcontext context) {
   State& all = state();
   const MutexLock lock(all.mutex);
-  if (all.mode.load() == Mode::kPassThrough || all.mode.load() == Mode::kBroken) return nullptr;
+  if (mode_.load() == Mode::kPassThrough || mode_.load() == Mode::kBroken) return nullptr;
   if (all.is_ending(context)) return nullptr;
   const std::optional<CUdevice> device = device_of_current_context();
-  if (const EngineSet* there = all.engines.load()) {
+  if (const EngineSet* there = engines_.load()) {
     if (const ActiveEngine* other = there->in(context)) return other;
     if (device.has_value() && there->on(*device) != nullptr) {
       count(Counter::kOtherContexts);
@@ -369,7 +357,7 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
   try {
     all.has_run.store(true);
     all.load();
-    if (all.mode.load() == Mode::kPassThrough) return nullptr;
+    if (mode_.load() == Mode::kPassThrough) return nullptr;
     DeviceFacts facts;
     std::unique_ptr<Engine> engine = all.make_engine(&facts);
     if (engine == nullptr) return nullptr;
@@ -384,7 +372,8 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
   }
 }
 
-const EngineSet* Runtime::engines() const noexcept { return state().engines.load(std::memory_order_acquire); }
+constinit std::atomic<Runtime::Mode> Runtime::mode_{Mode::kDormant};
+constinit std::atomic<const EngineSet*> Runtime::engines_{nullptr};
 
 const ActiveEngine* Runtime::owner(DeviceAddress address) const noexcept {
   const EngineSet* const all = engines();
@@ -403,7 +392,7 @@ const ActiveEngine* Runtime::in_current_context() {
 }
 
 const ActiveEngine* Runtime::in_current_context(CUcontext current) {
-  const Mode mode = state().mode.load(std::memory_order_acquire);
+  const Mode mode = mode_.load(std::memory_order_acquire);
   if (mode == Mode::kPassThrough || mode == Mode::kBroken || current == nullptr || Inside::now()) return nullptr;
   if (const EngineSet* const there = engines()) {
     if (const ActiveEngine* found = there->in(current)) return found;
@@ -412,18 +401,14 @@ const ActiveEngine* Runtime::in_current_context(CUcontext current) {
   return activate(current);
 }
 
-HeldEngines::HeldEngines(Even held) : engines_(engines_now()) {
-  if (engines_ == nullptr || (held == Even::kSeveral && engines_->size() == 1)) return;
+void HeldEngines::hold() {
   in_use().lock_shared();
   holds_ = true;
   engines_ = Runtime::get().engines();
 }
 
-HeldEngines::~HeldEngines() {
-  if (holds_) in_use().unlock_shared();
-}
+void HeldEngines::let_go() { in_use().unlock_shared(); }
 
-bool Runtime::broken() const noexcept { return state().mode.load(std::memory_order_acquire) == Mode::kBroken; }
 bool Runtime::refuses() const noexcept {
   if (state().refuses.load(std::memory_order_relaxed)) return true;
   const std::uint64_t refused = state().refused.load(std::memory_order_relaxed);
@@ -433,7 +418,7 @@ bool Runtime::refuses() const noexcept {
 }
 
 void Runtime::declare_broken() noexcept {
-  state().mode.store(Mode::kBroken);
+  mode_.store(Mode::kBroken);
   log_line(LogLevel::kError,
            "operations on memory of the library fail from here on, since its contents can not be vouched for");
 }
@@ -476,7 +461,7 @@ void Runtime::end_context(CUcontext context) {
   forget_contexts_of_streams();
   layouts().forget();
   State& all = state();
-  const EngineSet* const there = all.engines.load();
+  const EngineSet* const there = engines_.load();
   if (there == nullptr) return;
   if (there->in(context) == nullptr) {
     const Inside inside;
@@ -487,10 +472,10 @@ void Runtime::end_context(CUcontext context) {
   const ActiveEngine* one = nullptr;
   {
     const MutexLock lock(all.mutex);
-    const EngineSet* const now = all.engines.load();
+    const EngineSet* const now = engines_.load();
     one = now == nullptr ? nullptr : now->in(context);
     if (one != nullptr) all.unpublish(*one);
-    if (all.mode.load() == Mode::kBroken) one = nullptr;
+    if (mode_.load() == Mode::kBroken) one = nullptr;
     if (one != nullptr) all.ending.push_back(one);
   }
   if (one != nullptr) all.take_down(*one);
@@ -504,7 +489,7 @@ void Runtime::abandon_context(CUcontext context) {
   layouts().forget();
   State& all = state();
   const MutexLock lock(all.mutex);
-  const EngineSet* const there = all.engines.load();
+  const EngineSet* const there = engines_.load();
   if (there == nullptr) return;
   if (const ActiveEngine* const ending = there->in(context)) {
     notify(&EngineObserver::engine_ends, *ending, true);

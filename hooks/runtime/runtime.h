@@ -10,6 +10,7 @@
 // while other memory continues to work as without the library.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -31,10 +32,10 @@ struct BrokenInvariant {};
 
 class Runtime {
  public:
-  static Runtime& get();
+  static Runtime& get() { return only_; }
 
   // The current engines; null while there is none. Lock-free.
-  const EngineSet* engines() const noexcept;
+  const EngineSet* engines() const noexcept { return engines_.load(std::memory_order_acquire); }
   // The engine that owns the address, whichever context is current; null if none does. Lock-free.
   const ActiveEngine* owner(DeviceAddress address) const noexcept;
   bool is_there(const ActiveEngine* engine) const noexcept;
@@ -51,7 +52,7 @@ class Runtime {
     }
   }
 
-  bool broken() const noexcept;
+  bool broken() const noexcept { return mode_.load(std::memory_order_acquire) == Mode::kBroken; }
   // True if strict is set and the library could not begin for the current device: allocations fail.
   bool refuses() const noexcept;
   void declare_broken() noexcept;
@@ -84,11 +85,23 @@ class Runtime {
   bool has_run() const noexcept;
 
  private:
-  Runtime() = default;
+  enum class Mode : std::uint8_t {
+    kDormant,  // no engine exists; the next context that asks for memory gets one
+    kActive,
+    kPassThrough,  // something required was not available: all calls go to the driver unchanged
+    kBroken,       // see above
+  };
+
+  constexpr Runtime() = default;
   class State;
   static State& state();
   static Mutex& lifetimes();
   const ActiveEngine* activate(CUcontext context);
+
+  static constinit Runtime only_;
+  // Beside State, which is made later: every hook looks there first.
+  static constinit std::atomic<Mode> mode_;
+  static constinit std::atomic<const EngineSet*> engines_;
 };
 
 // The first check of a hook: null if the call is to be passed through.
@@ -105,8 +118,14 @@ class HeldEngines {
   // kOne: also with a single engine, for the library's own threads. The program's threads do not end the context that
   // they use.
   enum class Even : std::uint8_t { kOne, kSeveral };
-  explicit HeldEngines(Even held);
-  ~HeldEngines();
+  explicit HeldEngines(Even held) : engines_(engines_now()) {
+    if (engines_ != nullptr && (held == Even::kOne || engines_->size() != 1)) [[unlikely]]
+      hold();
+  }
+  ~HeldEngines() {
+    if (holds_) [[unlikely]]
+      let_go();
+  }
   HeldEngines(const HeldEngines&) = delete;
   HeldEngines& operator=(const HeldEngines&) = delete;
 
@@ -115,6 +134,9 @@ class HeldEngines {
   const EngineSet* operator->() const noexcept { return engines_; }
 
  private:
+  void hold();
+  void let_go();
+
   const EngineSet* engines_;
   bool holds_ = false;
 };

@@ -26,8 +26,6 @@ constexpr unsigned kOperationsPerMark = 32;
 // at the same time.
 constexpr unsigned kMostOperations = 896;
 
-std::atomic<bool> may_block{false};
-
 // An event recorded in the stream: once it has completed, so has everything submitted before.
 class Mark {
  public:
@@ -138,7 +136,7 @@ void forget_passed(Queue* queue) {
 }
 
 void count_one(CUstream stream) {
-  if (!may_block.load(std::memory_order_relaxed)) return;
+  if (!any_stream_may_block()) return;
   CUcontext current = nullptr;
   if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) return;
   const StreamHandle handle = legacy(stream);
@@ -170,18 +168,16 @@ void forget(bool is_gone, CUcontext context, StreamHandle stream) {
 
 void note_streams_may_block() {
   // From here on nothing more is cached. To free what is cached could wait for the stream that is about to be blocked.
-  if (!may_block.exchange(true)) empty_caches();
+  if (!detail::streams_may_block.exchange(true)) empty_caches();
   queues_are_counted.store(true, std::memory_order_relaxed);
   // What is recorded blocks nothing before its graph is launched; and a probe may invalidate captures.
   if (!any_capture()) find_whether_mapping_waits();
 }
-bool any_stream_may_block() noexcept { return may_block.load(std::memory_order_relaxed); }
+constinit std::atomic<bool> detail::streams_may_block{false};
 
-namespace {
-
-void wait_for_queue(StreamHandle stream) {
+void detail::wait_for_queue(StreamHandle stream) {
   // Without an engine there is no engine lock to wait for.
-  if (!may_block.load(std::memory_order_relaxed) || engines_now() == nullptr || is_recording(stream)) return;
+  if (engines_now() == nullptr || is_recording(stream)) return;
   CUcontext current = nullptr;
   if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS || current == nullptr) return;
   static_cast<void>(guarded([&] {
@@ -198,13 +194,6 @@ void wait_for_queue(StreamHandle stream) {
   }));
 }
 
-}  // namespace
-
-RoomInQueue::RoomInQueue(StreamHandle stream) {
-  wait_for_queue(stream);
-  queue_has_room(true);
-}
-
 // What an engine adds to streams beside the program's operations is left room for (kMostOperations).
 CUresult CUDAAPI record_counted(CUevent event, CUstream stream) {
   count_one(stream);
@@ -219,12 +208,12 @@ CUresult CUDAAPI wait_counted(CUstream stream, CUevent event, unsigned int flags
 }
 
 void end_queue_of(StreamHandle stream) {
-  if (may_block.load(std::memory_order_relaxed)) forget(false, nullptr, stream);
+  if (any_stream_may_block()) forget(false, nullptr, stream);
 }
 
 // The parent's lock may be held by a thread that does not exist in the child.
 void abandon_queues() {
-  may_block.store(false, std::memory_order_relaxed);
+  detail::streams_may_block.store(false, std::memory_order_relaxed);
   queues_are_counted.store(false, std::memory_order_relaxed);
   auto* const of_the_child = new Queues;
   of_the_child->abandoned = all_queues();
@@ -232,7 +221,7 @@ void abandon_queues() {
 }
 
 void end_queues_in(CUcontext context, bool is_gone) {
-  if (may_block.load(std::memory_order_relaxed)) forget(is_gone, context, {});
+  if (any_stream_may_block()) forget(is_gone, context, {});
 }
 
 }  // namespace thermocline

@@ -13,6 +13,8 @@
 // have completed.
 #pragma once
 
+#include <atomic>
+
 #include "driver/locks.h"
 #include "hooks/interpose/cuda_api.h"
 #include "hooks/runtime/stream_context.h"
@@ -21,13 +23,21 @@ namespace thermocline {
 
 // To be called before the program uses something that may block a stream, without a lock.
 void note_streams_may_block();
-bool any_stream_may_block() noexcept;
+namespace detail {
+extern constinit std::atomic<bool> streams_may_block;
+void wait_for_queue(StreamHandle stream);
+}  // namespace detail
+inline bool any_stream_may_block() noexcept { return detail::streams_may_block.load(std::memory_order_relaxed); }
 
 // For a call that adds to the stream, begun while no lock is held: waits while the stream's queue is too full. As long as
 // the object lives, its thread may make the call with locks held (about_to_queue in driver/locks.h).
 class [[nodiscard]] RoomInQueue {
  public:
-  explicit RoomInQueue(StreamHandle stream);
+  explicit RoomInQueue(StreamHandle stream) {
+    if (any_stream_may_block()) [[unlikely]]
+      detail::wait_for_queue(stream);
+    queue_has_room(true);
+  }
   ~RoomInQueue() { queue_has_room(false); }
   RoomInQueue(const RoomInQueue&) = delete;
   RoomInQueue& operator=(const RoomInQueue&) = delete;

@@ -448,6 +448,66 @@ CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, const Ope
   return submit_what(stream, host, accesses, info, call, {});
 }
 
+namespace {
+
+// The only engine, if the stream is of its context, which is current, and the engine alone has to be told of a launch.
+// Null: somebody else has to be asked, or told; submit_what does.
+const ActiveEngine* only_engine(const EngineSet& engines, StreamHandle stream, const AccessList& accesses,
+                                const OperationInfo& info) {
+  if (engines.size() != 1 || accesses.empty() || info.operator_class == OperatorClass::kTables) return nullptr;
+  const bool is_alone = !any_stream_may_block() && !any_capture() && !watches_misuse() && Recorder::get() == nullptr &&
+                        !Runtime::get().broken();
+  const ActiveEngine& only = engines[0];
+  if (!is_alone || only.engine->audits()) return nullptr;
+  CUcontext current = nullptr;
+  if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS || current != only.context) return nullptr;
+  return !is_explicit(stream) || context_of(stream, current) == current ? &only : nullptr;
+}
+
+// What has not been granted at once is asked for again.
+[[gnu::noinline]] CUresult launch_again(const ActiveEngine& active, StreamHandle stream, const AccessList& accesses,
+                                        const OperationInfo& info, Call call, Operation first) {
+  std::optional<Operation> asked(std::move(first));
+  const auto begin = [&](bool again) {
+    if (!asked.has_value()) return active.engine->begin(stream, accesses.all(), info, again);
+    Operation operation = std::move(*asked);
+    asked.reset();
+    return operation;
+  };
+  return submit_here(active, stream, Host::kGoesOn, accesses, info, begin, call);
+}
+
+CUresult launch_here(const ActiveEngine& active, StreamHandle stream, const AccessList& accesses,
+                     const OperationInfo& info, Call call) {
+  const Inside inside;
+  const CaptureTruce truce;
+  Operation operation = active.engine->begin(stream, accesses.all(), info);
+  if (!operation.status().ok()) [[unlikely]]
+    return launch_again(active, stream, accesses, info, call, std::move(operation));
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS) operation.commit();
+  return result;
+}
+
+}  // namespace
+
+CUresult submit_launch(const EngineSet& engines, StreamHandle stream, AccessList&& accesses, const OperationInfo& info,
+                       Call call) {
+  // Other memory that the launch was found to be given (tensor maps) concerns nobody.
+  accesses.filter([&engines](DeviceAddress address) { return engines.hull()(address); });
+  const ActiveEngine* const only = only_engine(engines, stream, accesses, info);
+  if (only == nullptr) [[unlikely]]
+    return submit(stream, Host::kGoesOn, std::move(accesses), info, call);
+  const RoomInQueue room(stream);
+  CUresult result = CUDA_SUCCESS;
+  {
+    const Undisturbed undisturbed;
+    result = without_exceptions([&] { return launch_here(*only, stream, accesses, info, call); });
+  }
+  give_out_report();
+  return result;
+}
+
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
                      CallIn in_another, const CallFrom* from_host) {
   return submit_what(stream, host, accesses, info, call, {.in_another = &in_another, .from_host = from_host});

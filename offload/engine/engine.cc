@@ -46,6 +46,7 @@ Status Engine::create(const Driver& driver, const EngineOptions& options, std::u
   engine->caches_key_ = engine->state_->caches.key();
   engine->range_begin_ = engine->state_->heap.range_begin().value;
   engine->range_bytes_ = engine->state_->heap.range_bytes();
+  engine->audits_ = engine->state_->audit != nullptr;
   *out = std::move(engine);
   return {};
 }
@@ -231,8 +232,6 @@ Operation Engine::begin_unknown(StreamHandle stream) {
   });
   return Operation(this, std::move(lock), status);
 }
-
-bool Engine::audits() const noexcept { return state_->audit != nullptr; }
 
 bool Engine::wants_all_launches() const noexcept { return state_->audit != nullptr || state_->host_mappings.on(); }
 

@@ -286,7 +286,7 @@ class Engine {
   // Every peak becomes what is so now.
   void reset_peaks();
   // Every kernel is shown to the engine then, also one that is given no address.
-  bool audits() const noexcept;
+  bool audits() const noexcept { return audits_; }
   // Operations that access nothing of ours are to be shown, too: somebody wants to know what may be running.
   bool wants_all_launches() const noexcept;
   AuditStatistics audit() const;
@@ -334,6 +334,7 @@ class Engine {
   std::uint64_t caches_key_ = 0;  // of the threads' caches
   std::uint64_t range_begin_ = 0;
   std::uint64_t range_bytes_ = 0;
+  bool audits_ = false;
 };
 
 }  // namespace thermocline
