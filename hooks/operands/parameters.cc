@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/operands/parameters.h"
 
-#include <cstring>
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 namespace thermocline {
 namespace {
-
-void scan_word(const unsigned char* at, OwnRange owns, AccessList* out) {
-  std::uint64_t word;
-  std::memcpy(&word, at, sizeof word);
-  if (owns(DeviceAddress{word})) out->word(word);
-}
 
 #if defined(__x86_64__)
 // For the 16 words that begin at 16 adjacent bytes, computes one bit each: whether the word may be in the range. Its
@@ -57,13 +49,17 @@ class WideSieve {
 
   [[gnu::target("avx2")]] explicit WideSieve(OwnRange owns)
       : next_(_mm256_set1_epi8(static_cast<char>(owns.begin >> 48 & 0xFF))),
-        low_(_mm256_set1_epi8(static_cast<char>(owns.begin >> 40 & 0xFF))),
+        minus_low_(_mm256_set1_epi8(static_cast<char>(0 - (owns.begin >> 40)))),
         span_(_mm256_set1_epi8(static_cast<char>(((owns.begin + owns.bytes - 1) >> 40) - (owns.begin >> 40)))) {}
 
-  [[gnu::target("avx2")]] __m256i matches(const unsigned char* at) const {
-    const __m256i above = _mm256_sub_epi8(load(at + 5), low_);
-    const __m256i between = _mm256_cmpeq_epi8(_mm256_min_epu8(above, span_), above);
-    return _mm256_and_si256(between, _mm256_cmpeq_epi8(load(at + 6), next_));
+  // A zero for each word that may be in the range.
+  [[gnu::target("avx2")]] __m256i misses(const unsigned char* at) const {
+    const __m256i beyond = _mm256_subs_epu8(_mm256_add_epi8(load(at + 5), minus_low_), span_);
+    return _mm256_or_si256(beyond, _mm256_xor_si256(load(at + 6), next_));
+  }
+  // One bit each.
+  [[gnu::target("avx2")]] static std::uint32_t zeros_of(__m256i bytes) {
+    return static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_setzero_si256())));
   }
 
  private:
@@ -71,7 +67,7 @@ class WideSieve {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
   }
 
-  __m256i next_, low_, span_;
+  __m256i next_, minus_low_, span_;
 };
 
 void scan_candidates(const unsigned char* at, std::uint64_t candidates, OwnRange owns, AccessList* out) {
@@ -81,11 +77,10 @@ void scan_candidates(const unsigned char* at, std::uint64_t candidates, OwnRange
 
 // One bit for each of the 64 words that begin there.
 [[gnu::target("avx2")]] std::uint64_t candidates_of_64(const WideSieve& sieve, const unsigned char* at) {
-  const __m256i first = sieve.matches(at), second = sieve.matches(at + WideSieve::kWords);
-  if (_mm256_testz_si256(_mm256_or_si256(first, second), _mm256_set1_epi8(-1)) != 0) [[likely]]
+  const __m256i first = sieve.misses(at), second = sieve.misses(at + WideSieve::kWords);
+  if (WideSieve::zeros_of(_mm256_min_epu8(first, second)) == 0) [[likely]]
     return 0;
-  return static_cast<std::uint32_t>(_mm256_movemask_epi8(first)) |
-         std::uint64_t{static_cast<std::uint32_t>(_mm256_movemask_epi8(second))} << WideSieve::kWords;
+  return WideSieve::zeros_of(first) | std::uint64_t{WideSieve::zeros_of(second)} << WideSieve::kWords;
 }
 
 // `bytes` >= WideSieve::kReach. The last words are looked at in a block that ends where they end.
@@ -99,7 +94,7 @@ void scan_candidates(const unsigned char* at, std::uint64_t candidates, OwnRange
   }
   while (done < words) {
     const std::size_t begin = done + WideSieve::kWords <= words ? done : words - WideSieve::kWords;
-    const auto candidates = static_cast<std::uint32_t>(_mm256_movemask_epi8(sieve.matches(at + begin)));
+    const std::uint32_t candidates = WideSieve::zeros_of(sieve.misses(at + begin));
     scan_candidates(at + begin, candidates >> (done - begin) << (done - begin), owns, out);
     done = begin + WideSieve::kWords;
   }
@@ -129,7 +124,7 @@ void scan_parameter_narrow(const void* parameter, std::size_t bytes, OwnRange ow
   for (; offset + sizeof(std::uint64_t) <= bytes; ++offset) scan_word(at + offset, owns, out);
 }
 
-void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out) {
+void scan_structure(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out) {
 #if defined(__x86_64__)
   if (has_avx2 && bytes >= WideSieve::kReach && has_common_upper_bytes(owns))
     return scan_wide(static_cast<const unsigned char*>(parameter), bytes, owns, out);

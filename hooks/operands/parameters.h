@@ -10,6 +10,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -34,8 +35,20 @@ struct OwnRange {
   bool operator()(DeviceAddress address) const { return address.value - begin < bytes; }
 };
 
-// Examines a word at every byte offset.
-void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out);
+inline void scan_word(const void* at, OwnRange owns, AccessList* out) {
+  std::uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  if (owns(DeviceAddress{word})) out->word(word);
+}
+void scan_structure(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out);
+// Examines a word at every byte offset. Most parameters are one word, or shorter.
+inline void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out) {
+  if (bytes > sizeof(std::uint64_t)) {
+    scan_structure(parameter, bytes, owns, out);
+  } else if (bytes == sizeof(std::uint64_t)) {
+    scan_word(parameter, owns, out);
+  }
+}
 // scan_parameter() as processors without AVX2 do it.
 void scan_parameter_narrow(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out);
 
