@@ -91,7 +91,9 @@ class Block {
   // In order of creation, from 1; never reused.
   std::uint64_t serial() const { return serial_; }
   // Bytes from begin() to the end of the last live buffer: what a copy has to move.
-  Bytes contents_end() const;
+  Bytes contents_end() const {
+    return is_slab_ ? contents_end_of_slab() : sole_ != nullptr ? sole_->end() - begin_ : 0;
+  }
   // All submitted work that may still use the block's pages. Whoever submits such work adds it here. After unmap the
   // set is empty; when a mapped block is freed, the uses stay pending on the freed space.
   UseSet uses;
@@ -100,6 +102,8 @@ class Block {
   friend class Backing;
   friend class Heap;
   friend class Slabs;
+
+  Bytes contents_end_of_slab() const;
 
   DeviceAddress begin_;
   std::uint64_t pages_ = 0;

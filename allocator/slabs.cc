@@ -22,8 +22,8 @@ constexpr std::size_t kMostTried = 64;
 
 }  // namespace
 
-Bytes Block::contents_end() const {
-  const Buffer* const last = is_slab_ ? slabs_->at_or_before(*this, end()) : sole_;
+Bytes Block::contents_end_of_slab() const {
+  const Buffer* const last = slabs_->at_or_before(*this, end());
   return last != nullptr ? last->end() - begin_ : 0;
 }
 

@@ -324,7 +324,7 @@ Status StreamClock::wait(StreamIndex waiter, Use use) {
   return Status();
 }
 
-Status StreamClock::wait_all(StreamIndex waiter, const UseSet& uses) {
+Status StreamClock::wait_for_others(StreamIndex waiter, const UseSet& uses) {
   for (const Use& use : uses) {
     if (const Status status = wait(waiter, use); !status.ok()) return status;
   }

@@ -101,7 +101,9 @@ class StreamClock {
   // stream, if the use has completed, or if `waiter` has waited for it before. Blocks the host only if the use's stream
   // was retired without a fence.
   Status wait(StreamIndex waiter, Use use);
-  Status wait_all(StreamIndex waiter, const UseSet& uses);
+  Status wait_all(StreamIndex waiter, const UseSet& uses) {
+    return uses.is_of_none_but(waiter) ? Status() : wait_for_others(waiter, uses);
+  }
 
   // Host-side query: at most queries events, never blocks; records a fence when there is none to query.
   bool passed(Use use);
@@ -191,6 +193,7 @@ class StreamClock {
   const Stream& at(StreamIndex stream) const;
   static Key key_of(StreamHandle handle);
   bool can_record(const Stream& stream) const;
+  Status wait_for_others(StreamIndex waiter, const UseSet& uses);
   void fence_at_once(StreamIndex index);
   void fence_all();
   bool search_blocked(Use use);

@@ -194,18 +194,6 @@ void ThreadCaches::retire_abandoned() {
   });
 }
 
-Bytes ThreadCaches::cached_bytes() const {
-  Bytes bytes = 0;
-  for (const auto& cache : caches_) bytes += cache->cached_bytes();
-  return bytes;
-}
-
-Bytes ThreadCaches::cached_block_bytes() const {
-  Bytes bytes = 0;
-  for (const auto& cache : caches_) bytes += cache->cached_block_bytes();
-  return bytes;
-}
-
 void ThreadCaches::validate() const {
   for (const auto& cache : caches_) cache->validate();
   ThreadCache* found = nullptr;

@@ -358,8 +358,16 @@ class ThreadCaches {
 
   // As of the last note_changes().
   bool has_large() const { return has_large_; }
-  Bytes cached_bytes() const;
-  Bytes cached_block_bytes() const;
+  Bytes cached_bytes() const {
+    Bytes bytes = 0;
+    for (const auto& cache : caches_) bytes += cache->cached_bytes();
+    return bytes;
+  }
+  Bytes cached_block_bytes() const {
+    Bytes bytes = 0;
+    for (const auto& cache : caches_) bytes += cache->cached_block_bytes();
+    return bytes;
+  }
 
   // The current values; calls visit(buffer) for each cached buffer. Changes nothing.
   template <class Visit>

@@ -196,18 +196,25 @@ Status Engine::State::admit(StreamHandle handle) {
     stream = clock.index_of(handle);
     return {};
   }
-  const bool absent = std::any_of(operands.begin(), operands.end(),
-                                  [](const BlockState* state) { return !state->has_wanted() && state->defined(); });
-  Status status = make_operands_resident();
-  if (status.is_out_of_memory()) return refuse_operation();
-  if (!status.ok()) return status;
-  if (absent) policy->missed();
+  Status status;
+  if (!has_budget_of_its_own() || !residency.hold(operands)) {
+    if (status = fetch_operands(); !status.ok()) return status;
+  }
   stream = clock.index_of(handle);
   for (const BlockState* state : operands) {
     if (status = clock.wait_all(stream, state->wait_for); !status.ok()) return status;
     if (status = clock.wait_all(stream, state->former); !status.ok()) return status;
   }
   return {};
+}
+
+Status Engine::State::fetch_operands() {
+  const bool absent =
+      std::ranges::any_of(operands, [](const BlockState* state) { return !state->has_wanted() && state->defined(); });
+  const Status status = make_operands_resident();
+  if (status.is_out_of_memory()) return refuse_operation();
+  if (status.ok() && absent) policy->missed();
+  return status;
 }
 
 void Engine::State::commit(bool completed) {

@@ -93,6 +93,8 @@ class Engine::State {
   Status leave_free(Bytes bytes);
   // The operands, beyond the budget where they exceed it alone and may (soft_limit.cc).
   Status make_operands_resident(FetchReason reason = FetchReason::kAccessed);
+  // It neither changes with an operation, nor does one exceed it: what is there need not be asked for.
+  bool has_budget_of_its_own() const { return options.budget_source == nullptr && !over_budget; }
   // With EngineOptions::budget_source (shared_budget.cc): asks for a budget of so much. False: there is no more now.
   bool raise_budget(Bytes wanted);
   bool take_budget(Bytes now);
@@ -283,6 +285,7 @@ class Engine::State {
   void add_range(Block* block, const MemoryAccess& access);
   void list_operand(BlockState& state);
   void access(const MemoryAccess& access);
+  void access_range(const MemoryAccess& access);
   void add_all();
   Status expect_anything(StreamHandle handle);
   bool list_known_operands(std::vector<Versions::Operand>* list);
@@ -339,6 +342,7 @@ class Engine::State {
   void leave_out_what_is_mapped();
   bool any_nonresident() const;
   Status admit(StreamHandle handle);
+  Status fetch_operands();
   bool host_holds(Bytes live, Bytes limit, const Block& block);
   // Whether host and spill file together hold it, where the host alone does not.
   bool file_holds(Bytes live);

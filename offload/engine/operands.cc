@@ -19,7 +19,7 @@ constexpr Bytes kShareLeftFree = 8;
 
 }  // namespace
 
-void Engine::State::add_operand(Block* block, Access access) {
+inline void Engine::State::add_operand(Block* block, Access access) {
   BlockState& state = residency.state_of(*block);
   const bool may_write = access != Access::kRead;
   if (state.listed != resolution) [[likely]] {
@@ -58,13 +58,14 @@ void Engine::State::add_range(Block* block, const MemoryAccess& access) {
   }
 }
 
-void Engine::State::access(const MemoryAccess& access) {
+inline void Engine::State::access(const MemoryAccess& access) {
+  if (access.address.value - heap.range_begin().value >= heap.range_bytes()) return;
+  if (access.bytes != 0) return access_range(access);
+  if (Block* block = heap.block_meant_by(access.address)) add_operand(block, access.access);
+}
+
+void Engine::State::access_range(const MemoryAccess& access) {
   const DeviceAddress end = heap.range_begin() + heap.range_bytes();
-  if (access.address < heap.range_begin() || access.address >= end) return;
-  if (access.bytes == 0) {
-    if (Block* block = heap.block_meant_by(access.address)) add_operand(block, access.access);
-    return;
-  }
   for (DeviceAddress at = access.address; at < access.address + access.bytes && at < end;) {
     Block* block = heap.block_at(at);
     if (block != nullptr) add_range(block, access);
@@ -120,11 +121,10 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
 }
 
 bool Engine::State::is_given_small_buffers() const {
-  return std::any_of(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(told_operands),
-                     [](const BlockState* state) {
-                       const Block& block = *state->block;
-                       return block.is_slab() && block.least_requested() <= References::kMostTableBytes;
-                     });
+  return std::ranges::any_of(std::span(operands).first(told_operands), [](const BlockState* state) {
+    const Block& block = *state->block;
+    return block.is_slab() && block.least_requested() <= References::kMostTableBytes;
+  });
 }
 
 bool Engine::State::collect_probes(Wait wait) {
@@ -289,7 +289,7 @@ Bytes Engine::State::operand_bytes() const {
 }
 
 bool Engine::State::any_nonresident() const {
-  return std::any_of(operands.begin(), operands.end(), [](const BlockState* state) { return !state->has_wanted(); });
+  return std::ranges::any_of(operands, [](const BlockState* state) { return !state->has_wanted(); });
 }
 
 bool Engine::State::fits(std::span<const MemoryAccess> list) {

@@ -155,6 +155,7 @@ inline bool BlockState::has_wanted() const {
   return true;
 }
 inline bool BlockState::only_reads() const {
+  if (whole) return !may_write;
   for (const EvictionUnit& unit : units()) {
     if (wants(unit) && writes(unit)) return false;
   }

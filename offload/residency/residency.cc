@@ -135,19 +135,10 @@ Status Residency::wait_for_users(std::span<BlockState* const> blocks) {
   return come_to_rest();
 }
 
-Status Residency::make_resident(std::span<BlockState* const> blocks, FetchReason reason) {
-  ++preparation_;
-  makes_room_for_ = EvictReason::kPressure;
-  fetches_for_ = reason;
+// They are held, and some are not there.
+Status Residency::make_absent_resident(std::span<BlockState* const> blocks) {
   Bytes wanted = 0;
-  bool absent = false;
-  for (BlockState* state : blocks) {
-    THERMOCLINE_CHECK(!state->dropped, "what is dropped is recomputed before it is accessed");
-    state->held = preparation_;
-    wanted += state->wanted_bytes();
-    absent |= !state->has_wanted();
-  }
-  if (!absent) return {};
+  for (const BlockState* state : blocks) wanted += state->wanted_bytes();
   // Nothing is evicted for an operation that can never fit.
   if (wanted > heap_.limit()) return Status::out_of_memory();
   const WaitsForFile waits_for_file(*this);
@@ -237,12 +228,11 @@ void Residency::note_use(EvictionUnit& unit) {
   set_prefetched(unit, false);
 }
 
-void Residency::accessed(BlockState& state, std::uint64_t operation) {
-  state.operation = operation;
+void Residency::accessed_in_units(BlockState& state) {
   for (EvictionUnit& unit : state.units()) {
     if (!state.wants(unit)) continue;
-    if (unit.state == ResidencyState::kDirty && unit.defined && !unit.has_been_moved() && log_ == nullptr) [[likely]] {
-      if (&dirty_.back() != &unit) dirty_.splice(dirty_.cend(), dirty_, dirty_.iterator_to(unit));
+    if (log_ == nullptr && is_plain(unit)) {
+      move_to_end(unit);
       continue;
     }
     unit.defined = true;

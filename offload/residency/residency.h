@@ -87,11 +87,34 @@ class Residency {
   // Gives pages to every block (contents restored where defined), evicting others but none of these. On out_of_memory
   // some of them may have got pages already; no contents are lost.
   // Of an operation with ranges, to the units that it wants; those that it overwrites are hollow then.
-  Status make_resident(std::span<BlockState* const> blocks, FetchReason reason = FetchReason::kAccessed);
+  Status make_resident(std::span<BlockState* const> blocks, FetchReason reason = FetchReason::kAccessed) {
+    return hold(blocks, reason) ? Status() : make_absent_resident(blocks);
+  }
+  // The first step: none of these leaves before the next call. True: all that the operation wants of them is there, and
+  // make_resident() would do nothing more.
+  bool hold(std::span<BlockState* const> blocks, FetchReason reason = FetchReason::kAccessed) {
+    ++preparation_;
+    makes_room_for_ = EvictReason::kPressure;
+    fetches_for_ = reason;
+    bool are_there = true;
+    for (BlockState* state : blocks) {
+      THERMOCLINE_CHECK(!state->dropped, "what is dropped is recomputed before it is accessed");
+      state->held = preparation_;
+      are_there &= state->has_wanted();
+    }
+    return are_there;
+  }
   // All of one.
   Status make_whole_resident(BlockState& state, FetchReason reason);
   // The operation that accessed the block as `operation` has been submitted.
-  void accessed(BlockState& state, std::uint64_t operation);
+  void accessed(BlockState& state, std::uint64_t operation) {
+    state.operation = operation;
+    if (state.count == 1 && state.whole && log_ == nullptr && is_plain(state.one)) [[likely]] {
+      move_to_end(state.one);
+    } else {
+      accessed_in_units(state);
+    }
+  }
   // Somebody who was not seen may have written to all of it while it was pinned.
   void written_unseen(BlockState& state);
 
@@ -205,6 +228,14 @@ class Residency {
   std::vector<EvictionUnit*> next_to_wake();
   // The operation being prepared wants it.
   bool is_held(const EvictionUnit& unit) const { return unit.whole->held == preparation_ && unit.whole->wants(unit); }
+  // An access changes nothing but its place among the others.
+  static bool is_plain(const EvictionUnit& unit) {
+    return unit.state == ResidencyState::kDirty && unit.defined && !unit.has_been_moved();
+  }
+  void move_to_end(EvictionUnit& dirty) {
+    if (&dirty_.back() != &dirty) dirty_.splice(dirty_.cend(), dirty_, dirty_.iterator_to(dirty));
+  }
+  void accessed_in_units(BlockState& state);
   void set_prefetched(EvictionUnit& unit, bool prefetched);
   void note_use(EvictionUnit& unit);
   static void set_hollow(EvictionUnit& unit, bool hollow);
@@ -252,6 +283,7 @@ class Residency {
   // than that.
   Status come_to_rest();
   Status wait_for_users(std::span<BlockState* const> blocks);
+  Status make_absent_resident(std::span<BlockState* const> blocks);
   Status make_each_resident(std::span<BlockState* const> blocks);
   Status shrink_to(Bytes new_limit);
   // Maps what is evicted to the host, whether or not it has contents.

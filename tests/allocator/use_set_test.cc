@@ -24,6 +24,17 @@ TEST(UseSet, KeepsTheNewestUseOfEachStream) {
   EXPECT_EQ(set.newest(StreamIndex{2}), 0u);
 }
 
+TEST(UseSet, KnowsWhetherAllIsOfOneStream) {
+  UseSet uses;
+  EXPECT_TRUE(uses.is_of_none_but(StreamIndex{0}));
+  uses.add({StreamIndex{3}, 7});
+  EXPECT_TRUE(uses.is_of_none_but(StreamIndex{3}));
+  EXPECT_FALSE(uses.is_of_none_but(StreamIndex{0}));
+  uses.add({StreamIndex{1}, 1});
+  uses.add({StreamIndex{9}, 1});
+  for (const std::uint32_t stream : {1u, 3u, 9u}) EXPECT_FALSE(uses.is_of_none_but(StreamIndex{stream}));
+}
+
 TEST(UseSet, DoesNotKeepWhatWasNeverSubmitted) {
   UseSet set;
   set.add(use(0, 0));
