@@ -35,6 +35,21 @@ std::uint64_t joined(std::uint64_t a, std::uint64_t b) { return a ^ (b * 0x9e377
 
 }  // namespace
 
+inline void PeriodDetector::remember_later(const Operation& operation) {
+  if (followed_.size() >= kHistory) [[unlikely]]
+    forget_all_but_followed();
+  followed_.push_back(operation);
+}
+
+inline PeriodDetector::Event PeriodDetector::followed_to(std::size_t place, const Reuse& reuse) {
+  position_ = place;
+  const std::uint64_t usual = iterations_[current_].buffers[place];
+  if (usual != reuse.buffer) [[unlikely]]
+    return followed_with_another(usual, reuse);
+  if (usual != 0) shifted_ = 0;
+  return Event::kMatch;
+}
+
 PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind) {
   by_kind_ = kind != 0 && unsteady_.contains(kind);
   // What such an operation uses says nothing.
@@ -45,24 +60,16 @@ PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes,
   }
   Iteration& iteration = iterations_[current_];
   const std::size_t expected = position_ + 1 == iteration.tokens.size() ? 0 : position_ + 1;
-  if (iteration.tokens[expected] == token) {
+  bool is_expected = iteration.tokens[expected] == token;
+  if (is_expected) {
     if (++steady_ == kGram && suspected_ != 0) unsteady_.add(std::exchange(suspected_, 0));
-    remember_later({token, live_bytes, reuse, kind});
-    return followed_to(expected, reuse);
-  }
-  if (kind != 0 && kind == iteration.kinds[expected] && (by_kind_ || steady_ >= kSteady)) {
+  } else if (kind != 0 && kind == iteration.kinds[expected] && (by_kind_ || steady_ >= kSteady)) {
     take_for_expected(expected, kind);
-    remember_later({iteration.tokens[expected], live_bytes, {}, kind});
-    return followed_to(expected, {});
+    is_expected = true;
+    token = iteration.tokens[expected], reuse = {};
   }
   remember_later({token, live_bytes, reuse, kind});
-  return diverge(token);
-}
-
-void PeriodDetector::remember_later(const Operation& operation) {
-  if (followed_.size() >= kHistory) [[unlikely]]
-    forget_all_but_followed();
-  followed_.push_back(operation);
+  return is_expected ? followed_to(expected, reuse) : diverge(token);
 }
 
 // Of the history only the newer half of these is left.
@@ -142,13 +149,8 @@ std::size_t PeriodDetector::lowest_of(std::size_t period) const {
   return static_cast<std::size_t>(std::min_element(turn, live_.end()) - turn);
 }
 
-PeriodDetector::Event PeriodDetector::followed_to(std::size_t place, const Reuse& reuse) {
-  position_ = place;
-  const std::uint64_t usual = iterations_[current_].buffers[place];
-  if (usual == reuse.buffer) {
-    if (usual != 0) shifted_ = 0;
-    return Event::kMatch;
-  }
+// The operation expected here has not used the usual buffer.
+PeriodDetector::Event PeriodDetector::followed_with_another(std::uint64_t usual, const Reuse& reuse) {
   catch_up();
   // One turn of a loop has been taken for the iteration, because it was repeated often.
   if (reuse.distance > period()) {

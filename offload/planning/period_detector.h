@@ -143,6 +143,7 @@ class PeriodDetector {
   std::size_t free_slot();
   void follow(std::size_t iteration, std::size_t place);
   Event followed_to(std::size_t place, const Reuse& reuse);
+  Event followed_with_another(std::uint64_t usual, const Reuse& reuse);
   void align();
   bool resume(std::uint64_t gram);
   bool follow_known_transition(std::uint64_t token);

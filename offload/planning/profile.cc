@@ -7,14 +7,6 @@
 #include "driver/check.h"
 
 namespace thermocline {
-namespace {
-
-std::uint32_t bounded(std::uint64_t operations) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(operations, ~std::uint32_t{0}));
-}
-
-}  // namespace
-
 void ProfiledBuffer::add_use(std::uint32_t place, bool only_reads_it) {
   if (uses.empty() || uses.back() != place) {
     uses.push_back(place);
@@ -29,27 +21,6 @@ bool ProfiledBuffer::may_write_at(std::uint32_t place) const {
   if (use == uses.end() || *use != place) return false;
   const auto index = static_cast<std::size_t>(use - uses.begin());
   return index >= only_reads.size() || !only_reads[index];
-}
-
-Reuse ProfileRecorder::add(std::span<const Operand> operands, std::size_t own, std::uint64_t nanoseconds,
-                           Bytes live_bytes) {
-  if (operations_.size() >= PeriodDetector::kHistory) forget();
-  const std::uint64_t ordinal = first_ + operations_.size();
-  operations_.push_back({first_operand_ + operands_.size(), nanoseconds, live_bytes});
-  Reuse reuse;
-  for (const Operand& operand : operands) {
-    operands_.push_back(operand);
-    Life& life = lives_[operand.serial];
-    if (life.bytes == 0) life = {operand.bytes, operand.planned, ordinal, ordinal, false, 0};
-    if (own != 0) {
-      --own;
-      const std::uint32_t distance = bounded(ordinal - life.last_use);
-      if (distance > reuse.distance) reuse = {operand.serial, distance, bounded(ordinal - life.first_use)};
-    }
-    life.last_use = ordinal;
-    life.dead = false;  // a block whose last buffer is kept for others may have got new ones
-  }
-  return reuse;
 }
 
 void ProfileRecorder::freed(std::uint64_t serial) {
@@ -68,6 +39,7 @@ void ProfileRecorder::forget() {
   operands_.erase(operands_.begin(), operands_.begin() + operands);
   first_operand_ = operations_.front().first_operand;
   std::erase_if(lives_, [this](const auto& life) { return life.second.dead && life.second.death < first_; });
+  recent_.fill({});
 }
 
 std::span<const ProfileRecorder::Operand> ProfileRecorder::operands_of(std::uint64_t ordinal,

@@ -4,9 +4,11 @@
 // one too.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <boost/container/deque.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -69,6 +71,11 @@ class ProfileRecorder {
   // behind.
   static constexpr std::size_t kSureOperands = 2;
 
+  ProfileRecorder() = default;
+  ProfileRecorder(const ProfileRecorder&) = delete;
+  ProfileRecorder(ProfileRecorder&&) = default;
+  ProfileRecorder& operator=(const ProfileRecorder&) = delete;
+
   struct Operand {
     std::uint64_t serial;  // of the block; never reused
     Bytes bytes;           // of its pages
@@ -79,7 +86,17 @@ class ProfileRecorder {
 
   // In program order, one call for each operation. `live_bytes`: of all live blocks. Returns what the operation reuses;
   // only its first `own` operands count: blocks that belong to one buffer alone.
-  Reuse add(std::span<const Operand> operands, std::size_t own, std::uint64_t nanoseconds, Bytes live_bytes);
+  Reuse add(std::span<const Operand> operands, std::size_t own, std::uint64_t nanoseconds, Bytes live_bytes) {
+    return add(operands.size(), own, nanoseconds, live_bytes, [operands](std::size_t i) { return operands[i]; });
+  }
+  // `operand_of`: by number.
+  template <class OperandOf>
+  Reuse add(std::size_t operands, std::size_t own, std::uint64_t nanoseconds, Bytes live_bytes, OperandOf operand_of) {
+    begin_operation(nanoseconds, live_bytes);
+    Reuse reuse;
+    for (std::size_t i = 0; i < operands; ++i) use(operand_of(i), i < own, &reuse);
+    return reuse;
+  }
   // The block was freed after the last operation that was added.
   void freed(std::uint64_t serial);
 
@@ -108,13 +125,53 @@ class ProfileRecorder {
   void set_lifetimes(std::uint64_t begin, const Names& names, Profile* profile) const;
   Bytes idle_bytes(std::uint64_t begin, const Names& names) const;
   std::span<const Operand> operands_of(std::uint64_t ordinal, std::vector<Operand>* scratch) const;
+  void begin_operation(std::uint64_t nanoseconds, Bytes live_bytes) {
+    if (end_ - first_ >= PeriodDetector::kHistory) [[unlikely]]
+      forget();
+    operations_.push_back({end_operand_, nanoseconds, live_bytes});
+    ++end_;
+  }
+  // By the operation that began last.
+  void use(const Operand& operand, bool counts, Reuse* reuse) {
+    const std::uint64_t ordinal = end_ - 1;
+    operands_.push_back(operand);
+    ++end_operand_;
+    Life& life = life_of(operand.serial);
+    if (life.bytes == 0) life = {operand.bytes, operand.planned, ordinal, ordinal, false, 0};
+    if (counts) {
+      const std::uint32_t distance = bounded(ordinal - life.last_use);
+      if (distance > reuse->distance) *reuse = {operand.serial, distance, bounded(ordinal - life.first_use)};
+    }
+    life.last_use = ordinal;
+    life.dead = false;  // a block whose last buffer is kept for others may have got new ones
+  }
+  Life& life_of(std::uint64_t serial) {
+    Recent& recent = recent_[serial % kRecent];
+    if (recent.serial != serial) recent = {serial, &lives_[serial]};
+    return *recent.life;
+  }
+  static std::uint32_t bounded(std::uint64_t operations) {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(operations, ~std::uint32_t{0}));
+  }
   void forget();
 
-  std::uint64_t first_ = 0;          // ordinal of operations_[0]
-  std::uint64_t first_operand_ = 0;  // ordinal of operands_[0]
-  std::deque<Recorded> operations_;
-  std::deque<Operand> operands_;
+  // Every operation adds to both, so they grow in large pieces.
+  using Pieces = boost::container::deque_options_t<boost::container::block_bytes<16384u>>;
+  // Ordinals: of operations_[0] and the next operation, of operands_[0] and the next operand.
+  std::uint64_t first_ = 0, end_ = 0;
+  std::uint64_t first_operand_ = 0, end_operand_ = 0;
+  boost::container::deque<Recorded, void, Pieces> operations_;
+  boost::container::deque<Operand, void, Pieces> operands_;
   std::unordered_map<std::uint64_t, Life> lives_;
+  // What was looked up last, by serial modulo kRecent. Invariant: `life` is that of `serial` in lives_, whose elements stay
+  // where they are until they are erased (forget); kNone: nothing was.
+  static constexpr std::size_t kRecent = 128;
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  struct Recent {
+    std::uint64_t serial = kNone;
+    Life* life = nullptr;
+  };
+  std::array<Recent, kRecent> recent_{};
 };
 
 }  // namespace thermocline

@@ -38,7 +38,7 @@ std::uint64_t scramble(std::uint64_t x) {
 // addresses in each iteration, these are in another buffer each time.
 std::uint64_t LearnedPolicy::token_of(const Arrival& arrival) const {
   std::uint64_t token = scramble(arrival.info.kind + 0x9e3779b97f4a7c15u);
-  if (counts_by_kind(arrival.info)) return token;
+  if (by_kind_) return token;
   token = scramble(token ^ arrival.accesses);
   for (const BlockState* state : arrival.operands) {
     if (!state->block->is_slab()) token = scramble(token ^ (state->block->bytes() + 0x9e3779b97f4a7c15u));
@@ -47,54 +47,65 @@ std::uint64_t LearnedPolicy::token_of(const Arrival& arrival) const {
 }
 
 // What a copy accesses is said in full; of kernels it is read from their parameters (unsteady_kinds.h).
-std::uint64_t LearnedPolicy::kind_of(const OperationInfo& info) {
-  return info.operator_class == OperatorClass::kCopy || counts_by_kind(info) ? 0 : info.kind;
+std::uint64_t LearnedPolicy::kind_of(const OperationInfo& info) const {
+  return info.operator_class == OperatorClass::kCopy || by_kind_ ? 0 : info.kind;
 }
 
 bool LearnedPolicy::counts_by_kind(const OperationInfo& info) {
   return info.follows && info.is_kernel() && info.kind != 0;
 }
 
-std::uint64_t LearnedPolicy::nanoseconds_of(const Arrival& arrival) const {
-  if (arrival.info.nanoseconds != 0) return arrival.info.nanoseconds;
+std::uint64_t LearnedPolicy::nanoseconds_of(const OperationInfo& info, Bytes own_bytes) const {
+  if (info.nanoseconds != 0) return info.nanoseconds;
+  if (!following_) return guessed_nanoseconds(own_bytes, info.operator_class);
   // If it comes as expected, which is not known yet, it takes as long as was measured.
-  if (following_) {
-    const std::size_t next = period_detector_.position() + 1;
-    return known_[current_].profile.nanoseconds[next % known_[current_].profile.places()];
+  const Profile& profile = known_[current_].profile;
+  const std::size_t next = period_detector_.position() + 1;
+  return profile.nanoseconds[next < profile.places() ? next : 0];
+}
+
+// Returns the bytes of the blocks that one buffer has to itself; they come first.
+Bytes LearnedPolicy::list_operands(std::span<BlockState* const> operands) {
+  operands_.clear();
+  Bytes own_bytes = 0;
+  for (BlockState* const state : operands) {
+    if (state->block->is_slab()) continue;
+    operands_.push_back(state);
+    own_bytes += state->block->bytes();
   }
-  Bytes bytes = 0;
-  for (const BlockState* state : arrival.operands) bytes += state->block->is_slab() ? 0 : state->block->bytes();
-  return guessed_nanoseconds(bytes, arrival.info.operator_class);
+  own_pages_ = operands_.size();
+  if (own_pages_ == operands.size()) return own_bytes;
+  for (BlockState* const state : operands) {
+    if (state->block->is_slab()) operands_.push_back(state);
+  }
+  return own_bytes;
+}
+
+ProfileRecorder::Operand LearnedPolicy::profiled(const BlockState& state, bool takes_digests) const {
+  const Block& block = *state.block;
+  const Bytes bytes = block.bytes();
+  return {.serial = block.serial(),
+          .bytes = bytes,
+          // What a slab holds changes while it is evicted.
+          .contents = block.is_slab() ? bytes : block.contents_end(),
+          .planned = bytes >= min_offload_bytes_ && state.pins == 0,
+          .only_read = state.only_reads() || (takes_digests && state.was_found_unchanged())};
 }
 
 void LearnedPolicy::arriving(const Arrival& arrival) {
-  operands_.clear();
-  slabs_.clear();
-  for (BlockState* state : arrival.operands) (state->block->is_slab() ? slabs_ : operands_).push_back(state);
-  own_pages_ = operands_.size();
-  operands_.insert(operands_.end(), slabs_.begin(), slabs_.end());
-  scratch_.clear();
-  const bool takes_digests = residency_.takes_digests();
-  for (const BlockState* state : operands_) {
-    const Block& block = *state->block;
-    // What a slab holds changes while it is evicted.
-    const Bytes contents = block.is_slab() ? block.bytes() : block.contents_end();
-    scratch_.push_back({.serial = block.serial(),
-                        .bytes = block.bytes(),
-                        .contents = contents,
-                        .planned = block.bytes() >= min_offload_bytes_ && state->pins == 0,
-                        .only_read = state->only_reads() || (takes_digests && state->was_found_unchanged())});
-  }
-  token_ = token_of(arrival);
+  const Bytes own_bytes = list_operands(arrival.operands);
   by_kind_ = counts_by_kind(arrival.info);
+  token_ = token_of(arrival);
   timed_ = arrival.info.nanoseconds != 0;
-  const std::uint64_t nanoseconds = nanoseconds_of(arrival);
+  const std::uint64_t nanoseconds = nanoseconds_of(arrival.info, own_bytes);
   unfenced_ns_ += nanoseconds;
   assignment_.arriving(current_, submitted_ns_);
   arrived_ns_ = nanoseconds;
   submitted_ns_ += nanoseconds;
   const std::size_t sure = by_kind_ ? std::min(own_pages_, ProfileRecorder::kSureOperands) : own_pages_;
-  const Reuse reuse = recorder_.add(scratch_, sure, nanoseconds, arrival.live_block_bytes);
+  const bool takes_digests = residency_.takes_digests();
+  const Reuse reuse = recorder_.add(operands_.size(), sure, nanoseconds, arrival.live_block_bytes,
+                                    [&](std::size_t i) { return profiled(*operands_.data()[i], takes_digests); });
   const std::size_t before = period_detector_.position();
   switch (period_detector_.add(token_, arrival.live_bytes, reuse, kind_of(arrival.info))) {
     case PeriodDetector::Event::kFound:

@@ -125,10 +125,13 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   const Actor* actor_of(const PlannedGap& gap) const;
   void act_at(std::size_t index);
   std::uint64_t token_of(const Arrival& arrival) const;
-  static std::uint64_t kind_of(const OperationInfo& info);
+  std::uint64_t kind_of(const OperationInfo& info) const;
   static bool counts_by_kind(const OperationInfo& info);
   std::size_t as_learned(const Profile& profile, std::span<const std::uint32_t> names) const;
-  std::uint64_t nanoseconds_of(const Arrival& arrival) const;
+  // `own_bytes`: of the operands that have blocks of their own.
+  std::uint64_t nanoseconds_of(const OperationInfo& info, Bytes own_bytes) const;
+  Bytes list_operands(std::span<BlockState* const> operands);
+  ProfileRecorder::Operand profiled(const BlockState& state, bool takes_digests) const;
   void learn();
   void learn_anew_if_mistaken();
   void learn_anew_if_refused();
@@ -200,9 +203,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   std::uint64_t plans_ = 0, divergences_ = 0;
   // Of the operation in preparation: the blocks that one buffer has to itself, then slabs.
   std::vector<BlockState*> operands_;
-  std::size_t own_pages_ = 0;       // how many are not slabs
-  std::vector<BlockState*> slabs_;  // those that are
-  std::vector<ProfileRecorder::Operand> scratch_;
+  std::size_t own_pages_ = 0;  // how many are not slabs
 };
 
 }  // namespace thermocline
