@@ -21,6 +21,7 @@
 #include "hooks/relaunch/kernel_codes.h"
 #include "hooks/relaunch/kernel_verdicts.h"
 #include "hooks/relaunch/known_launch.h"
+#include "hooks/relaunch/nothing_dropped.h"
 #include "hooks/runtime/counters.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/runtime/statistics.h"
@@ -44,16 +45,20 @@ void report_bypassing_libraries() {
 void print_statistics(StatsForm form, const EngineStatistics& statistics, const std::string& budget_origin) {
   const std::optional<Rank> rank = rank_of_process();
   const bool recomputes = recompute_is_on.load();
+  const std::vector<KernelVerdict> kernels = recomputes ? kernel_codes().verdicts() : std::vector<KernelVerdict>();
+  const NothingDropped nothing =
+      recomputes ? why_nothing_was_dropped(statistics, kernels, recompute_obstacles(), forbidden_by_settings())
+                 : NothingDropped();
   if (form == StatsForm::kLine) {
     print_whole_line(statistics_line(statistics) + (rank ? " rank=" + std::to_string(rank->rank) : ""));
   } else if (form == StatsForm::kJson) {
     print_text(statistics_json(statistics, getpid(), rank ? std::optional(rank->rank) : std::nullopt,
-                               recomputes ? kernel_verdicts_json(kernel_codes().verdicts()) : ""));
+                               recomputes ? nothing_dropped_json(nothing) + ", " + kernel_verdicts_json(kernels) : ""));
   } else {
     const std::string name = program_invocation_short_name;
     print_text(
         statistics_table(statistics, (rank ? "rank " + std::to_string(rank->rank) + ", " : "") + name, budget_origin));
-    if (recomputes) print_text(kernel_verdicts_text(kernel_codes().verdicts(), 24));
+    if (recomputes) print_text(nothing_dropped_text(nothing) + kernel_verdicts_text(kernels, 24));
   }
 }
 

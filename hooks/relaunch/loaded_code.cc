@@ -5,9 +5,11 @@
 
 #include "config/settings.h"
 #include "config/trusted_file.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/relaunch/kernel_codes.h"
 #include "hooks/relaunch/known_launch.h"
 #include "hooks/relaunch/launches.h"
+#include "hooks/relaunch/nothing_dropped.h"
 #include "hooks/runtime/guarded.h"
 
 namespace thermocline {
@@ -44,6 +46,7 @@ void note_unloaded(const void* handle) {
 }
 
 void read_recompute_setting(const Settings& settings) {
+  process_lifetime<NothingDropped>() = forbidden_by(settings);
   recompute_is_on.store(settings.recompute == Recompute::kAuto);
   recompute_is_off.store(settings.recompute == Recompute::kOff);
 }

@@ -39,6 +39,9 @@ unsigned bytes_of(const PtxInstruction& one, const PtxOperand& what) {
   const auto count = what.kind == Kind::kVector ? static_cast<unsigned>(what.parts.size()) : 1;
   return ptx_type_bytes(one.type()) * count;
 }
+bool uses_on_chip_memory(const PtxInstruction& one) {
+  return one.has("shared") || one.has("shared::cta") || one.has("local");
+}
 bool is_plain(const PtxInstruction& one) {
   return std::ranges::all_of(
       one.modifiers, [](std::string_view modifier) { return is_in(kPlain, modifier) || ptx_type_bytes(modifier) > 0; });
@@ -66,8 +69,7 @@ PtxProof::PtxProof(const PtxKernel& kernel, const PtxAccesses& accesses)
 
 bool PtxProof::check_instruction(const PtxInstruction& one) {
   if (one.root == "atom" || one.root == "red") return refuse(Why::kAtomics, one.root), false;
-  const bool is_shared = one.has("shared") || one.has("shared::cta") || one.has("local");
-  if (is_shared) return refuse(Why::kSharedOrLocal), false;
+  if (uses_on_chip_memory(one)) return refuse(Why::kSharedOrLocal), false;
   if (one.root == "bar" || one.root == "barrier" || one.root == "shfl" || one.root == "vote" || one.root == "match" ||
       one.root == "redux" || one.root == "activemask" || one.root == "mma")
     return refuse(Why::kThreadsExchange, one.root), false;
@@ -94,6 +96,8 @@ void PtxProof::check_instructions() {
       refuse(is_clock ? Why::kClock : Why::kSpecialRegister, operand.text);
     }
   };
+  // Its address is taken before it is accessed, as that of a variable is.
+  const bool is_on_chip = std::ranges::any_of(kernel_.instructions, uses_on_chip_memory);
   for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
     const PtxInstruction& one = kernel_.instructions[i];
     if (!check_instruction(one)) return refuse(Why::kOtherInstruction, one.root);
@@ -103,7 +107,7 @@ void PtxProof::check_instructions() {
       const bool is_name = operand.kind == Kind::kOther && one.root != "bra" && !operand.text.empty() &&
                            (operand.text.front() < '0' || operand.text.front() > '9');
       const bool is_variable = operand.kind == Kind::kAddress && operand.reg < 0 && !one.has("param");
-      if (is_name || is_variable) return refuse(Why::kVariables);
+      if (is_name || is_variable) return refuse(is_on_chip ? Why::kSharedOrLocal : Why::kVariables);
     }
     if (const std::uint64_t through = accesses_.through[i]; (through & (through - 1)) != 0)
       return refuse(Why::kSeveralParameters);

@@ -8,6 +8,7 @@
 
 #include "driver/check.h"
 #include "offload/engine/engine_state.h"
+#include "offload/recompute/obstacles.h"
 
 namespace thermocline {
 
@@ -103,6 +104,11 @@ void Engine::State::note_arrival() {
   // While something waits, or may wait, operations do not run in the order in which they arrive, and what one of them
   // has read is not known.
   const bool is_in_order = is_vouched_for && not_vouched_for.empty() && !clock.any_blocked();
+  if (!is_in_order && info.relaunch != nullptr && info.relaunch->may_run_again) {
+    RecomputeObstacles& all = recompute_obstacles();
+    (info.may_block || clock.any_blocked() ? all.behind_host : all.behind_unknown)
+        .fetch_add(1, std::memory_order_relaxed);
+  }
   std::vector<Versions::Operand> list;
   if (list_known_operands(&list)) {
     // What is pinned may be written by somebody who is not seen, at any time.

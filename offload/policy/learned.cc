@@ -6,6 +6,7 @@
 
 #include "offload/policies.h"
 #include "offload/recompute/joint_plan.h"
+#include "offload/recompute/obstacles.h"
 
 namespace thermocline {
 namespace {
@@ -242,6 +243,7 @@ void LearnedPolicy::adopt() {
   plan = planning_.take();
   ++plans_;
   if (!plan.fits) plan = {};
+  if (plan.rewriting != nullptr) recompute_obstacles().dropping_plans.fetch_add(1, std::memory_order_relaxed);
 }
 
 PolicyStatistics LearnedPolicy::statistics() const {

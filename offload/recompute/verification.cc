@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "driver/check.h"
+#include "offload/recompute/obstacles.h"
 
 namespace thermocline {
 
@@ -128,6 +129,7 @@ void Verification::end(Rehearsal& rehearsal, Outcome outcome) {
   ++ended_;
   KernelTrial& trial = *rehearsal.trial;
   const bool has_changed = trial.rehearsal_ended(outcome);
+  if (outcome == Outcome::kInVain) recompute_obstacles().rehearsals_in_vain.fetch_add(1, std::memory_order_relaxed);
   statistics_.verified += outcome == Outcome::kEqual;
   statistics_.mismatched += outcome == Outcome::kDifferent;
   if (!has_changed) return;

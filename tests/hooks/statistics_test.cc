@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "hooks/relaunch/kernel_verdicts.h"
+#include "hooks/relaunch/nothing_dropped.h"
+#include "offload/policies.h"
 
 namespace thermocline {
 namespace {
@@ -92,6 +94,61 @@ TEST(Statistics, NameTheKernelsThatMayNotRunAgain) {
             "\"may_run_again\": 3, \"reruns\": 2, \"rehearsed\": 3, \"verified\": 4, \"mismatched\": 1, "
             "\"trial\": \"demoted\", \"why_not\": \"what it writes is given to it twice\"}]");
   EXPECT_EQ(kernel_verdicts_text({}, 9), "");
+}
+
+// The first thing that stands in the way.
+TEST(Statistics, SayWhyNothingWasDropped) {
+  EngineStatistics of;
+  of.budget_bytes = 100, of.peak_device_bytes = 50;
+  std::vector<KernelVerdict> kernels(1);
+  kernels[0].launches[static_cast<std::size_t>(LaunchVerdict::kNotProven)] = 9;
+  RecomputeObstacles obstacles;
+  const auto why = [&] { return why_nothing_was_dropped(of, kernels, obstacles, {}).word; };
+  EXPECT_EQ(why(), "no_kernel");
+  kernels[0].launches[0] = of.rerunnable_launches = 8;
+  EXPECT_EQ(why(), "budget_not_needed");
+  of.peak_device_bytes = 51;
+  EXPECT_EQ(why(), "on_trial");
+  obstacles.rehearsals_in_vain = 2;
+  EXPECT_EQ(why(), "no_scratch_memory");
+  of.digests_unavailable = 1;
+  EXPECT_EQ(why(), "no_digests");
+  of.digests_unavailable = 0, obstacles.rehearsals_in_vain = 0, kernels[0].state = KernelTrial::State::kDemoted;
+  EXPECT_EQ(why(), "demoted");
+  kernels[0].state = KernelTrial::State::kPromoted;
+  EXPECT_EQ(why(), "no_plan");
+  of.plans = 1;
+  EXPECT_EQ(why(), "copies");
+  obstacles.dropping_plans = 1;
+  EXPECT_EQ(why(), "not_possible");
+  obstacles.behind_unknown = 5;
+  EXPECT_EQ(why(), "unknown_accesses");
+  obstacles.behind_host = 5;
+  EXPECT_EQ(why(), "host_waits");
+  EXPECT_EQ(why_nothing_was_dropped(of, kernels, obstacles, {"policy", "so"}).word, "policy");
+  of.dropped_buffers = 1;
+  EXPECT_EQ(why_nothing_was_dropped(of, kernels, obstacles, {"policy", "so"}).word, "");
+}
+
+TEST(Statistics, SayWhyNothingWasDroppedInBothForms) {
+  EXPECT_EQ(nothing_dropped_text({"no_plan", "why"}), "  nothing was dropped to be recomputed: why\n");
+  EXPECT_EQ(nothing_dropped_text({}), "");
+  EXPECT_EQ(nothing_dropped_json({}), "\"nothing_dropped\": null");
+  Settings settings = default_settings();
+  EXPECT_EQ(forbidden_by(settings).word, "");
+  settings.policy = kReactivePolicy;
+  EXPECT_EQ(nothing_dropped_json(forbidden_by(settings)),
+            "\"nothing_dropped\": {\"why\": \"policy\", \"sentence\": \"policy = \\\"reactive\\\" makes no plan; "
+            "learned does\"}");
+  settings = default_settings();
+  settings.host_fallback = HostFallback::kFull;
+  EXPECT_EQ(forbidden_by(settings).word, "host_fallback");
+  settings = default_settings();
+  settings.debug = DebugMode::kGuard;
+  EXPECT_EQ(forbidden_by(settings).word, "debug_guard");
+  settings = default_settings();
+  settings.audit = true;
+  EXPECT_EQ(forbidden_by(settings).word, "audit");
 }
 
 TEST(Statistics, TheTableSaysWhatMattersInFewLines) {

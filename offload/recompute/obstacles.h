@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stood in the way of dropping contents, and what did not: counted over all engines of the process, for what is
+// said at its end where nothing was dropped.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace thermocline {
+
+struct RecomputeObstacles {
+  std::atomic<std::uint64_t> dropping_plans{0};  // plans that drop contents
+  // Launches that may run again by their code, but came while an operation waited for the host, or while one ran of which
+  // not all accesses are known.
+  std::atomic<std::uint64_t> behind_host{0}, behind_unknown{0};
+  std::atomic<std::uint64_t> rehearsals_in_vain{0};  // for lack of memory, or of a digest
+};
+
+inline RecomputeObstacles& recompute_obstacles() {
+  static RecomputeObstacles only;
+  return only;
+}
+
+}  // namespace thermocline
