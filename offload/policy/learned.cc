@@ -82,7 +82,8 @@ Bytes LearnedPolicy::list_operands(std::span<BlockState* const> operands) {
   return own_bytes;
 }
 
-ProfileRecorder::Operand LearnedPolicy::profiled(const BlockState& state, bool takes_digests) const {
+[[gnu::always_inline]] inline ProfileRecorder::Operand LearnedPolicy::profiled(const BlockState& state,
+                                                                               bool takes_digests) const {
   const Block& block = *state.block;
   const Bytes bytes = block.bytes();
   return {.serial = block.serial(),
