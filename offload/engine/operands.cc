@@ -122,7 +122,9 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
 }
 
 bool Engine::State::is_given_small_buffers() const {
-  return std::ranges::any_of(std::span(operands).first(told_operands), [](const BlockState* state) {
+  // Some of them may have been left out (leave_out_what_is_mapped).
+  const auto told = std::span(operands).first(std::min(told_operands, operands.size()));
+  return std::ranges::any_of(told, [](const BlockState* state) {
     const Block& block = *state->block;
     return block.is_slab() && block.least_requested() <= References::kMostTableBytes;
   });
