@@ -51,7 +51,7 @@ class Relauncher {
   virtual Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) = 0;
   // Told of each kernel that is demoted for it; what else came of that kernel is counted. Called with the engine's lock:
   // must not call the engine, and should not do anything that takes time.
-  virtual void came_out_different(const RerunMismatch& /*mismatch*/) {}
+  virtual void came_out_different(const RerunMismatch& /*mismatch*/) noexcept {}
 };
 
 }  // namespace thermocline

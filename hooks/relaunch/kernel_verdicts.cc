@@ -79,10 +79,7 @@ void KernelVerdict::add(const KernelVerdict& other) {
   rehearsed += other.rehearsed;
   verified += other.verified;
   mismatched += other.mismatched;
-  const auto severity = [](KernelTrial::State of) {
-    return of == KernelTrial::State::kPromoted ? -1 : static_cast<int>(of);
-  };
-  state = std::ranges::max(state, other.state, {}, severity);
+  state = std::max(state, other.state);
 }
 
 std::uint64_t KernelVerdict::all_launches() const {

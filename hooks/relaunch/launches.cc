@@ -53,7 +53,9 @@ Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const
                                                to_cu(stream), parameters.data(), static_cast<void**>(nullptr)));
 }
 
-void Launches::came_out_different(const RerunMismatch& mismatch) {
+namespace {
+
+void keep_line_of(const RerunMismatch& mismatch) {
   const std::string kernel = readable_kernel_name(mismatch.kernel->name());
   if (mismatch.maker != nullptr) {
     keep_line(LogLevel::kWarning, kernel + " had run again for what " + readable_kernel_name(mismatch.maker->name()) +
@@ -66,6 +68,17 @@ void Launches::came_out_different(const RerunMismatch& mismatch) {
     keep_line(LogLevel::kWarning, kernel +
                                       " gave other results when it was run a second time for comparison: it never runs "
                                       "again, and what it makes is copied. The program's results are not affected");
+  }
+}
+
+}  // namespace
+
+void Launches::came_out_different(const RerunMismatch& mismatch) noexcept {
+  try {
+    keep_line_of(mismatch);
+  } catch (const std::bad_alloc&) {
+    log_line(mismatch.in_use ? LogLevel::kError : LogLevel::kWarning, "%s gave other results when it ran again%s",
+             mismatch.kernel->name().c_str(), mismatch.in_use ? ": THE RESULTS OF THIS RUN MAY BE WRONG" : "");
   }
 }
 

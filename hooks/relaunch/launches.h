@@ -38,7 +38,7 @@ class Launches final : public Relauncher {
   void forget_functions();
 
   Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) override;
-  void came_out_different(const RerunMismatch& mismatch) override;
+  void came_out_different(const RerunMismatch& mismatch) noexcept override;
 
  private:
   Mutex mutex_{"launches", lock_level::kLeaf};

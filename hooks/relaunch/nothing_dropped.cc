@@ -13,21 +13,27 @@ namespace {
 // Of kernels that may run again by their code, none of which has been promoted.
 NothingDropped untried(const EngineStatistics& statistics, const std::vector<KernelVerdict>& verdicts,
                        std::uint64_t in_vain) {
-  std::uint64_t verified = 0, refused = 0, kernels = 0;
+  std::uint64_t rehearsed = 0, given_up = 0, demoted = 0, kernels = 0;
   for (const KernelVerdict& one : verdicts) {
     if (one.reruns_allowed() == 0) continue;
     ++kernels;
-    verified += one.verified;
-    refused += one.state == KernelTrial::State::kGivenUp || one.state == KernelTrial::State::kDemoted;
+    rehearsed += one.rehearsed;
+    given_up += one.state == KernelTrial::State::kGivenUp;
+    demoted += one.state == KernelTrial::State::kDemoted;
   }
   if (statistics.digests_unavailable > 0) return {"no_digests", "the device computes no digests to compare results by"};
-  if (kernels > 0 && refused == kernels && in_vain == 0)
-    return {"demoted", "all kernels that may run again gave other results when they did"};
+  if (demoted == kernels) return {"demoted", "all kernels that may run again gave other results when they did"};
+  if (demoted + given_up == kernels) {
+    return {"given_up",
+            "kernels that may run again were given up: their rehearsals came to nothing, for lack of room for "
+            "the scratch memory or of digests" +
+                (demoted > 0 ? "; " + quantity(demoted, "other") + " gave other results" : std::string())};
+  }
   if (in_vain > 0) {
     return {"no_scratch_memory", "kernels are still on trial: " + quantity(in_vain, "rehearsal") +
-                                     " came to nothing, mostly for lack of room for the scratch memory"};
+                                     " came to nothing, for lack of room for the scratch memory or of digests"};
   }
-  return {"on_trial", "kernels are still on trial: " + quantity(verified, "rehearsal") +
+  return {"on_trial", "kernels are still on trial: " + quantity(rehearsed, "rehearsal") +
                           " came out, and each kernel needs " + std::to_string(KernelTrial::kEqualRehearsals) +
                           " once half of the budget is in use"};
 }
@@ -54,7 +60,7 @@ NothingDropped why_nothing_was_dropped(const EngineStatistics& statistics, const
       std::ranges::count_if(verdicts, [](const KernelVerdict& one) { return one.reruns_allowed() > 0; }));
   if (may == 0) return {"no_kernel", "no kernel may run again"};
   if (2 * statistics.peak_device_bytes <= statistics.budget_bytes)
-    return {"budget_not_needed", "less than half of the budget was ever in use"};
+    return {"budget_not_needed", "no more than half of the budget was ever in use"};
   const auto most = [&](std::uint64_t launches) { return 2 * launches > statistics.rerunnable_launches; };
   if (most(obstacles.behind_host))
     return {"host_waits", "launches came while an operation was waiting for the host (a host function, a value)"};

@@ -80,7 +80,8 @@ void Symbolic::find_counters(const PtxBlocks& blocks) {
     const auto before = static_cast<std::size_t>(defined_[reg].first);
     const auto update = static_cast<std::size_t>(defined_[reg].second);
     const PtxInstruction& one = kernel_.instructions[update];
-    const bool adds = one.root == "add" && one.guard < 0 && one.operands.size() == 3 && is_integer_type(one.type()) &&
+    const bool adds = one.root == "add" && !one.has("cc") && !one.has("sat") && one.guard < 0 &&
+                      one.operands.size() == 3 && is_integer_type(one.type()) &&
                       kernel_.instructions[before].guard < 0 &&
                       kernel_.instructions[before].operands[0].kind == Kind::kRegister;
     if (!adds) continue;
@@ -222,9 +223,9 @@ Value Symbolic::computed(const PtxInstruction& one, int reg) {
   if (one.root == "neg") return sum(of(number_operand(0)), found(operands[1]), -1, is_narrow);
   if (operands.size() < 3) return {};
   if (one.root == "or") return joined(one);
-  if (one.root == "add" && !one.has("cc")) return sum(found(operands[1]), found(operands[2]), 1, is_narrow);
-  if (one.root == "sub" && !one.has("cc")) return sum(found(operands[1]), found(operands[2]), -1, is_narrow);
   if (one.has("hi") || one.has("cc") || one.has("sat")) return {};
+  if (one.root == "add") return sum(found(operands[1]), found(operands[2]), 1, is_narrow);
+  if (one.root == "sub") return sum(found(operands[1]), found(operands[2]), -1, is_narrow);
   if (one.root == "mul" && (is_wide || one.has("lo"))) return product(operands[1], operands[2], one.type(), is_wide);
   if (one.root == "mad" && operands.size() == 4 && (is_wide || one.has("lo")))
     return sum(product(operands[1], operands[2], one.type(), is_wide), found(operands[3]), 1, is_narrow && !is_wide);

@@ -129,7 +129,7 @@ class Box {
     }
     if (one.bytes == 4 && one.is_signed) limits_.push_back({form, -kEndOfSigned, kEndOfSigned - 1, true});
     if (one.bytes == 4 && !one.is_signed) limits_.push_back({form, 0, kEndOfUnsigned - 1, true});
-    if (one.bytes == 8 && !one.is_signed) limits_.push_back({form, 0, kUnbounded, true});
+    if (one.bytes == 8) limits_.push_back({form, one.is_signed ? INT64_MIN : 0, kUnbounded, true});
     return true;
   }
 

@@ -529,6 +529,7 @@ bool Runtime::State::sum_up(EngineStatistics* out, Read read, ReadHeap read_heap
 
 bool Runtime::statistics(EngineStatistics* out) const {
   if (Inside::now()) return false;
+  const GivesOutReport at_the_end;  // who asks may be no call of the program
   State& all = state();
   const MutexLock lock(all.mutex);
   return all.sum_up(
@@ -538,7 +539,7 @@ bool Runtime::statistics(EngineStatistics* out) const {
 
 bool Runtime::try_statistics(EngineStatistics* out) const {
   if (Inside::now()) return false;
-  const GivesOutReport at_the_end;  // who asks may be no call of the program
+  const GivesOutReport at_the_end;
   const std::unique_lock lock(state().mutex, std::try_to_lock);
   return lock.owns_lock() && state().sum_up(
                                  out, [](const Engine& engine) { return engine.try_statistics(); }, &try_statistics_of);

@@ -26,7 +26,8 @@ void StaticAssignment::begins(std::size_t iteration, std::uint64_t submitted_ns,
   if (!residency_.is_trusting()) return;
   const std::uint64_t nanoseconds = submitted_ns - std::exchange(began_ns_, submitted_ns);
   const std::uint64_t calls = heap_.mapping_calls();
-  known_[iteration].mapped = calls != std::exchange(mapping_calls_, calls);
+  const bool made_calls = calls != std::exchange(mapping_calls_, calls);
+  known_[iteration].mapped = made_calls && std::exchange(begun_, iteration) == iteration;
   read_meter(known_[iteration]);
   advance(iteration, nanoseconds, link);
   measure(iteration);
@@ -76,7 +77,8 @@ void StaticAssignment::revise(std::size_t iteration, std::uint64_t nanoseconds, 
   AssignedIteration& known = known_[iteration];
   switch (known.revision) {
     case Revision::kNone:
-      if (known.measured == 0 || known.fits()) return;
+      // The first iteration in force may have begun with pages to be moved (rebind).
+      if (known.measured < 2 || known.fits()) return;
       watch(known);
       known.revision = Revision::kWatched;
       break;

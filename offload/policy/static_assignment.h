@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Static page assignment: makes a repeated iteration need no mapping calls. Its buffers get the same addresses each
-// time (reserved_addresses.h), and every page of addresses is assigned a physical page (page_assignment.h), to which it stays mapped
-// whoever owns that page at the moment. A steady step then consists of copies and of waits on the device alone.
+// time (reserved_addresses.h), and every page of addresses is assigned a physical page (page_assignment.h), to which it
+// stays mapped whoever owns that page at the moment. A steady step then consists of copies and of waits on the device
+// alone.
 //
 // While contents are evicted, their addresses are mapped to pages of others. So this is for programs all of whose
 // accesses are known (trusting); otherwise nothing here does anything.
 //
-// Under a plan it takes several iterations (rounds, see static_assignment.cc). The first two show which buffers there are, and
-// how long an iteration takes. In the third, eviction units give up their pages as they will under the assignment. The
-// fourth is logged: who owns which pages, and when. The assignment is computed on a thread of its own and taken two
-// iterations later, whether or not it was ready before. In the iteration after that buffers move to their addresses,
-// which costs one mapping call for each, once. If too many pages get no assignment, or the iteration is expected to
-// become slower, there is none; if it did become slower, the assignment is given up. Units go on giving up their pages
-// then if that alone made the logged iteration faster. Where the assignment does not fit (mapping calls go on, and the
-// iteration is slower than predicted), an iteration with it is logged, once, and the assignment is made again. Of several iterations only the first to get that far has an
-// assignment. Guarded by the engine's lock.
+// Under a plan it takes several iterations (rounds, see static_assignment.cc). The first two show which buffers there
+// are, and how long an iteration takes. In the third, eviction units give up their pages as they will under the
+// assignment. The fourth is logged: who owns which pages, and when. The assignment is computed on a thread of its own
+// and taken two iterations later, whether or not it was ready before. In the iteration after that buffers move to their
+// addresses, which costs one mapping call for each, once. If too many pages get no assignment, or the iteration is
+// expected to become slower, there is none. If it did become slower, the assignment is given up; units go on giving up
+// their pages then, if that alone made the logged iteration faster. Where the assignment does not fit (mapping calls go
+// on), an iteration with it is logged, once, and the assignment is made again. Of several iterations only the first to
+// get that far has an assignment. Guarded by the engine's lock.
 #pragma once
 
 #include <array>
@@ -88,7 +89,7 @@ class StaticAssignment {
     double predicted_ms = 0;  // of the iteration with the assignment
     Revision revision = Revision::kNone;
     bool is_complete = false;  // every page of it is assigned
-    bool mapped = false;       // the iteration that has ended made mapping calls
+    bool mapped = false;       // the iteration before, which was this one too, made mapping calls
     bool gives_up = false;     // without an assignment, which the iteration does not get
     unsigned measured = 0;     // iterations with an assignment
     // By name of the buffer, until it has addresses.
@@ -126,6 +127,7 @@ class StaticAssignment {
   bool any_names_ = false;
   Background<Assigned> assigning_;
   std::size_t assigned_ = 0;  // for which iteration
+  std::size_t begun_ = 0;     // the iteration that began last
   std::uint64_t began_ns_ = 0, mapping_calls_ = 0;
   std::uint64_t changes_ = 0;
 };

@@ -108,6 +108,16 @@ TEST(PtxProof, DoesNotHoldForOtherPlaces) {
   // Elements of eight bytes of which four are written.
   const std::string wide = "mul.wide.s32 %rd4, %r1, 8; add.s64 %rd7, %rd2, %rd4; mov.f32 %f1, 0f00000000;\n";
   EXPECT_NE(analyse(kBegin + kGuard + wide + kStore + kEnd)->refused(), "");
+  // Sums that stop at the largest number instead of wrapping around: all beyond it have one place.
+  const std::string saturated = "add.sat.s32 %r9, %r1, %r2; sub.s32 %r10, %r9, %r2; mul.wide.s32 %rd4, %r10, 4;\n";
+  EXPECT_NE(
+      analyse(kBegin + kGuard + saturated + "add.s64 %rd7, %rd2, %rd4; mov.f32 %f1, 0f00000000;\n" + kStore + kEnd)
+          ->refused(),
+      "");
+  const std::string wraps = "add.s32 %r9, %r1, %r2; sub.s32 %r10, %r9, %r2; mul.wide.s32 %rd4, %r10, 4;\n";
+  EXPECT_EQ(analyse(kBegin + kGuard + wraps + "add.s64 %rd7, %rd2, %rd4; mov.f32 %f1, 0f00000000;\n" + kStore + kEnd)
+                ->refused(),
+            "");
   // Blocks of 128, launched with 256: two threads have one number.
   const std::string fixed =
       "ld.param.u64 %rd1, [k_param_0]; ld.param.u64 %rd2, [k_param_1]; ld.param.u32 %r2, [k_param_2];\n"

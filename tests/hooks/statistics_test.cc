@@ -104,13 +104,29 @@ TEST(Statistics, SayWhyNothingWasDropped) {
   kernels[0].launches[static_cast<std::size_t>(LaunchVerdict::kNotProven)] = 9;
   RecomputeObstacles obstacles;
   const auto why = [&] { return why_nothing_was_dropped(of, kernels, obstacles, {}).word; };
+  const auto sentence = [&] { return why_nothing_was_dropped(of, kernels, obstacles, {}).sentence; };
   EXPECT_EQ(why(), "no_kernel");
   kernels[0].launches[0] = of.rerunnable_launches = 8;
   EXPECT_EQ(why(), "budget_not_needed");
   of.peak_device_bytes = 51;
   EXPECT_EQ(why(), "on_trial");
+  kernels[0].rehearsed = 2;
+  EXPECT_EQ(
+      sentence(),
+      "kernels are still on trial: 2 rehearsals came out, and each kernel needs 3 once half of the budget is in use");
   obstacles.rehearsals_in_vain = 2;
   EXPECT_EQ(why(), "no_scratch_memory");
+  kernels[0].state = KernelTrial::State::kGivenUp;
+  EXPECT_EQ(why(), "given_up");
+  kernels.push_back(kernels[0]);
+  kernels[1].state = KernelTrial::State::kOnTrial;
+  EXPECT_EQ(why(), "no_scratch_memory") << "one is still on trial";
+  kernels[1].state = KernelTrial::State::kDemoted;
+  EXPECT_EQ(
+      sentence(),
+      "kernels that may run again were given up: their rehearsals came to nothing, for lack of room for the scratch "
+      "memory or of digests; 1 other gave other results");
+  kernels.pop_back();
   of.digests_unavailable = 1;
   EXPECT_EQ(why(), "no_digests");
   of.digests_unavailable = 0, obstacles.rehearsals_in_vain = 0, kernels[0].state = KernelTrial::State::kDemoted;

@@ -161,7 +161,7 @@ class VerificationTest : public testing::Test, private Relauncher {
     if (differs_) return driver_->copy_on_device(at[1], other_, kSize, stream);
     return driver_->copy_on_device(at[1], at[0], writes_less_ ? kHalf : kSize, stream);
   }
-  void came_out_different(const RerunMismatch& mismatch) override { told_.push_back(mismatch); }
+  void came_out_different(const RerunMismatch& mismatch) noexcept override { told_.push_back(mismatch); }
 };
 
 }  // namespace thermocline
