@@ -157,7 +157,7 @@ void append_traffic(std::string* text, const ProcessView& process) {
   append(text, "  copied in     %12s  %s a second\n", bytes_of(process, "restored_bytes").c_str(),
          rate(process, "restored_bytes").c_str());
   if (value(process.now, "dropped_buffers") > 0) {
-    append(text, "  dropped       %12s  of whole pages, without a copy; recomputed %s\n",
+    append(text, "  dropped       %12s  of whole pages, not copied; recomputed %s\n",
            bytes_of(process, "dropped_bytes").c_str(), bytes_of(process, "recomputed_bytes").c_str());
   }
   struct Count {

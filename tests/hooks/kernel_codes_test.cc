@@ -52,7 +52,7 @@ TEST_F(KernelCodesTest, CodeThatIsLoadedAgainAfterAResetHasOneRow) {
   EXPECT_EQ(codes_.verdicts()[0].all_launches(), 2u);
   EXPECT_EQ(codes_.verdicts()[0].rehearsed, KernelTrial::kEqualRehearsals);
   EXPECT_EQ(codes_.verdicts()[0].verified, 1u);
-  EXPECT_EQ(codes_.verdicts()[0].state, KernelTrial::State::kOnTrial);
+  EXPECT_EQ(codes_.verdicts()[0].state, KernelTrial::State::kPromoted) << "the first code was";
   second.trial->differed();
   EXPECT_EQ(codes_.verdicts()[0].state, KernelTrial::State::kDemoted);
   EXPECT_TRUE(first.trial->is_promoted());
