@@ -13,8 +13,6 @@ namespace {
 using Kind = PtxOperand::Kind;
 using Value = Symbolic::Value;
 
-std::size_t index_of(int reg) { return static_cast<std::size_t>(reg); }
-
 PtxGuards::Meaning opposite(PtxGuards::Meaning meaning) {
   std::swap(meaning.holds[0], meaning.holds[1]);
   std::swap(meaning.fails[0], meaning.fails[1]);

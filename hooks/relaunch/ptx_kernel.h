@@ -2,6 +2,7 @@
 // The instructions of one kernel of a PTX text. Source: PTX ISA 9.0. What is not understood is refused, never guessed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -53,6 +54,9 @@ struct PtxKernel {
 
   int parameter(std::string_view name) const;
 };
+
+// Of a register that there is, in lists by register.
+inline std::size_t index_of(int reg) { return static_cast<std::size_t>(reg); }
 
 // Bytes of a scalar type without its dot; 0: none.
 unsigned ptx_type_bytes(std::string_view type);

@@ -6,8 +6,6 @@
 namespace thermocline {
 namespace {
 
-std::size_t index_of(int reg) { return static_cast<std::size_t>(reg); }
-
 bool keep_both(std::vector<bool>* some, const std::vector<bool>& other) {
   bool is_less = false;
   for (std::size_t i = 0; i < some->size(); ++i) {

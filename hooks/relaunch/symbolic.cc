@@ -14,7 +14,6 @@ using Value = Symbolic::Value;
 
 constexpr int kMostLoops = 32;
 
-std::size_t index_of(int reg) { return static_cast<std::size_t>(reg); }
 PtxOperand number_operand(std::int64_t value) {
   PtxOperand operand;
   operand.kind = Kind::kInteger;
