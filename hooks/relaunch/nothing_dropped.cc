@@ -70,7 +70,10 @@ NothingDropped why_nothing_was_dropped(const EngineStatistics& statistics, const
                            [](const KernelVerdict& one) { return one.state == KernelTrial::State::kPromoted; }))
     return untried(statistics, verdicts, obstacles.rehearsals_in_vain);
   if (statistics.plans == 0) return {"no_plan", "no plan was made: the program did not repeat itself often enough"};
-  if (obstacles.dropping_plans == 0) return {"copies", "the plan drops nothing: copies alone are faster, or suffice"};
+  if (obstacles.dropping_plans == 0)
+    return {
+        "copies",
+        "the plan drops nothing: copies alone are faster or suffice, or nothing that may be dropped would make room"};
   return {"not_possible", "what the plan drops was in use, pinned, or without a digest when its turn came"};
 }
 

@@ -27,7 +27,8 @@ void StaticAssignment::begins(std::size_t iteration, std::uint64_t submitted_ns,
   const std::uint64_t nanoseconds = submitted_ns - std::exchange(began_ns_, submitted_ns);
   const std::uint64_t calls = heap_.mapping_calls();
   const bool made_calls = calls != std::exchange(mapping_calls_, calls);
-  known_[iteration].mapped = made_calls && std::exchange(begun_, iteration) == iteration;
+  const bool was_this_one = std::exchange(begun_, iteration) == iteration;
+  known_[iteration].mapped = made_calls && was_this_one;
   read_meter(known_[iteration]);
   advance(iteration, nanoseconds, link);
   measure(iteration);

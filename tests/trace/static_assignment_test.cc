@@ -154,6 +154,19 @@ TEST(StaticAssignment, AfterwardsStepsMakeHardlyAnyMappingCallsAgain) {
   EXPECT_LE(result.steps.back().maps * 20, result.steps[5].maps);
 }
 
+// Those few are left until the assignment is made again.
+TEST(StaticAssignment, AfterwardsItIsMadeAgainOnce) {
+  Steps steps;
+  for (int i = 0; i < 18; ++i) steps.train();
+  steps.validate();
+  for (int i = 0; i < 12; ++i) steps.train();
+  const ReplayResult result = run(steps.trace(), {});
+  ASSERT_EQ(result.steps.size(), 31u);
+  EXPECT_EQ(result.steps[17].maps, 0u);
+  EXPECT_GT(result.steps[21].maps, 0u) << "pages have changed their owners";
+  EXPECT_EQ(result.steps[30].maps, 0u);
+}
+
 // Reserved addresses of vacant blocks are released before an allocation is refused for lack of addresses.
 TEST(StaticAssignment, AddressesThatAreKeptAreGivenUpWhenTheyRunShort) {
   for (const int weight_pages : {6, 12}) {
