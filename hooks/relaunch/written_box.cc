@@ -69,7 +69,8 @@ class Box {
   }
 
  private:
-  // A form whose register holds it only within these limits, `last` included. `by_all`: other threads get it, too.
+  // A form whose register holds it only within these limits, `last` included. `by_all`: also in threads that a guard
+  // keeps from storing.
   struct Limit {
     std::size_t form = 0;
     std::int64_t first = 0, last = 0;
