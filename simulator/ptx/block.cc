@@ -74,6 +74,19 @@ void BlockRun::set_up(ThreadContext& context, std::uint32_t thread) {
   context.stack_high = stacks_.high(stack);
 }
 
+// As set_up(), for the thread after the one that the context is set up for.
+void BlockRun::go_to_next_thread(ThreadContext& context) const {
+  const Launch& launch = grid_.launch;
+  ++context.thread;
+  context.lane = context.thread % kLanes;
+  context.warp = context.thread / kLanes;
+  if (++context.tid[0] < launch.block[0]) return;
+  context.tid[0] = 0;
+  if (++context.tid[1] < launch.block[1]) return;
+  context.tid[1] = 0;
+  ++context.tid[2];
+}
+
 void BlockRun::set_cluster(ThreadContext& context) const {
   if (!grid_.kernel.emitted.uses_clusters) return;
   std::uint32_t shape[3];
@@ -126,9 +139,10 @@ bool BlockRun::run_one_by_one() {
         auto* const self = static_cast<BlockRun*>(data);
         ThreadContext& context = self->contexts_[0];
         const KernelEntry entry = self->grid_.kernel.entry;
+        self->set_up(context, 0);
         for (std::uint32_t thread = 0; thread < self->threads_; ++thread) {
-          self->set_up(context, thread);
           entry(&context);
+          self->go_to_next_thread(context);
         }
         self->alone_.pause();
       },

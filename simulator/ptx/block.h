@@ -78,6 +78,8 @@ class BlockRun {
   [[noreturn]] void fail(ThreadContext& thread, Fault fault, std::uint64_t address, const std::string& what,
                          int site = -1);
   void access(ThreadContext& thread, std::uint64_t address, std::uint32_t kind, std::uint32_t site);
+  // All accesses of a span (spans.h), whose sites follow one another.
+  void access_span(ThreadContext& thread, std::uint64_t base, std::uint32_t first_site, std::uint32_t count);
   // Checks an access through a generic address, for helpers, as generated code does: faults, or returns.
   void check(ThreadContext& thread, std::uint64_t address, std::uint32_t bytes, bool writes, std::uint32_t site);
   // Checks a read of global memory, for helpers.
@@ -110,6 +112,7 @@ class BlockRun {
   };
 
   void set_up(ThreadContext& context, std::uint32_t thread);
+  void go_to_next_thread(ThreadContext& context) const;
   void set_cluster(ThreadContext& context) const;
   void begin_together();
   bool run_one_by_one();

@@ -74,6 +74,13 @@ bool BlockRun::is_own_memory(const ThreadContext& context, std::uint64_t address
   return grid_.launch.is_cooperative && within(workspace, workspace + sizeof grid_.workspace);
 }
 
+void BlockRun::access_span(ThreadContext& context, std::uint64_t base, std::uint32_t first_site, std::uint32_t count) {
+  for (std::uint32_t site = first_site; site < first_site + count; ++site) {
+    const Site& of = grid_.kernel.emitted.sites[site];
+    access(context, base + static_cast<std::uint64_t>(of.offset), of.access, site);
+  }
+}
+
 void BlockRun::access(ThreadContext& context, std::uint64_t address, std::uint32_t kind, std::uint32_t site) {
   const std::uint64_t bytes = kind & kAccessBytes;
   const bool writes = (kind & kAccessWrites) != 0;

@@ -434,6 +434,10 @@ void Emitter::run() {
   declare_slots();
   if (!function_.is_entry) check_stack();
   find_leaders();
+  spans_ = find_spans(function_);
+  for (const auto& [first, span] : spans_) {
+    for (const SpanMember& member : span.members) is_in_span_.insert(member.instruction);
+  }
   for (unsigned index = 0; index < function_.code.size(); ++index) {
     if (leaders_.contains(index)) {
       begin("I" + std::to_string(index));

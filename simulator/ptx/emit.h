@@ -23,6 +23,7 @@
 #include "simulator/ptx/costs.h"
 #include "simulator/ptx/interface.h"
 #include "simulator/ptx/module.h"
+#include "simulator/ptx/spans.h"
 
 namespace simulator::ptx {
 
@@ -34,6 +35,9 @@ struct Site {
   unsigned line = 0;
   unsigned source_line = 0;
   std::string text;
+  // Of a member of a span (spans.h): its place from the span's base, and its access, as BlockRun::access takes it.
+  std::int64_t offset = 0;
+  std::uint32_t access = 0;
 };
 
 struct Emitted {
@@ -159,6 +163,7 @@ class Emitter {
   void count_steps(unsigned from);
   void count_costs(const Costs& costs);
   void check_stack();
+  void check_span(const Span& span, const std::string& base);
 
   const Module& module_;
   const Function& function_;
@@ -167,6 +172,8 @@ class Emitter {
   unsigned next_ = 0;
   unsigned next_label_ = 0;
   std::set<unsigned> leaders_;
+  std::map<unsigned, Span> spans_;  // by their first instruction
+  std::set<unsigned> is_in_span_;   // instructions whose address has been checked with others
   const Instruction* current_ = nullptr;
   bool is_open_ = false;  // the basic block has not ended
   unsigned at_ = 0;

@@ -166,8 +166,10 @@ std::string compute_extreme(Emitter& to, const Instruction& instruction, const M
     if (modifier == "NaN") flags = std::to_string(std::stoi(flags) | 2);
     if (modifier == "xorsign") flags = std::to_string(std::stoi(flags) | 4);
   }
-  const std::string result = to.call(t, t == "double" ? "ptx_extreme_f64" : "ptx_extreme_f32",
-                                     t + " " + a + ", " + t + " " + b + ", i32 " + flags);
+  const std::string suffix = t == "double" ? "f64" : "f32";
+  const std::string arguments = t + " " + a + ", " + t + " " + b + ", i32 " + flags;
+  // Most operands are different numbers, so one comparison suffices (prelude.cc).
+  const std::string result = to.let("call " + t + " @extreme_" + suffix + "(" + arguments + ")");
   return from_float(to, mode.type, result);
 }
 

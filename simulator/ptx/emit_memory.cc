@@ -48,6 +48,14 @@ bool is_atomic(const Instruction& instruction) {
   });
 }
 
+// As BlockRun::access takes it.
+std::uint32_t access_kind(const Instruction& instruction, Space space, unsigned bytes, bool writes) {
+  const bool is_generic = space == Space::kGeneric || space == Space::kParam;
+  return bytes | (writes ? kAccessWrites : 0u) | (is_generic ? kAccessIsGeneric : 0u) |
+         (counts_bytes(instruction) ? kAccessIsCounted : 0u) | (reads_and_writes(instruction) ? kAccessIsTwice : 0u) |
+         (is_atomic(instruction) ? kAccessIsAtomic : 0u);
+}
+
 Space space_named(std::string_view name) {
   if (name.starts_with("global")) return Space::kGlobal;
   if (name == "shared::cluster") return Space::kSharedCluster;
@@ -152,13 +160,27 @@ std::string Emitter::checked_address(const Instruction& instruction, const std::
                address + ", i64 " + low + ", i64 " + std::to_string(bytes) + where + ")");
   }
   const std::string pages = context_field(offsetof(ThreadContext, pages), 64);
-  const bool is_generic = space == Space::kGeneric || space == Space::kParam;
-  const std::uint32_t kind = bytes | (writes ? kAccessWrites : 0u) | (is_generic ? kAccessIsGeneric : 0u) |
-                             (counts_bytes(instruction) ? kAccessIsCounted : 0u) |
-                             (reads_and_writes(instruction) ? kAccessIsTwice : 0u) |
-                             (is_atomic(instruction) ? kAccessIsAtomic : 0u);
+  const std::uint32_t kind = access_kind(instruction, space, bytes, writes);
   return let("call i64 @check_global(i8* %ctx, i64 " + pages + ", i64 " + address + ", i64 " + low + ", i32 " +
              std::to_string(writes ? kMayWrite : kMayRead) + ", i32 " + std::to_string(kind) + where + ")");
+}
+
+// Tests the addresses of all members. If one is not known to be allowed, each is looked at as if it were alone.
+void Emitter::check_span(const Span& span, const std::string& base) {
+  std::uint32_t rights = 0;
+  const std::size_t first_site = shared_.out.sites.size();
+  for (const SpanMember& member : span.members) {
+    const Instruction& of = function_.code[member.instruction];
+    rights |= member.writes ? kMayWrite : kMayRead;
+    Site& of_member = shared_.out.sites[site(of)];
+    of_member.offset = member.offset;
+    of_member.access = access_kind(of, member.space, member.bytes, member.writes);
+  }
+  const std::string low = let("add i64 " + base + ", " + std::to_string(span.low));
+  const std::string last = let("add i64 " + base + ", " + std::to_string(span.high - 1));
+  line("call void @check_span(i8* %ctx, i64 " + context_field(offsetof(ThreadContext, pages), 64) + ", i64 " + low +
+       ", i64 " + last + ", i64 " + std::to_string(span.alignment - 1) + ", i32 " + std::to_string(rights) + ", i64 " +
+       base + ", i32 " + std::to_string(first_site) + ", i32 " + std::to_string(span.members.size()) + ")");
 }
 
 std::string Emitter::pointer(const Instruction& instruction, const Operand& operand, Space space, unsigned bytes,
@@ -185,6 +207,8 @@ std::string Emitter::pointer(const Instruction& instruction, const Operand& oper
     if (bits != 32 && bits != 64) refuse("an address has 32 or 64 bits");
     address = read_bits(base, bits);
     if (bits == 32) address = let("zext i32 " + address + " to i64");
+    is_known = is_in_span_.contains(at_);
+    if (const auto span = spans_.find(at_); span != spans_.end()) check_span(span->second, address);
   } else if (base.form == Operand::Form::kInteger) {
     address = std::to_string(base.value);
   } else {
@@ -196,7 +220,8 @@ std::string Emitter::pointer(const Instruction& instruction, const Operand& oper
     space = Space::kGeneric;
   }
   if (space == Space::kParam && !is_known && own == Space::kParam) refuse("outside of the parameter");
-  if (space == Space::kGlobal || space == Space::kConst) is_known = false;  // whoever reaches its page has to be seen
+  // Whoever reaches a variable's page has to be seen.
+  if (base.form == Operand::Form::kSymbol && (space == Space::kGlobal || space == Space::kConst)) is_known = false;
   if (!is_known) {
     address = checked_address(instruction, address, space, bytes, writes);
   } else if (space == Space::kShared) {

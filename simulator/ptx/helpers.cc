@@ -16,6 +16,10 @@ void access_memory(ThreadContext* thread, std::uint64_t address, std::uint32_t k
   thread->block->access(*thread, address, kind, site);
 }
 
+void access_span(ThreadContext* thread, std::uint64_t base, std::uint32_t first_site, std::uint32_t count) {
+  thread->block->access_span(*thread, base, first_site, count);
+}
+
 void access_shared(ThreadContext* thread, std::uint64_t offset, std::uint32_t bytes, std::uint32_t site) {
   const bool misaligned = (offset & (bytes - 1)) != 0;
   thread->block->fail(*thread, misaligned ? Fault::kMisaligned : Fault::kIllegalAddress, offset,
@@ -102,6 +106,7 @@ const void* address_of(Function* function) {
 std::vector<Helper> make() {
   std::vector<Helper> all = {
       {"ptx_access", address_of(access_memory)},
+      {"ptx_span", address_of(access_span)},
       {"ptx_shared_access", address_of(access_shared)},
       {"ptx_local_access", address_of(access_local)},
       {"ptx_trap", address_of(trap)},

@@ -7,8 +7,11 @@ namespace simulator::ptx {
 // ptx_access decides: a page that is new, pinned host memory, another state space behind a generic address, or a fault.
 const std::string_view kPrelude = R"(
 declare void @ptx_access(i8*, i64, i32, i32)
+declare void @ptx_span(i8*, i64, i32, i32)
 declare void @ptx_shared_access(i8*, i64, i32, i32)
 declare void @ptx_local_access(i8*, i64, i32, i32)
+declare float @ptx_extreme_f32(float, float, i32)
+declare double @ptx_extreme_f64(double, double, i32)
 declare void @llvm.memset.p0i8.i64(i8*, i8, i64, i1)
 declare i8* @llvm.frameaddress.p0i8(i32)
 declare float @llvm.fma.f32(float, float, float)
@@ -35,6 +38,31 @@ slow:
   br label %ok
 ok:
   ret i64 %a
+}
+
+; All accesses of a span (spans.h): from %a to %last, both in one page, with all of these rights.
+define internal void @check_span(i8* %ctx, i64 %pages, i64 %a, i64 %last, i64 %low, i32 %mask, i64 %base, i32 %site, i32 %count) #0 {
+  %page = lshr i64 %a, 21
+  %index = and i64 %page, 67108863
+  %table = inttoptr i64 %pages to i32*
+  %slot = getelementptr i32, i32* %table, i64 %index
+  %entry = load i32, i32* %slot
+  %have = and i32 %entry, %mask
+  %lacks = icmp ne i32 %have, %mask
+  %high = lshr i64 %a, 47
+  %between = xor i64 %a, %last
+  %other = lshr i64 %between, 21
+  %mis = and i64 %a, %low
+  %both = or i64 %high, %mis
+  %any = or i64 %both, %other
+  %odd = icmp ne i64 %any, 0
+  %bad = or i1 %lacks, %odd
+  br i1 %bad, label %slow, label %ok, !prof !1
+slow:
+  call void @ptx_span(i8* %ctx, i64 %base, i32 %site, i32 %count)
+  br label %ok
+ok:
+  ret void
 }
 
 define internal i64 @check_shared(i8* %ctx, i64 %base, i64 %size, i64 %a, i64 %low, i64 %bytes, i32 %site) #0 {
@@ -71,6 +99,48 @@ slow:
   br label %ok
 ok:
   ret i64 %a
+}
+
+; flags: as in float_helpers.cc
+define internal float @extreme_f32(float %a, float %b, i32 %flags) #0 {
+  %differ = fcmp one float %a, %b
+  %modified = icmp uge i32 %flags, 4
+  %unlike = xor i1 %modified, true
+  %easy = and i1 %differ, %unlike
+  br i1 %easy, label %fast, label %slow
+fast:
+  %above = fcmp ogt float %a, %b
+  %bit = trunc i32 %flags to i1
+  %first = icmp eq i1 %above, %bit
+  %one = select i1 %first, float %a, float %b
+  br label %done
+slow:
+  %other = call float @ptx_extreme_f32(float %a, float %b, i32 %flags)
+  br label %done
+done:
+  %result = phi float [ %one, %fast ], [ %other, %slow ]
+  ret float %result
+}
+
+; flags: as in float_helpers.cc
+define internal double @extreme_f64(double %a, double %b, i32 %flags) #0 {
+  %differ = fcmp one double %a, %b
+  %modified = icmp uge i32 %flags, 4
+  %unlike = xor i1 %modified, true
+  %easy = and i1 %differ, %unlike
+  br i1 %easy, label %fast, label %slow
+fast:
+  %above = fcmp ogt double %a, %b
+  %bit = trunc i32 %flags to i1
+  %first = icmp eq i1 %above, %bit
+  %one = select i1 %first, double %a, double %b
+  br label %done
+slow:
+  %other = call double @ptx_extreme_f64(double %a, double %b, i32 %flags)
+  br label %done
+done:
+  %result = phi double [ %one, %fast ], [ %other, %slow ]
+  ret double %result
 }
 
 define internal float @ftz(float %x) #0 {

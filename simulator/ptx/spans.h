@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accesses to global memory that one check of an address covers: loads and stores at constant offsets from one register,
+// each of which is executed whenever the first one is. A loop that nvcc has unrolled has dozens of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "simulator/ptx/module.h"
+
+namespace simulator::ptx {
+
+struct SpanMember {
+  unsigned instruction;  // in Function::code
+  std::int64_t offset;   // from the register
+  unsigned bytes;        // a power of two
+  Space space;           // kGlobal or kGeneric
+  bool writes;
+};
+
+// Invariants, for all members: instructions in rising order; control that reaches the first reaches all others before
+// it leaves the function, comes back to the first, or gives way to another thread; the register is not written between the first and
+// the last; offsets are below kMostSpanBytes from one another; offset - low is a multiple of bytes.
+struct Span {
+  unsigned base;  // register of 64 bits
+  std::vector<SpanMember> members;
+  std::int64_t low = 0, high = 0;  // lowest offset, end of the highest access
+  unsigned alignment = 1;          // of the address at `low` if all are aligned: the largest access
+};
+
+inline constexpr std::int64_t kMostSpanBytes = 1 << 16;
+
+// By the first member's instruction. Accesses that belong to no span with others are not in it.
+std::map<unsigned, Span> find_spans(const Function& function);
+
+}  // namespace simulator::ptx
