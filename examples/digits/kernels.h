@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels as the network launches them: arguments are device addresses, the stream is last. Bodies and layouts are
-// in bodies.h.
+// The kernels as the network launches them: arguments are device addresses, the stream is last. Layouts are in layout.h.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -8,13 +8,12 @@
 #include "examples/common/cuda_check.h"
 #include "examples/common/device_buffer.h"
 #include "examples/common/digest.h"
-#include "examples/common/host_twin.h"
+#include "examples/common/grid.h"
 
-__host__ __device__ inline void square_body(int i, int count, int* values) {
+__global__ void square(int count, int* values) {
+  const int i = examples::thread_index();
   if (i < count) values[i] = i * i % 1021;
 }
-
-EXAMPLES_KERNEL(square, square_body, (int count, int* values), (count, values))
 
 int main(int argc, char** argv) {
   using examples::require;

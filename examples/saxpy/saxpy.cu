@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// saxpy: y = a x + y, the smallest complete program. One body is used for the GPU and, as simulated_saxpy, for the
-// simulated device.
+// saxpy: y = a x + y, the smallest complete program.
 #include <cstdio>
 #include <vector>
 
 #include "examples/common/device_buffer.h"
 #include "examples/common/digest.h"
-#include "examples/common/host_twin.h"
+#include "examples/common/grid.h"
 
-__host__ __device__ inline void saxpy_body(int i, int count, float a, const float* x, float* y) {
-  // Rounds twice on every machine: a GPU's compiler would fuse the two operations, a host's would not.
-#ifdef __CUDA_ARCH__
+__global__ void saxpy(int count, float a, const float* x, float* y) {
+  const int i = examples::thread_index();
+  // Rounds twice, as the host does below; the compiler would fuse the two operations.
   if (i < count) y[i] = __fadd_rn(__fmul_rn(a, x[i]), y[i]);
-#else
-  if (i < count) y[i] = a * x[i] + y[i];
-#endif
 }
-
-EXAMPLES_KERNEL(saxpy, saxpy_body, (int count, float a, const float* x, float* y), (count, a, x, y))
 
 int main() {
   using examples::require;

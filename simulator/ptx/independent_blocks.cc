@@ -14,8 +14,9 @@
 namespace simulator::ptx {
 namespace {
 
-// Threads are made for each launch, once it has executed so many instructions: a few milliseconds, more than they cost.
-constexpr std::uint64_t kWorthThreads = std::uint64_t{1} << 21;
+// Threads are made for each launch, once it has executed so many instructions: half a millisecond, several times what they
+// cost.
+constexpr std::uint64_t kWorthThreads = std::uint64_t{1} << 19;
 
 // Each has stacks of its own, with guard pages, of which a process may have some 65,000 (fiber.cc).
 constexpr std::uint32_t kMostWorkers = 16;

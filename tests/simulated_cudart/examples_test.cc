@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The example programs on the simulated device, as a user runs them: results, their reproducibility, and how they fail.
+// The example programs on the simulated device with made-up results, which every build can compute: that these are the
+// same on every run, and how the programs fail. What they compute: real_kernels_test.cc.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,21 +19,6 @@ std::string program(const char* name) { return std::string(EXAMPLES_FOLDER "/") 
 std::string digest_of(const Outcome& outcome) {
   std::smatch match;
   return std::regex_search(outcome.output, match, std::regex("digest ([0-9a-f]{16})\n")) ? match[1].str() : "";
-}
-
-double last_accuracy(const std::string& output) {
-  const std::regex line(R"(accuracy ([0-9.]+) %)");
-  double accuracy = -1;
-  for (std::sregex_iterator it(output.begin(), output.end(), line), end; it != end; ++it)
-    accuracy = std::stod((*it)[1]);
-  return accuracy;
-}
-
-TEST(Examples, DigitsLearns) {
-  const Outcome outcome = run_program({program("digits")});
-  ASSERT_EQ(outcome.status, 0) << outcome.errors;
-  EXPECT_GT(last_accuracy(outcome.output), 95.0);
-  EXPECT_NE(digest_of(outcome), "") << outcome.output;
 }
 
 TEST(Examples, DigitsPrintsTheSameOnEveryRunInEveryOrder) {
@@ -62,12 +48,6 @@ TEST(Examples, DigitsRejectsOtherInput) {
   EXPECT_EQ(run_program({program("digits"), "--epochs", "many"}).status, 2);
 }
 
-TEST(Examples, SaxpyComputesWhatItShould) {
-  const Outcome outcome = run_program({program("saxpy")});
-  EXPECT_EQ(outcome.status, 0) << outcome.errors;
-  EXPECT_NE(digest_of(outcome), "");
-}
-
 TEST(Examples, StreamsPrintsTheSameInEveryOrder) {
   const Outcome first = run_program({program("streams")});
   ASSERT_EQ(first.status, 0) << first.errors;
@@ -75,19 +55,6 @@ TEST(Examples, StreamsPrintsTheSameInEveryOrder) {
   for (int seed = 1; seed <= 5; ++seed) {
     const Outcome other = run_program({program("streams")}, {"THERMOCLINE_SIMULATE_SEED=" + std::to_string(seed)});
     EXPECT_EQ(other.output, first.output) << "seed " << seed;
-  }
-}
-
-TEST(Examples, AMissingWaitIsFoundInEveryOrderAndTheMendedProgramIsSilent) {
-  for (const char* seed : {"time", "1", "2", "3"}) {
-    const std::vector<std::string> checked = {"THERMOCLINE_SIMULATE_CHECK=1",
-                                              std::string("THERMOCLINE_SIMULATE_SEED=") + seed};
-    const Outcome wrong = run_program({program("missing_wait")}, checked);
-    EXPECT_NE(wrong.errors.find("race: "), std::string::npos) << seed;
-    EXPECT_NE(wrong.errors.find("copy to host"), std::string::npos) << wrong.errors;
-    EXPECT_NE(wrong.errors.find("square"), std::string::npos) << wrong.errors;
-    const Outcome mended = run_program({program("missing_wait"), "--wait"}, checked);
-    EXPECT_EQ(mended.errors, "simulated device: races=0\n") << seed;
   }
 }
 

@@ -123,7 +123,7 @@ TEST(RealKernels, WeightsThatDoNotFitAreNotCopiedOutEachTime) {
     std::vector<std::string> command = {COMMAND_FILE, "run",   "--simulate",  "reference",
                                         "--budget",   "10MiB", "--stats=line"};
     command.insert(command.end(), with.begin(), with.end());
-    command.insert(command.end(), {"--", LAYERS_PROGRAM, "12", "724", "6"});
+    command.insert(command.end(), {"--", EXAMPLES_FOLDER "/layers", "12", "724", "6"});
     return run_program(command, {"THERMOCLINE_SIMULATE_KERNELS=real", std::string("THERMOCLINE_DIGESTS=") + digests});
   };
   const auto bytes_out = [](const Outcome& outcome) {
@@ -141,6 +141,52 @@ TEST(RealKernels, WeightsThatDoNotFitAreNotCopiedOutEachTime) {
     EXPECT_EQ(outcome.output, without.output);
     EXPECT_LE(bytes_out(outcome), 2.1 * 12 * 724 * 724 * 4) << outcome.errors;
     EXPECT_EQ(outcome.errors.find("race:"), std::string::npos) << outcome.errors;
+  }
+}
+
+// `with`: flags of `thermocline run`.
+Outcome run_example(std::vector<std::string> program, const std::vector<std::string>& with = {}) {
+  std::vector<std::string> command = {COMMAND_FILE, "run", "--simulate", "reference"};
+  command.insert(command.end(), with.begin(), with.end());
+  command.emplace_back("--");
+  program[0].insert(0, EXAMPLES_FOLDER "/");
+  command.insert(command.end(), program.begin(), program.end());
+  return run_program(command, {"THERMOCLINE_SIMULATE_KERNELS=real"});
+}
+
+TEST(RealKernels, OfDigitsLearn) {
+  const Outcome outcome = run_example({"digits"});
+  ASSERT_EQ(outcome.status, 0) << outcome.errors;
+  const std::size_t last = outcome.output.rfind("accuracy ");
+  ASSERT_NE(last, std::string::npos) << outcome.output;
+  EXPECT_GT(std::stod(outcome.output.substr(last + 9)), 95.0) << outcome.output;
+}
+
+TEST(RealKernels, OfTheExamplesComputeTheSameWithoutTheLibraryAndUnderABudget) {
+  for (const auto& [program, budget] : std::vector<std::pair<std::vector<std::string>, const char*>>{
+           {{"digits", "--epochs", "2"}, "22MiB"}, {{"streams"}, "14MiB"}, {{"saxpy"}, "10MiB"}}) {
+    const Outcome alone = run_example(program, {"--no-library"});
+    ASSERT_EQ(alone.status, 0) << alone.errors;
+    EXPECT_NE(alone.output.find("digest "), std::string::npos) << alone.output;
+    const Outcome squeezed = run_example(program, {"--budget", budget, "--seed", "3", "--stats=line"});
+    EXPECT_EQ(squeezed.status, 0) << squeezed.errors;
+    EXPECT_EQ(squeezed.output, alone.output) << squeezed.errors;
+    if (program[0] == "saxpy") continue;
+    EXPECT_EQ(squeezed.errors.find(" evicted_bytes=0 "), std::string::npos) << squeezed.errors;
+  }
+}
+
+TEST(RealKernels, AMissingWaitIsFoundInEveryOrderAndTheMendedProgramIsSilent) {
+  for (const std::vector<std::string>& order :
+       std::vector<std::vector<std::string>>{{}, {"--seed", "1"}, {"--seed", "2"}, {"--seed", "3"}}) {
+    std::vector<std::string> checked = {"--no-library", "--check"};
+    checked.insert(checked.end(), order.begin(), order.end());
+    const Outcome wrong = run_example({"missing_wait"}, checked);
+    EXPECT_NE(wrong.errors.find("race: "), std::string::npos) << wrong.errors;
+    EXPECT_NE(wrong.errors.find("copy to host"), std::string::npos) << wrong.errors;
+    EXPECT_NE(wrong.errors.find("square"), std::string::npos) << wrong.errors;
+    const Outcome mended = run_example({"missing_wait", "--wait"}, checked);
+    EXPECT_EQ(mended.errors, "simulated device: races=0\n");
   }
 }
 
