@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 namespace ptx_test {
 namespace {
@@ -85,6 +86,29 @@ Device::Result Program::run_changed(std::uint32_t blocks, std::uint32_t threads,
   launch.parameter_bytes = sizeof address;
   device().interface_->run(kernel_, &launch, &result.outcome);
   return result;
+}
+
+bool compiles(const std::string& text, const simulator::ptx::Module& module) {
+  const simulator::ptx::Interface& interface = *device().interface_;
+  char error[simulator::ptx::kMessageBytes] = {};
+  void* const loaded = interface.load(text.data(), text.size(), nullptr, 0, error);
+  bool all = loaded != nullptr;
+  for (const simulator::ptx::Function& function : module.functions) {
+    if (!function.is_entry || !all) continue;
+    std::vector<simulator::ptx::ParameterPlace> places;
+    std::uint32_t offset = 0;
+    for (const simulator::ptx::Variable& parameter : function.parameters) {
+      const auto bytes = static_cast<std::uint32_t>(parameter.bytes);
+      offset = (offset + bytes - 1) / bytes * bytes;
+      places.push_back({.offset = offset, .bytes = bytes});
+      offset += bytes;
+    }
+    const std::string name(function.name);
+    all = interface.find(loaded, name.c_str(), places.data(), places.size(), error) != nullptr;
+  }
+  if (loaded != nullptr) interface.unload(loaded);
+  if (!all) std::fprintf(stderr, "%s\n", error);
+  return all;
 }
 
 const Device& device() {

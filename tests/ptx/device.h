@@ -9,6 +9,7 @@
 #include <string>
 
 #include "simulator/ptx/interface.h"
+#include "simulator/ptx/module.h"
 
 namespace ptx_test {
 
@@ -34,6 +35,7 @@ class Device {
 
  private:
   friend class Program;
+  friend bool compiles(const std::string& text, const simulator::ptx::Module& module);
   simulator::ptx::Launch launch_of(std::uint32_t blocks, std::uint32_t threads, std::uint64_t most_steps) const;
 
   const simulator::ptx::Interface* interface_;
@@ -63,6 +65,9 @@ class Program {
   void* module_ = nullptr;
   void* kernel_ = nullptr;
 };
+
+// Whether all kernels of the text, which has been parsed to `module`, can be compiled.
+bool compiles(const std::string& text, const simulator::ptx::Module& module);
 
 // The head of a module, and a kernel `k` with these lines; %in is the address of the memory.
 std::string kernel_text(const std::string& body);

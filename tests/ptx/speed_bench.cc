@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast kernels run from their PTX: instructions of PTX a second, on one core or several. It also runs as a quick
-// test, so that it does not rot.
+// How fast kernels run from their PTX: instructions of PTX a second, on one core or several; and how long it takes to
+// compile them. It also runs as a quick test, so that it does not rot.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <set>
 #include <string>
+
+#include "simulator/ptx/parser.h"
 
 #include "tests/ptx/device.h"
 
@@ -69,6 +74,53 @@ void run(benchmark::State& state, const std::string& body, std::uint32_t blocks,
   }
   state.counters["instructions"] = benchmark::Counter(static_cast<double>(instructions), benchmark::Counter::kIsRate);
 }
+
+// Basic blocks: what begins at a label, or behind what jumps.
+std::size_t blocks_of(const simulator::ptx::Function& function) {
+  std::set<std::size_t> begins{0};
+  for (std::size_t i = 0; i < function.code.size(); ++i) {
+    const simulator::ptx::Instruction& instruction = function.code[i];
+    if (instruction.opcode == "ret" || instruction.opcode == "bra") begins.insert(i + 1);
+    for (const simulator::ptx::Operand& operand : instruction.operands) {
+      if (operand.form == simulator::ptx::Operand::Form::kLabel) begins.insert(operand.index);
+    }
+  }
+  begins.erase(function.code.size());
+  return begins.size();
+}
+
+// All kernels of a text, from the text to native code.
+void compile(benchmark::State& state, const std::string& text) {
+  const auto module = simulator::ptx::parse(text);
+  std::size_t blocks = 0, instructions = 0;
+  for (const simulator::ptx::Function& function : module->functions) {
+    blocks += blocks_of(function);
+    instructions += function.code.size();
+  }
+  for (auto _ : state) {
+    if (!ptx_test::compiles(text, *module)) std::abort();
+  }
+  state.counters["blocks"] = static_cast<double>(blocks);
+  state.counters["instructions"] = static_cast<double>(instructions);
+  state.counters["a block"] = benchmark::Counter(static_cast<double>(blocks) * static_cast<double>(state.iterations()),
+                                                 benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+// What nvcc makes of examples/digits; empty if there was no nvcc.
+std::string digits() {
+  std::ifstream file(DIGITS_PTX);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void compile_digits(benchmark::State& state) {
+  const std::string text = digits();
+  if (text.empty()) return state.SkipWithError("it needs nvcc");
+  compile(state, text);
+}
+
+BENCHMARK_CAPTURE(compile, streaming, kernel_text(streaming()))->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(compile, product, kernel_text(product()))->Unit(benchmark::kMillisecond);
+BENCHMARK(compile_digits)->Unit(benchmark::kMillisecond);
 
 BENCHMARK_CAPTURE(run, arithmetic, arithmetic(), 8, 1)->UseRealTime();
 BENCHMARK_CAPTURE(run, streaming, streaming(), (200'000 + kThreads - 1) / kThreads, 1)->UseRealTime();
