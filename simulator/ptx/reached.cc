@@ -45,7 +45,8 @@ Reached::Reached(const Launch& launch) : launch_(launch), table_(own_table()) { 
 Reached::~Reached() { empty_table(); }
 
 void Reached::add_page(std::uint64_t page, std::uint32_t right) {
-  if (launch_.traced != nullptr && std::exchange(last_page_[right == kMayWrite ? 1 : 0], page + 1) == page + 1) return;
+  std::uint64_t& recent = recent_[right == kMayWrite ? 1 : 0][page % kRecent];
+  if (launch_.traced != nullptr && std::exchange(recent, page + 1) == page + 1) return;
   const std::lock_guard guard(lock_);
   pages_.emplace(page, right);
   if (launch_.traced != nullptr) return;

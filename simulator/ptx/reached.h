@@ -37,7 +37,10 @@ class Reached {
 
   const Launch& launch_;
   std::uint32_t* const table_;
-  std::uint64_t last_page_[2] = {};                          // if it is traced: that was read, and written, plus one
+  // If it is traced, when every access comes here, on one thread: pages in pages_, plus one, by their lowest bits; that
+  // were read, and written.
+  static constexpr std::size_t kRecent = 64;
+  std::uint64_t recent_[2][kRecent] = {};
   std::mutex lock_;                                          // of the following
   std::set<std::pair<std::uint64_t, std::uint32_t>> pages_;  // and the right that was used
   Trace trace_;
