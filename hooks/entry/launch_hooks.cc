@@ -42,19 +42,14 @@ CUresult forget_functions(const void* handle, bool* are_forgotten) {
   return result;
 }
 
-bool add_arguments_of(const EngineSet& engines, const ParameterLayout* layout, KernelArguments arguments,
-                      AccessList* accesses) {
-  if (arguments.parameters == nullptr && arguments.extra == nullptr) return true;
-  scan_tensor_maps(tensor_maps(), layout, arguments, accesses);
-  return scan_arguments(layout, arguments, engines.hull(), accesses);
-}
-
 }  // namespace
 
 bool add_arguments(const EngineSet& engines, CUfunction function, KernelArguments arguments, AccessList* accesses) {
   // Without arguments the driver need not be asked for the layout.
   if (arguments.parameters == nullptr && arguments.extra == nullptr) return true;
-  return add_arguments_of(engines, layouts().of(function), arguments, accesses);
+  const ParameterLayout* const layout = layouts().of(function);
+  scan_tensor_maps(tensor_maps(), layout, arguments, accesses);
+  return scan_arguments(layout, arguments, engines.hull(), accesses);
 }
 
 namespace {
@@ -114,8 +109,15 @@ CUresult launch_once(StreamHandle stream, const Launch& launch, Call call) {
   // Its queue in pinned memory has operands of earlier collectives, too; its own the hooks of NCCL have pinned.
   const bool is_pinned = facts.is_of_nccl && nccl_launches();
   AccessList accesses;
+  const bool has_arguments = launch.arguments.parameters != nullptr || launch.arguments.extra != nullptr;
   CUresult read = with_host_memory([&] {
-    return add_arguments_of(*engines, facts.layout, launch.arguments, &accesses) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    if (const TensorMaps& maps = tensor_maps(); has_arguments && !maps.empty()) [[unlikely]] {
+      scan_tensor_maps(maps, facts.layout, launch.arguments, &accesses);
+      // Other memory that the launch is given concerns nobody.
+      accesses.filter([engines](DeviceAddress address) { return engines->hull()(address); });
+    }
+    const bool is_read = !has_arguments || scan_arguments(facts.layout, launch.arguments, engines->hull(), &accesses);
+    return is_read ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
   });
   if (read == CUDA_SUCCESS && any_host_allocation.load(std::memory_order_relaxed) && !is_pinned) [[unlikely]] {
     read = guarded([&] {

@@ -35,9 +35,9 @@ class AccessList {
 
   // Adds an address of unknown extent: the buffer at that address.
   AccessList& word(std::uint64_t value) {
-    if (accesses_.empty() || accesses_.back().bytes != 0 || accesses_.back().address.value != value) {
-      accesses_.push_back(MemoryAccess{DeviceAddress{value}, 0, Access::kUnknown});
-    }
+    const MemoryAccess* const end = accesses_.data() + accesses_.size();
+    const bool is_last = !accesses_.empty() && end[-1].bytes == 0 && end[-1].address.value == value;
+    if (!is_last) accesses_.push_back(MemoryAccess{DeviceAddress{value}, 0, Access::kUnknown});
     return *this;
   }
 

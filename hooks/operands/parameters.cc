@@ -70,33 +70,40 @@ class WideSieve {
   __m256i next_, minus_low_, span_;
 };
 
-void scan_candidates(const unsigned char* at, std::uint64_t candidates, OwnRange owns, AccessList* out) {
+[[gnu::always_inline]] inline void scan_candidates(const unsigned char* at, std::uint64_t candidates, OwnRange owns,
+                                                   AccessList* out) {
   for (; candidates != 0; candidates &= candidates - 1)
     scan_word(at + static_cast<unsigned>(__builtin_ctzll(candidates)), owns, out);
 }
 
-// One bit for each of the 64 words that begin there.
-[[gnu::target("avx2")]] std::uint64_t candidates_of_64(const WideSieve& sieve, const unsigned char* at) {
-  const __m256i first = sieve.misses(at), second = sieve.misses(at + WideSieve::kWords);
-  if (WideSieve::zeros_of(_mm256_min_epu8(first, second)) == 0) [[likely]]
-    return 0;
+// One bit for each of 64 words.
+[[gnu::target("avx2"), gnu::always_inline]] inline std::uint64_t candidates(__m256i first, __m256i second) {
   return WideSieve::zeros_of(first) | std::uint64_t{WideSieve::zeros_of(second)} << WideSieve::kWords;
 }
 
-// `bytes` >= WideSieve::kReach. The last words are looked at in a block that ends where they end.
+// `bytes` >= WideSieve::kReach. The last words are looked at in a block that ends where they end; of few words the
+// second half ends there.
 [[gnu::target("avx2")]] void scan_wide(const unsigned char* at, std::size_t bytes, OwnRange owns, AccessList* out) {
+  constexpr std::size_t kWords = WideSieve::kWords;
   const WideSieve sieve(owns);
   const std::size_t words = bytes - 7;
   std::size_t done = 0;
-  for (; done + 2 * WideSieve::kWords <= words; done += 2 * WideSieve::kWords) {
-    const std::uint64_t candidates = candidates_of_64(sieve, at + done);
-    if (candidates != 0) scan_candidates(at + done, candidates, owns, out);
+  for (; done + 4 * kWords <= words; done += 4 * kWords) {
+    const __m256i a = sieve.misses(at + done), b = sieve.misses(at + done + kWords);
+    const __m256i c = sieve.misses(at + done + 2 * kWords), d = sieve.misses(at + done + 3 * kWords);
+    if (WideSieve::zeros_of(_mm256_min_epu8(_mm256_min_epu8(a, b), _mm256_min_epu8(c, d))) == 0) [[likely]]
+      continue;
+    scan_candidates(at + done, candidates(a, b), owns, out);
+    scan_candidates(at + done + 2 * kWords, candidates(c, d), owns, out);
   }
   while (done < words) {
-    const std::size_t begin = done + WideSieve::kWords <= words ? done : words - WideSieve::kWords;
-    const std::uint32_t candidates = WideSieve::zeros_of(sieve.misses(at + begin));
-    scan_candidates(at + begin, candidates >> (done - begin) << (done - begin), owns, out);
-    done = begin + WideSieve::kWords;
+    const bool are_few = words < 2 * kWords;
+    const std::size_t begin = are_few || done + 2 * kWords <= words ? done : words - 2 * kWords;
+    const std::size_t second = are_few ? words - kWords : kWords;
+    const std::uint64_t found = std::uint64_t{WideSieve::zeros_of(sieve.misses(at + begin))} |
+                                std::uint64_t{WideSieve::zeros_of(sieve.misses(at + begin + second))} << second;
+    scan_candidates(at + begin, found >> (done - begin) << (done - begin), owns, out);
+    done = begin + 2 * kWords;
   }
 }
 

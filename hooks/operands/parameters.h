@@ -82,7 +82,8 @@ ExtraBlock read_extra(void* const* extra);
 
 // False when the arguments can not be read: then everything counts as accessed. Code compiled by nvcc passes an array
 // of parameters even to kernels that have none. Without a layout the block of `extra` is scanned as one parameter.
-inline bool scan_arguments(const ParameterLayout* layout, KernelArguments arguments, OwnRange owns, AccessList* out) {
+[[gnu::always_inline]] inline bool scan_arguments(const ParameterLayout* layout, KernelArguments arguments,
+                                                  OwnRange owns, AccessList* out) {
   if (arguments.parameters != nullptr) {
     if (layout == nullptr) return false;
     scan_parameters(*layout, arguments.parameters, owns, out);

@@ -493,8 +493,6 @@ CUresult launch_here(const ActiveEngine& active, StreamHandle stream, const Acce
 
 CUresult submit_launch(const EngineSet& engines, StreamHandle stream, AccessList&& accesses, const OperationInfo& info,
                        Call call) {
-  // Other memory that the launch was found to be given (tensor maps) concerns nobody.
-  accesses.filter([&engines](DeviceAddress address) { return engines.hull()(address); });
   const ActiveEngine* const only = only_engine(engines, stream, accesses, info);
   if (only == nullptr) [[unlikely]]
     return submit(stream, Host::kGoesOn, std::move(accesses), info, call);

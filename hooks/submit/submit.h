@@ -31,8 +31,8 @@ enum class Host {
 // `accesses` may name any memory; what no engine owns is removed from the list in place, because some threads have
 // small stacks.
 CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call);
-// The same for a kernel that copies nothing. `engines`: those that there are now. Most launches concern one engine, and
-// nobody else has to be asked: they get there on the shortest way.
+// The same for a kernel that copies nothing. `engines`: those that there are now; all accesses are in their hull. Most
+// launches concern one engine, and nobody else has to be asked: they get there on the shortest way.
 CUresult submit_launch(const EngineSet& engines, StreamHandle stream, AccessList&& accesses, const OperationInfo& info,
                        Call call);
 // A copy that names no context. `in_another`: makes the same copy in a given stream, if that is necessary
