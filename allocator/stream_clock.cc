@@ -127,13 +127,6 @@ Ordinal StreamClock::submitted_in_all() const {
   return sum;
 }
 
-Ordinal StreamClock::advance(StreamIndex index) {
-  Stream& stream = at(index);
-  const Ordinal ordinal = ++stream.submitted;
-  if (stream.thread != 0 || recording_ || blocked_ > 0) fence_at_once(index);
-  return ordinal;
-}
-
 // Another thread could not record an event in this stream later. If recording fails here, passed and wait try again
 // from this thread.
 void StreamClock::fence_at_once(StreamIndex index) {

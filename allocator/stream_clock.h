@@ -69,7 +69,13 @@ class StreamClock {
   // Of all streams, those that are gone too.
   Ordinal submitted_in_all() const;
   // Counts one more submitted operation; returns its ordinal.
-  Ordinal advance(StreamIndex stream);
+  Ordinal advance(StreamIndex stream) {
+    Stream& one = streams_.data()[static_cast<std::size_t>(stream)];
+    const Ordinal ordinal = ++one.submitted;
+    if (one.thread != 0 || recording_ || blocked_ > 0) [[unlikely]]
+      fence_at_once(stream);
+    return ordinal;
+  }
 
   // about_to_block: to be called before an operation that may block is submitted. may_block, after it: the newest
   // operation of the stream may block, or is ordered after one that may.

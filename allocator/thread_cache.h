@@ -341,6 +341,7 @@ class ThreadCaches {
       cache->note_changes(visit);
       has_large_ |= cache->has_large();
     }
+    add_up();
   }
   // Afterwards nothing is cached, except what other threads cache meanwhile. True if anything was.
   template <class Visit>
@@ -353,21 +354,14 @@ class ThreadCaches {
       });
     }
     retire_abandoned();
+    add_up();
     return any;
   }
 
   // As of the last note_changes().
   bool has_large() const { return has_large_; }
-  Bytes cached_bytes() const {
-    Bytes bytes = 0;
-    for (const auto& cache : caches_) bytes += cache->cached_bytes();
-    return bytes;
-  }
-  Bytes cached_block_bytes() const {
-    Bytes bytes = 0;
-    for (const auto& cache : caches_) bytes += cache->cached_block_bytes();
-    return bytes;
-  }
+  Bytes cached_bytes() const { return cached_bytes_; }
+  Bytes cached_block_bytes() const { return cached_block_bytes_; }
 
   // The current values; calls visit(buffer) for each cached buffer. Changes nothing.
   template <class Visit>
@@ -393,6 +387,13 @@ class ThreadCaches {
   ThreadCache* mine_without_entry() const;
   ThreadCache* join();
   void retire_abandoned();
+  void add_up() {
+    cached_bytes_ = cached_block_bytes_ = 0;
+    for (const auto& cache : caches_) {
+      cached_bytes_ += cache->cached_bytes();
+      cached_block_bytes_ += cache->cached_block_bytes();
+    }
+  }
 
   // The thread's own address: the word at the beginning of what the segment register points to, as the system's ABI has it
   // (ELF Handling For Thread-Local Storage, 3.4.6). No two threads have the same one at a time.
@@ -439,7 +440,8 @@ class ThreadCaches {
   const std::uint64_t key_ = number_ >> (64 - kKeyShift) == 0 ? number_ << kKeyShift : kNoKey;
   std::vector<std::shared_ptr<ThreadCache>> caches_;
   bool has_large_ = false;
-  CacheTotals retired_;  // of caches that no longer exist
+  Bytes cached_bytes_ = 0, cached_block_bytes_ = 0;  // sums over `caches_`
+  CacheTotals retired_;                              // of caches that no longer exist
 };
 
 }  // namespace thermocline
