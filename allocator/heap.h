@@ -146,6 +146,11 @@ class Heap {
   Buffer* begins_at(DeviceAddress address) const;
   // The block that an access to the address means, in the same sense; never two.
   Block* block_meant_by(DeviceAddress address) const;
+  // The address is of a block, and means it as long as that has its serial: whatever comes beside the block.
+  bool stays_meant(DeviceAddress address) const {
+    const Block* const block = block_at(address);
+    return block != nullptr && (block->is_slab_ || address <= block->sole_->end());
+  }
   static constexpr Bytes kMostBefore = Slabs::kGranule, kMostElement = 16;
   // In order of address.
   template <class Visit>

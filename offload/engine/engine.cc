@@ -181,11 +181,13 @@ Status Engine::kernels_may_be_others() {
 Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> accesses, const OperationInfo& info,
                         bool again) {
   std::unique_lock lock(mutex_);
+  if (!again && state_->repeat(accesses, info, stream)) return Operation(this, std::move(lock), {});
   const Status status = ask_without_waiting(lock, [&] {
     const Status resolved = state_->resolve(accesses, info, again, stream);
     again = true;
     return resolved.ok() ? state_->prepare(stream) : resolved;
   });
+  if (status.ok()) state_->learn_operation();
   return Operation(this, std::move(lock), status);
 }
 

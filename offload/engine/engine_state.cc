@@ -51,17 +51,6 @@ constexpr Bytes kSlabsInBudget = 256;
 // Buffers of less than this part of a page share pages, so that none takes more than twice its size.
 constexpr Bytes kSharedBelow = 2;
 
-// What waits where it is, with the lock held; costs nothing where nobody defers and nobody looks.
-struct InPlace {
-  InPlace(StreamClock& clock, bool deferred) {
-    if (deferred) none.emplace(clock, false);
-    if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
-      allowed.emplace();
-  }
-  std::optional<StreamClock::Deferring> none;
-  std::optional<WaitsInPlace> allowed;
-};
-
 // Asking how far a stream has come is a call or two of the driver.
 constexpr std::uint64_t kOperationsPerVerdict = 16;
 
@@ -247,7 +236,7 @@ void Engine::State::commit(bool completed) {
   }
   if (host_mappings.has_unseen()) keep_unseen();
   if (host_mappings.has_late()) host_mappings.catch_up();
-  policy->submitted(stream);
+  if (policy->wants().submitted) policy->submitted(stream);
   if (migration.files() != nullptr) residency.spill_behind();
 }
 
@@ -567,6 +556,7 @@ void Engine::State::validate() const {
   residency.validate();
   caches.validate();
   references.validate();
+  known_operations.validate(heap);
   if (versions != nullptr) {
     versions->validate();
     if (verification != nullptr) verification->validate();

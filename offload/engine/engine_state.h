@@ -16,11 +16,13 @@
 #include "allocator/host_pool.h"
 #include "allocator/stream_clock.h"
 #include "allocator/thread_cache.h"
+#include "driver/locks.h"
 #include "driver/nvtx_memory.h"
 #include "offload/digest/digests.h"
 #include "offload/engine/audit.h"
 #include "offload/engine/engine.h"
 #include "offload/engine/idle.h"
+#include "offload/engine/known_operations.h"
 #include "offload/engine/report.h"
 #include "offload/pointers/pointer_probes.h"
 #include "offload/pointers/references.h"
@@ -46,6 +48,17 @@ struct Foundation {
   std::unique_ptr<Heap> heap;
 };
 
+// What waits where it is, with the lock held; costs nothing where nobody defers and nobody looks.
+struct InPlace {
+  InPlace(StreamClock& clock, bool deferred) {
+    if (deferred) none.emplace(clock, false);
+    if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
+      allowed.emplace();
+  }
+  std::optional<StreamClock::Deferring> none;
+  std::optional<WaitsInPlace> allowed;
+};
+
 class Engine::State {
  public:
   static Status create(const Driver& driver, const EngineOptions& options, std::shared_ptr<SpillFile> spill_file,
@@ -65,8 +78,15 @@ class Engine::State {
   const void* host_copy() const;
   Bytes host_copy_run(AddressRange range);
   bool is_on_host(AddressRange range);
-  // Makes `operands` resident and `stream` wait for what it must.
+  // resolve() and prepare() at least cost (known_operations.cc). False: it is not the case that this is for, and
+  // nothing has changed.
+  bool repeat(std::span<const MemoryAccess> list, const OperationInfo& info, StreamHandle handle);
+  // The operation that has just been prepared may come again.
+  void learn_operation() {
+    if (is_undisturbed() && operands.size() == named_operands) known_operations.learn(heap, given, info, operands);
+  }
   bool expects_shortage();
+  // Makes `operands` resident and `stream` wait for what it must.
   Status prepare(StreamHandle stream);
   void commit(bool completed);
 
@@ -195,6 +215,7 @@ class Engine::State {
   PointerProbes looks;
   ThreadCaches caches;
   IdleWatch idle;
+  KnownOperations known_operations;
   std::unique_ptr<Versions> versions;              // null unless contents may be recomputed
   RecomputePolicy* recompute_policy = nullptr;     // then not null
   std::unique_ptr<Verification> verification;      // null unless that is verified
@@ -330,7 +351,10 @@ class Engine::State {
   Bytes held_by_other_threads(bool beside);
   Status read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything);
   Status read_table(AddressRange range, StreamIndex in, bool copies_may_come, std::vector<DeviceAddress>* words);
+  bool is_undisturbed() const;
+  static bool are_as_they_were(const KnownOperation& known, StreamIndex in);
   bool is_given_small_buffers() const;
+  static bool any_small_buffers(std::span<BlockState* const> blocks);
   bool is_given_a_table(const GraphKernel& kernel) const;
   bool is_known_to_store_none(const GraphKernel& kernel);
   bool keep_what_was_given(const GraphKernel& kernel);

@@ -123,8 +123,11 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
 
 bool Engine::State::is_given_small_buffers() const {
   // Some of them may have been left out (leave_out_what_is_mapped).
-  const auto told = std::span(operands).first(std::min(told_operands, operands.size()));
-  return std::ranges::any_of(told, [](const BlockState* state) {
+  return any_small_buffers(std::span(operands).first(std::min(told_operands, operands.size())));
+}
+
+bool Engine::State::any_small_buffers(std::span<BlockState* const> blocks) {
+  return std::ranges::any_of(blocks, [](const BlockState* state) {
     const Block& block = *state->block;
     return block.is_slab() && block.least_requested() <= References::kMostTableBytes;
   });

@@ -59,7 +59,7 @@ PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes,
     return look_for_iteration();
   }
   Iteration& iteration = iterations_[current_];
-  const std::size_t expected = position_ + 1 == iteration.tokens.size() ? 0 : position_ + 1;
+  const std::size_t expected = next_position();
   bool is_expected = iteration.tokens[expected] == token;
   if (is_expected) {
     if (++steady_ == kGram && suspected_ != 0) unsteady_.add(std::exchange(suspected_, 0));
@@ -70,6 +70,11 @@ PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes,
   }
   remember_later({token, live_bytes, reuse, kind});
   return is_expected ? followed_to(expected, reuse) : diverge(token);
+}
+
+void PeriodDetector::add_passed(std::uint64_t token, Bytes live_bytes, const Reuse& reuse, std::uint64_t kind) {
+  ++steady_;
+  remember_later({token, live_bytes, reuse, kind});
 }
 
 // Of the history only the newer half of these is left.

@@ -81,6 +81,32 @@ class PeriodDetector {
   // `live_bytes`: what the program has allocated when it submits the operation. `kind`: what of the token is equal
   // whatever it is done to; 0: the whole token counts, always.
   Event add(std::uint64_t token, Bytes live_bytes, Reuse reuse = {}, std::uint64_t kind = 0);
+  // While following: add() of an operation whose token and kind are those of the one that is expected next, at `place`,
+  // where nothing else is to be found out. False: nothing has happened, and add() finds it out.
+  bool add_expected(std::size_t place, std::uint64_t token, Bytes live_bytes, const Reuse& reuse, std::uint64_t kind) {
+    const std::uint64_t usual = iterations_.data()[current_].buffers.data()[place];
+    if (usual != reuse.buffer || suspected_ != 0 || followed_.size() >= kHistory) return false;
+    by_kind_ = false;
+    ++steady_;
+    followed_.push_back({token, live_bytes, reuse, kind});
+    position_ = place;
+    if (usual != 0) shifted_ = 0;
+    return true;
+  }
+  // The same in two steps, where it is known that add_expected() would be true: what is expected next from now on; and,
+  // some operations later and in their order, what is remembered. Until then nothing else is to be called.
+  void pass_expected(std::size_t place) { position_ = place; }
+  void add_passed(std::uint64_t token, Bytes live_bytes, const Reuse& reuse, std::uint64_t kind);
+  // So many operations have passed of which nothing would be left once those are added that come now, at least
+  // kLateAtOnce.
+  void skip_passed(std::uint64_t operations) {
+    first_ += operations;
+    steady_ += operations;
+  }
+  // Whoever adds operations late may skip all but so many, in steps of kForgottenAtOnce: all that is left of them is
+  // within one history, and each of these has been added behind a whole iteration.
+  static constexpr std::size_t kForgottenAtOnce = kHistory / 2;
+  static constexpr std::size_t kLateAtOnce = kHistory + kForgottenAtOnce;
   // From now on an iteration that is found begins where the fewest bytes are live, up to one turn later than it could be
   // known. What is made in one turn and used in the next can not be recomputed, and where detection happens to begin that
   // may be the largest activations.
@@ -102,10 +128,15 @@ class PeriodDetector {
   // While following: index of the last operation in the iteration.
   std::size_t position() const { return position_; }
   bool following() const { return following_; }
+  // And of the operation that is expected next.
+  std::size_t next_position() const {
+    return position_ + 1 == iterations_.data()[current_].tokens.size() ? 0 : position_ + 1;
+  }
   // The last operation was matched by its kind alone: it may use other buffers than the expected one.
   bool matched_by_kind() const { return by_kind_; }
   // Of operations of this kind only the kind counts.
   bool is_unsteady(std::uint64_t kind) const { return unsteady_.contains(kind); }
+  std::size_t unsteady_kinds() const { return unsteady_.size(); }
   // Token of the iteration, by index.
   std::uint64_t token_at(std::size_t place) const { return iterations_[current_].tokens[place]; }
   // Number of operations so far; the last one has ordinal operations() - 1.

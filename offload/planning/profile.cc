@@ -31,25 +31,44 @@ void ProfileRecorder::freed(std::uint64_t serial) {
   life->second.death = first_ + operations_.size() - 1;
 }
 
+bool ProfileRecorder::usage_of_last(std::size_t own, Usage* out) {
+  const Recorded& operation = operations_.back();
+  if (operation.operands > Usage::kMost) return false;
+  out->first_operand = operation.first_operand;
+  out->operands = static_cast<std::uint32_t>(operation.operands);
+  out->own = static_cast<std::uint32_t>(own);
+  for (std::size_t i = 0; i < operation.operands; ++i) {
+    const std::uint64_t serial = operands_[operation.first_operand - first_operand_ + i].serial;
+    out->used[i] = {&life_of(serial), serial};
+  }
+  return true;
+}
+
+void ProfileRecorder::store_again(Usage& usage) {
+  for (std::uint64_t i = 0; i < usage.operands; ++i) {
+    const Operand operand = operands_[usage.first_operand - first_operand_ + i];
+    operands_.push_back(operand);
+  }
+  usage.first_operand = end_operand_;
+  end_operand_ += usage.operands;
+}
+
 void ProfileRecorder::forget() {
   const std::size_t half = operations_.size() / 2;
   operations_.erase(operations_.begin(), operations_.begin() + static_cast<std::ptrdiff_t>(half));
   first_ += half;
-  const auto operands = static_cast<std::ptrdiff_t>(operations_.front().first_operand - first_operand_);
-  operands_.erase(operands_.begin(), operands_.begin() + operands);
-  first_operand_ = operations_.front().first_operand;
+  operands_.erase(operands_.begin(), operands_.begin() + static_cast<std::ptrdiff_t>(kept_from_ - first_operand_));
+  first_operand_ = kept_from_;
+  kept_from_ = end_operand_;
   std::erase_if(lives_, [this](const auto& life) { return life.second.dead && life.second.death < first_; });
   recent_.fill({});
 }
 
 std::span<const ProfileRecorder::Operand> ProfileRecorder::operands_of(std::uint64_t ordinal,
                                                                        std::vector<Operand>* scratch) const {
-  const std::size_t index = ordinal - first_;
-  const std::uint64_t begin = operations_[index].first_operand - first_operand_;
-  const std::uint64_t end =
-      index + 1 < operations_.size() ? operations_[index + 1].first_operand - first_operand_ : operands_.size();
-  scratch->assign(operands_.begin() + static_cast<std::ptrdiff_t>(begin),
-                  operands_.begin() + static_cast<std::ptrdiff_t>(end));
+  const Recorded& operation = operations_[ordinal - first_];
+  const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(operation.first_operand - first_operand_);
+  scratch->assign(begin, begin + static_cast<std::ptrdiff_t>(operation.operands));
   return *scratch;
 }
 

@@ -66,6 +66,8 @@ struct Profile {
 
 // Stores what the last operations accessed, until a period is known and a profile can be computed.
 class ProfileRecorder {
+  struct Life;
+
  public:
   // Of the buffers that are read from a kernel's parameters, the first are what it uses: words that nobody sets come
   // behind.
@@ -92,10 +94,61 @@ class ProfileRecorder {
   // `operand_of`: by number.
   template <class OperandOf>
   Reuse add(std::size_t operands, std::size_t own, std::uint64_t nanoseconds, Bytes live_bytes, OperandOf operand_of) {
-    begin_operation(nanoseconds, live_bytes);
+    begin_operation(operands, nanoseconds, live_bytes);
     Reuse reuse;
     for (std::size_t i = 0; i < operands; ++i) use(operand_of(i), i < own, &reuse);
     return reuse;
+  }
+
+  // What an operation used, for the next one that uses the same.
+  struct Usage {
+    static constexpr std::size_t kMost = 8;
+    struct One {
+      Life* life;
+      std::uint64_t serial;
+    };
+    std::uint64_t first_operand = 0;  // ordinal, as it is stored
+    std::uint32_t operands = 0;
+    std::uint32_t own = 0;  // as of add(); these come first
+    std::array<One, kMost> used{};
+  };
+  // Of the operation that was added last. False: it used more than that holds.
+  bool usage_of_last(std::size_t own, Usage* out);
+  // Whether add_again() may be called: what it refers to is forgotten after so many operations.
+  bool is_stored(const Usage& usage) const {
+    return usage.first_operand >= kept_from_ && end_ - first_ < PeriodDetector::kHistory;
+  }
+  // Of operations that come later than they were submitted, and none of whose operands has been freed meanwhile: it is
+  // stored again where it has been forgotten.
+  void add_late(Usage& usage, std::uint64_t nanoseconds, Bytes live_bytes) {
+    if (end_ - first_ >= PeriodDetector::kHistory) [[unlikely]]
+      forget();
+    if (usage.first_operand < kept_from_) [[unlikely]]
+      store_again(usage);
+    add_again(usage, nanoseconds, live_bytes);
+  }
+  // So many operations were submitted of which nothing would be left once those are added that come now, at least
+  // kLateAtOnce.
+  void skip(std::uint64_t operations) {
+    first_ += operations;
+    end_ += operations;
+  }
+  // What add() would return for an operation that uses the same as that one did.
+  Reuse reuse_of(const Usage& usage) const {
+    Reuse reuse;
+    for (std::size_t i = 0; i < usage.own; ++i)
+      note_reuse(usage.used.data()[i].serial, *usage.used.data()[i].life, end_, &reuse);
+    return reuse;
+  }
+  // add() for it, with operands that are equal in all that is stored of them: these are stored once.
+  void add_again(const Usage& usage, std::uint64_t nanoseconds, Bytes live_bytes) {
+    operations_.push_back({usage.first_operand, nanoseconds, live_bytes, usage.operands});
+    for (std::size_t i = 0; i < usage.operands; ++i) {
+      Life& life = *usage.used.data()[i].life;
+      life.last_use = end_;
+      life.dead = false;
+    }
+    ++end_;
   }
   // The block was freed after the last operation that was added.
   void freed(std::uint64_t serial);
@@ -107,9 +160,10 @@ class ProfileRecorder {
 
  private:
   struct Recorded {
-    std::uint64_t first_operand;  // ordinal among all operands ever added
+    std::uint64_t first_operand;  // ordinal among all operands ever stored
     std::uint64_t nanoseconds;
     Bytes live_bytes;
+    std::uint64_t operands;  // how many
   };
   struct Life {
     Bytes bytes = 0;
@@ -125,11 +179,15 @@ class ProfileRecorder {
   void set_lifetimes(std::uint64_t begin, const Names& names, Profile* profile) const;
   Bytes idle_bytes(std::uint64_t begin, const Names& names) const;
   std::span<const Operand> operands_of(std::uint64_t ordinal, std::vector<Operand>* scratch) const;
-  void begin_operation(std::uint64_t nanoseconds, Bytes live_bytes) {
+  void begin_operation(std::size_t operands, std::uint64_t nanoseconds, Bytes live_bytes) {
     if (end_ - first_ >= PeriodDetector::kHistory) [[unlikely]]
       forget();
-    operations_.push_back({end_operand_, nanoseconds, live_bytes});
+    operations_.push_back({end_operand_, nanoseconds, live_bytes, operands});
     ++end_;
+  }
+  static void note_reuse(std::uint64_t serial, const Life& life, std::uint64_t ordinal, Reuse* reuse) {
+    const std::uint32_t distance = bounded(ordinal - life.last_use);
+    if (distance > reuse->distance) *reuse = {serial, distance, bounded(ordinal - life.first_use)};
   }
   // By the operation that began last.
   void use(const Operand& operand, bool counts, Reuse* reuse) {
@@ -138,10 +196,7 @@ class ProfileRecorder {
     ++end_operand_;
     Life& life = life_of(operand.serial);
     if (life.bytes == 0) life = {operand.bytes, operand.planned, ordinal, ordinal, false, 0};
-    if (counts) {
-      const std::uint32_t distance = bounded(ordinal - life.last_use);
-      if (distance > reuse->distance) *reuse = {operand.serial, distance, bounded(ordinal - life.first_use)};
-    }
+    if (counts) note_reuse(operand.serial, life, ordinal, reuse);
     life.last_use = ordinal;
     life.dead = false;  // a block whose last buffer is kept for others may have got new ones
   }
@@ -154,12 +209,17 @@ class ProfileRecorder {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(operations, ~std::uint32_t{0}));
   }
   void forget();
+  void store_again(Usage& usage);
 
   // Every operation adds to both, so they grow in large pieces.
   using Pieces = boost::container::deque_options_t<boost::container::block_bytes<16384u>>;
   // Ordinals: of operations_[0] and the next operation, of operands_[0] and the next operand.
   std::uint64_t first_ = 0, end_ = 0;
   std::uint64_t first_operand_ = 0, end_operand_ = 0;
+  // An operation refers to operands that were stored with it, or before it (add_again), but none from before this one.
+  // So once half of the operations are forgotten, which are those up to the last time, nobody refers to what was stored
+  // up to the time before.
+  std::uint64_t kept_from_ = 0;
   boost::container::deque<Recorded, void, Pieces> operations_;
   boost::container::deque<Operand, void, Pieces> operands_;
   std::unordered_map<std::uint64_t, Life> lives_;

@@ -32,6 +32,7 @@ class UnsteadyKinds {
   // The token of all operations of an unsteady kind.
   static std::uint64_t token_of(std::uint64_t kind) { return kind * 0x9e3779b97f4a7c15u + 1; }
 
+  std::size_t size() const { return kinds_.size(); }
   bool contains(std::uint64_t kind) const { return !kinds_.empty() && kinds_.contains(kind); }
   void add(std::uint64_t kind) {
     if (kinds_.size() < kMost) kinds_.insert(kind);

@@ -44,6 +44,9 @@ struct Arrival {
   std::span<BlockState* const> operands;  // in order of their first accesses, each once
   Bytes live_bytes = 0;                   // as the program asked for them
   Bytes live_block_bytes = 0;             // whole blocks
+  // Equal for operations that are equal in all of this but for how much is live and how long they take, and whose
+  // operands are the same allocations, none of them pinned (known_operations.h). 0: nothing is known.
+  std::uint64_t known = 0;
 };
 
 struct PolicyStatistics {
@@ -63,6 +66,7 @@ class EvictionPolicy {
   struct Wants {
     bool arrivals = false;    // arriving()
     bool submitting = false;  // submitting()
+    bool submitted = true;    // submitted()
     bool allocating = false;  // allocating()
     bool addresses = false;   // reserved_block(), placed(), keeps_addresses()
   };

@@ -21,6 +21,8 @@ constexpr std::size_t kMostMarks = 4096;
 constexpr unsigned kMostCorrections = 4;
 constexpr std::size_t kTolerated = 8;  // a mistake about one in so many of what leaves
 constexpr std::size_t kSweptAtOnce = 4;
+// Of longer iterations it is not noted what came: some 200 bytes an operation.
+constexpr std::size_t kMostNoted = std::size_t{1} << 15;
 
 std::uint64_t scramble(std::uint64_t x) {
   x ^= x >> 32;
@@ -94,7 +96,92 @@ Bytes LearnedPolicy::list_operands(std::span<BlockState* const> operands) {
           .only_read = state.only_reads() || (takes_digests && state.was_found_unchanged())};
 }
 
+// The operation that is expected next, with the operands that it had when it last came there. So all that is learned
+// from it is known: arriving() would find the same, and changes what this changes. False: nothing has happened.
+bool LearnedPolicy::comes_as_before(const Arrival& arrival) {
+  if (!following_ || arrival.known == 0 || planning_.begun() || residency_.takes_digests()) return false;
+  PlannedIteration& known = known_[current_];
+  const std::size_t place = period_detector_.next_position();
+  if (known.came.empty() || known.came.data()[place].known != arrival.known) return false;
+  PlannedIteration::Came& came = known.came.data()[place];
+  if (!recorder_.is_stored(came.usage) || period_detector_.unsteady_kinds() != unsteady_kinds_) return false;
+  const std::uint64_t given = arrival.info.nanoseconds;
+  const std::uint64_t nanoseconds = given != 0 ? given : known.profile.nanoseconds.data()[place];
+  // If all has come as before for a whole iteration, each buffer was used last where it was then, and so is reused as
+  // then.
+  if (repeats_ >= known.came.size() && came.nanoseconds == nanoseconds && came.live_bytes == arrival.live_bytes &&
+      came.live_block_bytes == arrival.live_block_bytes) {
+    period_detector_.pass_expected(place);
+    ++unlearned_;
+  } else {
+    learn_repeats();
+    const Reuse reuse = recorder_.reuse_of(came.usage);
+    if (!recorder_.is_stored(came.usage) ||
+        !period_detector_.add_expected(place, came.token, arrival.live_bytes, reuse, came.kind))
+      return false;
+    recorder_.add_again(came.usage, nanoseconds, arrival.live_block_bytes);
+    came.nanoseconds = nanoseconds;
+    came.live_bytes = arrival.live_bytes;
+    came.live_block_bytes = arrival.live_block_bytes;
+  }
+  ++repeats_;
+  unfenced_ns_ += nanoseconds;
+  arrived_ns_ = nanoseconds;
+  submitted_ns_ += nanoseconds;
+  token_ = came.token;
+  by_kind_ = came.by_kind;
+  timed_ = given != 0;
+  ++in_a_row_;
+  if (acts()) {
+    list_operands(arrival.operands);
+    bind();
+  }
+  return true;
+}
+
+// As if each had been told when it came.
+void LearnedPolicy::learn_repeats() {
+  if (unlearned_ == 0) [[likely]]
+    return;
+  constexpr std::uint64_t kStep = PeriodDetector::kForgottenAtOnce, kLeft = PeriodDetector::kLateAtOnce;
+  const std::uint64_t skipped = unlearned_ > kLeft ? (unlearned_ - kLeft) / kStep * kStep : 0;
+  recorder_.skip(skipped);
+  period_detector_.skip_passed(skipped);
+  std::vector<PlannedIteration::Came>& came = known_[current_].came;
+  std::uint64_t left = std::exchange(unlearned_, 0) - skipped;
+  std::size_t place = (period_detector_.position() + came.size() - (left - 1) % came.size()) % came.size();
+  for (; left > 0; --left) {
+    PlannedIteration::Came& one = came[place];
+    const Reuse reuse = recorder_.reuse_of(one.usage);
+    period_detector_.add_passed(one.token, one.live_bytes, reuse, one.kind);
+    recorder_.add_late(one.usage, one.nanoseconds, one.live_block_bytes);
+    place = place + 1 == came.size() ? 0 : place + 1;
+  }
+}
+
+void LearnedPolicy::note_how_it_came(const Arrival& arrival, std::size_t sure) {
+  if (unsteady_kinds_ != period_detector_.unsteady_kinds()) {
+    unsteady_kinds_ = period_detector_.unsteady_kinds();
+    for (PlannedIteration& known : known_) known.came.clear();
+  }
+  const std::size_t place = period_detector_.position();
+  const bool is_expected = !period_detector_.matched_by_kind() && period_detector_.token_at(place) == token_;
+  // Digests may tell other things of the operands each time.
+  if (!is_expected || arrival.known == 0 || period_detector_.period() > kMostNoted || residency_.takes_digests())
+    return;
+  std::vector<PlannedIteration::Came>& came = known_[current_].came;
+  if (came.empty()) came.resize(period_detector_.period());
+  PlannedIteration::Came& one = came[place];
+  one.token = token_;
+  one.kind = kind_of(arrival.info);
+  one.by_kind = by_kind_;
+  one.known = recorder_.usage_of_last(sure, &one.usage) ? arrival.known : 0;
+}
+
 void LearnedPolicy::arriving(const Arrival& arrival) {
+  if (comes_as_before(arrival)) return;
+  learn_repeats();
+  repeats_ = 0;
   const Bytes own_bytes = list_operands(arrival.operands);
   by_kind_ = counts_by_kind(arrival.info);
   token_ = token_of(arrival);
@@ -116,6 +203,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
       break;
     case PeriodDetector::Event::kMatch:
       match(before);
+      if (following_) note_how_it_came(arrival, sure);
       break;
     case PeriodDetector::Event::kDiverged:
       if (following_) {
@@ -134,11 +222,13 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
   const bool trusting = residency_.is_trusting();
   set_wants({.arrivals = true,
              .submitting = following_ ? trusting : !timed_,
+             .submitted = !following_ || trusting || acts() || versions_ != nullptr,
              .allocating = following_,
              .addresses = wants().addresses || trusting});
 }
 
 void LearnedPolicy::step() {
+  learn_repeats();
   if (period_detector_.mark()) learn();
 }
 
@@ -172,6 +262,7 @@ void LearnedPolicy::learn() {
   current_ = period_detector_.iteration();
   PlannedIteration& known = known_[current_];
   known.plan = {};
+  known.came.clear();
   assignment_.forget(current_);
   known.profile = recorder_.make(period_detector_.period());
   known.profile.page_bytes = heap_.page_bytes();
@@ -412,7 +503,10 @@ std::uint64_t LearnedPolicy::lead_ns() {
   return submitted_ns_ - passed_ns_;
 }
 
-void LearnedPolicy::freed(const Block& block) { recorder_.freed(block.serial()); }
+void LearnedPolicy::freed(const Block& block) {
+  learn_repeats();
+  recorder_.freed(block.serial());
+}
 
 std::unique_ptr<EvictionPolicy> make_learned_policy(const PolicyParts& parts) {
   return std::make_unique<LearnedPolicy>(parts);

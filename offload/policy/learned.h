@@ -124,6 +124,9 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   bool leaves_clean(std::size_t place) const;
   const Actor* actor_of(const PlannedGap& gap) const;
   void act_at(std::size_t index);
+  bool comes_as_before(const Arrival& arrival);
+  void learn_repeats();
+  void note_how_it_came(const Arrival& arrival, std::size_t sure);
   std::uint64_t token_of(const Arrival& arrival) const;
   std::uint64_t kind_of(const OperationInfo& info) const;
   static bool counts_by_kind(const OperationInfo& info);
@@ -173,6 +176,17 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     std::vector<bool> unchanged;
     unsigned corrections = 0;
     std::uint64_t planned_without = 0;  // so many refusals of kernels (kernel_trial.h)
+    // By position: the operation that came there last, if it was the expected one. Empty: none.
+    struct Came {
+      std::uint64_t known = 0;  // Arrival::known
+      std::uint64_t token = 0, kind = 0;
+      bool by_kind = false;
+      // When it came again:
+      std::uint64_t nanoseconds = 0;
+      Bytes live_bytes = 0, live_block_bytes = 0;
+      ProfileRecorder::Usage usage;
+    };
+    std::vector<Came> came;
   };
   std::array<PlannedIteration, PeriodDetector::kIterations> known_;  // by the period detector's number
   std::size_t current_ = 0;                                          // the iteration that is followed
@@ -188,6 +202,10 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   std::uint64_t acted_ = 0;     // places of plans that have been passed
   std::uint64_t in_a_row_ = 0;  // operations that have come as they do in an iteration, one behind the other
   bool following_ = false;
+  std::size_t unsteady_kinds_ = 0;  // when what came was noted
+  // Operations in a row that came as before. The newest of these that have not been learned from: the recorder and the
+  // period detector, but for its position, have not been told of them.
+  std::uint64_t repeats_ = 0, unlearned_ = 0;
   std::uint64_t token_ = 0;        // of the operation in preparation
   bool by_kind_ = false;           // the same: its token is of its kind alone
   bool timed_ = false;             // its duration was given

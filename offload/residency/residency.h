@@ -104,6 +104,13 @@ class Residency {
     }
     return are_there;
   }
+  // hold() where the caller knows that all are there.
+  void hold_resident(std::span<BlockState* const> blocks) {
+    ++preparation_;
+    makes_room_for_ = EvictReason::kPressure;
+    fetches_for_ = FetchReason::kAccessed;
+    for (BlockState* state : blocks) state->held = preparation_;
+  }
   // All of one.
   Status make_whole_resident(BlockState& state, FetchReason reason);
   // The operation that accessed the block as `operation` has been submitted.

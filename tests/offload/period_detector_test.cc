@@ -250,6 +250,42 @@ TEST(PeriodDetector, FindsTheLongerIterationBehindAnyNumberOfTurns) {
   }
 }
 
+// Remembered late, most of them never: what comes behind them is found as if each had been added when it came.
+TEST(PeriodDetector, OperationsThatPassAreRememberedAsIfAdded) {
+  const auto micro = training_step(20, 0);
+  std::vector<Step> whole;
+  for (int i = 0; i < 4; ++i) whole.insert(whole.end(), micro.begin(), micro.end());
+  for (std::uint64_t i = 0; i < 40; ++i) whole.push_back({400 + i % 3, 1000 * kMiB});
+  for (const std::size_t operations :
+       {std::size_t{1'001}, PeriodDetector::kHistory, 3 * PeriodDetector::kHistory + 77}) {
+    SCOPED_TRACE(operations);
+    PeriodDetector in_time, late;
+    for (int i = 0; i < 4; ++i) feed(in_time, micro), feed(late, micro);
+    ASSERT_TRUE(in_time.following() && late.following());
+    ASSERT_TRUE(late.add_expected(late.next_position(), micro[0].token, micro[0].live, {}, 0));
+    static_cast<void>(in_time.add(micro[0].token, micro[0].live));
+    constexpr std::size_t kLeft = PeriodDetector::kLateAtOnce, kStep = PeriodDetector::kForgottenAtOnce;
+    const std::size_t skipped = operations > kLeft ? (operations - kLeft) / kStep * kStep : 0;
+    for (std::size_t i = 1; i <= operations; ++i) {
+      const Step& step = micro[i % micro.size()];
+      ASSERT_EQ(in_time.add(step.token, step.live), Event::kMatch);
+      late.pass_expected(late.next_position());
+    }
+    EXPECT_EQ(late.position(), in_time.position());
+    late.skip_passed(skipped);
+    for (std::size_t i = skipped + 1; i <= operations; ++i) {
+      const Step& step = micro[i % micro.size()];
+      late.add_passed(step.token, step.live, {}, 0);
+    }
+    EXPECT_EQ(late.operations(), in_time.operations());
+    for (int turn = 0; turn < 3; ++turn) {
+      for (const Step& step : whole) ASSERT_EQ(late.add(step.token, step.live), in_time.add(step.token, step.live));
+    }
+    EXPECT_EQ(late.period(), whole.size());
+    EXPECT_EQ(in_time.period(), whole.size());
+  }
+}
+
 TEST(PeriodDetector, WhatHappenedBeforeTrainingDoesNotCountForEver) {
   PeriodDetector period_detector;
   for (std::uint64_t i = 0; i < 100; ++i) period_detector.add(7000 + i, 100'000 * kMiB);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <vector>
 
 #include "offload/planning/gap_choice.h"
@@ -31,6 +32,92 @@ TEST(ProfileRecorder, WhatIsUsedAgainIsNoLongerFreed) {
   const Profile profile = recorder.make(2);
   ASSERT_EQ(profile.buffers.size(), 2u);
   EXPECT_EQ(profile.buffers[0].death, 1u) << "behind the last operation";
+}
+
+void expect_the_same(const ProfileRecorder& one_recorder, const ProfileRecorder& other_recorder, std::size_t period) {
+  ASSERT_EQ(one_recorder.size(), other_recorder.size());
+  const Profile one = one_recorder.make(period), other = other_recorder.make(period);
+  EXPECT_EQ(one.nanoseconds, other.nanoseconds);
+  EXPECT_EQ(one.operand_buffers, other.operand_buffers);
+  EXPECT_EQ(one.unplanned_bytes, other.unplanned_bytes);
+  ASSERT_EQ(one.buffers.size(), other.buffers.size());
+  for (std::size_t i = 0; i < one.buffers.size(); ++i) {
+    EXPECT_EQ(one.buffers[i].latest_serial, other.buffers[i].latest_serial);
+    EXPECT_EQ(one.buffers[i].uses, other.buffers[i].uses);
+    EXPECT_EQ(one.buffers[i].birth, other.buffers[i].birth);
+    EXPECT_EQ(one.buffers[i].death, other.buffers[i].death);
+  }
+}
+
+// What is added as an earlier operation gives the same as what is added with its operands: what is reused, and the
+// profile, also once half of it has been forgotten, twice.
+TEST(ProfileRecorder, AnOperationThatComesAgainIsStoredAsOneThatIsAdded) {
+  ProfileRecorder plain, again;
+  constexpr std::uint64_t kPeriod = 7;
+  std::array<ProfileRecorder::Usage, kPeriod> usages;
+  std::uint64_t stored_once = 0;
+  for (std::uint64_t i = 0; i < 5 * PeriodDetector::kHistory / 2 + 3; ++i) {
+    const std::uint64_t place = i % kPeriod, turn = i / kPeriod;
+    // The last place gets a buffer of its own in every tenth turn.
+    const std::uint64_t changing = place == 6 ? 100 + turn / 10 : place;
+    const std::vector<ProfileRecorder::Operand> operands = {{1 + changing, kActivation, kActivation, true},
+                                                            {50 + place / 2, kActivation, kActivation, true},
+                                                            {90, kActivation, kActivation, false}};
+    const Reuse expected = plain.add(operands, 2, 1000 + place, 9 * kActivation);
+    ProfileRecorder::Usage& usage = usages[place];
+    if (turn > 0 && again.is_stored(usage) && usage.used[0].serial == 1 + changing) {
+      ASSERT_EQ(again.reuse_of(usage).buffer, expected.buffer) << i;
+      ASSERT_EQ(again.reuse_of(usage).distance, expected.distance) << i;
+      ASSERT_EQ(again.reuse_of(usage).age, expected.age) << i;
+      again.add_again(usage, 1000 + place, 9 * kActivation);
+      ++stored_once;
+    } else {
+      again.add(operands, 2, 1000 + place, 9 * kActivation);
+      ASSERT_TRUE(again.usage_of_last(2, &usage));
+    }
+    if (i % 1001 == 1000) plain.freed(52), again.freed(52);
+  }
+  EXPECT_GT(stored_once, 2 * PeriodDetector::kHistory);
+  for (const std::size_t period : {kPeriod, 10 * kPeriod}) expect_the_same(plain, again, period);
+}
+
+// As many as history has room for, and some that are never added, because nothing would be left of them.
+TEST(ProfileRecorder, OperationsThatAreAddedLateAreStoredAsIfInTime) {
+  constexpr std::uint64_t kPeriod = 7;
+  for (const std::uint64_t steps : {std::uint64_t{3}, std::uint64_t{100}}) {
+    const std::uint64_t unlearned = PeriodDetector::kLateAtOnce + steps * PeriodDetector::kForgottenAtOnce / 30 + 5;
+    const std::uint64_t skipped =
+        (unlearned - PeriodDetector::kLateAtOnce) / PeriodDetector::kForgottenAtOnce * PeriodDetector::kForgottenAtOnce;
+    ProfileRecorder plain, late;
+    std::array<ProfileRecorder::Usage, kPeriod> usages;
+    std::uint64_t next = 0;
+    const auto operands_of = [](std::uint64_t place) {
+      return std::vector<ProfileRecorder::Operand>{{1 + place, kActivation, kActivation, true},
+                                                   {50 + place / 2, kActivation, kActivation, true}};
+    };
+    for (; next < 1000 * kPeriod; ++next) {
+      const std::uint64_t place = next % kPeriod;
+      plain.add(operands_of(place), 2, 1000 + place, 9 * kActivation);
+      late.add(operands_of(place), 2, 1000 + place, 9 * kActivation);
+      ASSERT_TRUE(late.usage_of_last(2, &usages[place]));
+    }
+    for (std::uint64_t i = 0; i < unlearned; ++i, ++next) {
+      const std::uint64_t place = next % kPeriod;
+      plain.add(operands_of(place), 2, 1000 + place, 9 * kActivation);
+    }
+    late.skip(skipped);
+    for (std::uint64_t i = next - (unlearned - skipped); i < next; ++i) {
+      const std::uint64_t place = i % kPeriod;
+      late.add_late(usages[place], 1000 + place, 9 * kActivation);
+    }
+    plain.freed(3), late.freed(3);
+    expect_the_same(plain, late, kPeriod);
+    expect_the_same(plain, late, 3 * kPeriod);
+    const std::vector<ProfileRecorder::Operand> used = {{2, kActivation, kActivation, true}};
+    const Reuse one = plain.add(used, 1, 1, 1), other = late.add(used, 1, 1, 1);
+    EXPECT_EQ(one.distance, other.distance);
+    EXPECT_EQ(one.age, other.age);
+  }
 }
 
 TEST(Profile, NamesBuffersByTheirPlaceInTheIteration) {
