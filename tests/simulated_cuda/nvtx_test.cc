@@ -3,6 +3,9 @@
 // NVTX_INJECTION64_PATH names.
 #include <nvtx3/nvToolsExtMem.h>
 
+#include <thread>
+#include <utility>
+
 #include "tests/simulated_cuda/device_fixture.h"
 #include "tests/simulated_cuda/ptx.h"
 
@@ -70,6 +73,31 @@ class NvtxTest : public DeviceTest {
   CUdeviceptr heap_begin_ = 0;
   nvtxMemHeapHandle_t heap_ = nullptr;
 };
+
+// As exit handlers do it in a process that ends: what a library's unloading runs again has its accesses declared.
+TEST_F(NvtxTest, RangesArePushedBehindTheDestructorsOfTheThreadToo) {
+  static const auto push_and_pop = [] {
+    nvtxEventAttributes_t attributes{};
+    attributes.version = NVTX_VERSION;
+    attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    attributes.message.ascii = "a range";
+    const int level = nvtxDomainRangePushEx(nullptr, &attributes);
+    return std::pair(level, nvtxDomainRangePop(nullptr));
+  };
+  static std::pair<int, int> late;
+  std::thread([] {
+    struct AtTheEnd {
+      bool is_used = false;
+      ~AtTheEnd() { late = push_and_pop(); }
+    };
+    // Made before the first range, so destroyed behind whatever the simulator keeps of it.
+    static thread_local AtTheEnd at_the_end;
+    at_the_end.is_used = true;
+    EXPECT_EQ(push_and_pop(), std::pair(0, 0));
+  }).join();
+  EXPECT_EQ(late, std::pair(0, 0));
+}
 
 TEST_F(NvtxTest, MappingsInAHeapAreNobodysBuffers) {
   const std::uint64_t before = statistics().live_bytes;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace simulator::cuda {
@@ -22,11 +23,9 @@ struct Range {
   std::optional<Declared> declared{};
 };
 
-// The ranges that the thread has pushed, innermost last.
-std::vector<Range>& ranges() {
-  thread_local std::vector<Range> all;
-  return all;
-}
+// The ranges that the thread has pushed, innermost last; null: none. Without a destructor: where a process ends, exit
+// handlers push ranges when the thread's objects have been destroyed.
+thread_local constinit std::vector<Range>* ranges = nullptr;
 
 Fetch plain(Address address, Bytes bytes) {
   Fetch range;
@@ -52,25 +51,29 @@ int push(nvtxDomainHandle_t, const nvtxEventAttributes_t* attributes) {
     range.reads_without_order = std::strcmp(attributes->message.ascii, kName) == 0;
     range.declared = declared_in(attributes->message.ascii);
   }
-  ranges().push_back(range);
-  return static_cast<int>(ranges().size()) - 1;
+  if (ranges == nullptr) ranges = new std::vector<Range>();
+  ranges->push_back(range);
+  return static_cast<int>(ranges->size()) - 1;
 }
 
 // Domains share one stack here: if ranges of different domains overlap without being nested, they end in another order
 // than intended.
 int pop(nvtxDomainHandle_t) {
-  if (ranges().empty()) return -2;  // NVTX's result for that
-  ranges().pop_back();
-  return static_cast<int>(ranges().size());
+  if (ranges == nullptr) return -2;  // NVTX's result for that
+  ranges->pop_back();
+  const auto left = static_cast<int>(ranges->size());
+  if (left == 0) delete std::exchange(ranges, nullptr);
+  return left;
 }
 
 }  // namespace
 
 bool reads_without_order() {
-  return std::any_of(ranges().begin(), ranges().end(), [](const Range& range) { return range.reads_without_order; });
+  return ranges != nullptr &&
+         std::any_of(ranges->begin(), ranges->end(), [](const Range& range) { return range.reads_without_order; });
 }
 
-std::optional<Declared> declared_accesses() { return ranges().empty() ? std::nullopt : ranges().back().declared; }
+std::optional<Declared> declared_accesses() { return ranges == nullptr ? std::nullopt : ranges->back().declared; }
 
 }  // namespace simulator::cuda
 
