@@ -259,6 +259,7 @@ void Engine::State::note_cache_changes() {
     references.forget(buffer);
     heap.renew(buffer);
     residency.succeed(buffer);
+    if (!buffer.block().is_slab()) policy->allocated(buffer.block());
     allocations.add(buffer.block().bytes());
   });
 }
@@ -361,6 +362,7 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   residency.adopt(*buffer);
   if (block.live_buffers() == 1) {
     held_block_bytes += block.bytes();
+    policy->allocated(block);
     if (audit != nullptr) audit->allocated(block);
   }
   allocations.add(block.bytes());

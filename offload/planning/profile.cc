@@ -23,7 +23,21 @@ bool ProfiledBuffer::may_write_at(std::uint32_t place) const {
   return index >= only_reads.size() || !only_reads[index];
 }
 
+void ProfileRecorder::allocated(std::uint64_t serial, Bytes bytes) {
+  if (unused_.try_emplace(serial, bytes).second) unused_bytes_ += bytes;
+}
+
+Bytes ProfileRecorder::take_unused(std::uint64_t serial) {
+  const auto unused = unused_.find(serial);
+  if (unused == unused_.end()) return 0;
+  const Bytes bytes = unused->second;
+  unused_.erase(unused);
+  unused_bytes_ -= bytes;
+  return bytes;
+}
+
 void ProfileRecorder::freed(std::uint64_t serial) {
+  if (unused_bytes_ > 0) take_unused(serial);
   const auto life = lives_.find(serial);
   // What is kept for others is freed a second time, by the engine.
   if (life == lives_.end() || life->second.dead) return;

@@ -142,7 +142,7 @@ class ProfileRecorder {
   }
   // add() for it, with operands that are equal in all that is stored of them: these are stored once.
   void add_again(const Usage& usage, std::uint64_t nanoseconds, Bytes live_bytes) {
-    operations_.push_back({usage.first_operand, nanoseconds, live_bytes, usage.operands});
+    operations_.push_back({usage.first_operand, nanoseconds, in_use(live_bytes), usage.operands});
     for (std::size_t i = 0; i < usage.operands; ++i) {
       Life& life = *usage.used.data()[i].life;
       life.last_use = end_;
@@ -150,6 +150,8 @@ class ProfileRecorder {
     }
     ++end_;
   }
+  // The block was handed out. Until its first use it needs no memory: it has no contents that would have to survive.
+  void allocated(std::uint64_t serial, Bytes bytes);
   // The block was freed after the last operation that was added.
   void freed(std::uint64_t serial);
 
@@ -162,7 +164,7 @@ class ProfileRecorder {
   struct Recorded {
     std::uint64_t first_operand;  // ordinal among all operands ever stored
     std::uint64_t nanoseconds;
-    Bytes live_bytes;
+    Bytes live_bytes;        // of blocks that have been used by then
     std::uint64_t operands;  // how many
   };
   struct Life {
@@ -182,7 +184,7 @@ class ProfileRecorder {
   void begin_operation(std::size_t operands, std::uint64_t nanoseconds, Bytes live_bytes) {
     if (end_ - first_ >= PeriodDetector::kHistory) [[unlikely]]
       forget();
-    operations_.push_back({end_operand_, nanoseconds, live_bytes, operands});
+    operations_.push_back({end_operand_, nanoseconds, in_use(live_bytes), operands});
     ++end_;
   }
   static void note_reuse(std::uint64_t serial, const Life& life, std::uint64_t ordinal, Reuse* reuse) {
@@ -195,11 +197,18 @@ class ProfileRecorder {
     operands_.push_back(operand);
     ++end_operand_;
     Life& life = life_of(operand.serial);
-    if (life.bytes == 0) life = {operand.bytes, operand.planned, ordinal, ordinal, false, 0};
+    if (life.bytes == 0) {
+      life = {operand.bytes, operand.planned, ordinal, ordinal, false, 0};
+      if (unused_bytes_ > 0) operations_.back().live_bytes += take_unused(operand.serial);
+    }
     if (counts) note_reuse(operand.serial, life, ordinal, reuse);
     life.last_use = ordinal;
     life.dead = false;  // a block whose last buffer is kept for others may have got new ones
   }
+  // Without what was handed out and has not been used.
+  Bytes in_use(Bytes live_bytes) const { return live_bytes - std::min(live_bytes, unused_bytes_); }
+  // Returns its bytes if it was handed out and has not been used: from now on it counts as if it had.
+  Bytes take_unused(std::uint64_t serial);
   Life& life_of(std::uint64_t serial) {
     Recent& recent = recent_[serial % kRecent];
     if (recent.serial != serial) recent = {serial, &lives_[serial]};
@@ -223,6 +232,9 @@ class ProfileRecorder {
   boost::container::deque<Recorded, void, Pieces> operations_;
   boost::container::deque<Operand, void, Pieces> operands_;
   std::unordered_map<std::uint64_t, Life> lives_;
+  // By serial: bytes of blocks that were handed out, and have been neither used nor freed since; and their sum.
+  std::unordered_map<std::uint64_t, Bytes> unused_;
+  Bytes unused_bytes_ = 0;
   // What was looked up last, by serial modulo kRecent. Invariant: `life` is that of `serial` in lives_, whose elements stay
   // where they are until they are erased (forget); kNone: nothing was.
   static constexpr std::size_t kRecent = 128;

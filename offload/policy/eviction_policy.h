@@ -86,6 +86,8 @@ class EvictionPolicy {
   // The program says that a step ends here.
   virtual void step() {}
 
+  // The block has got its first buffer, or one of another owner.
+  virtual void allocated(const Block&) {}
   // The block's last buffer is about to be freed, or changes hands.
   virtual void freed(const Block&) {}
 

@@ -503,6 +503,11 @@ std::uint64_t LearnedPolicy::lead_ns() {
   return submitted_ns_ - passed_ns_;
 }
 
+void LearnedPolicy::allocated(const Block& block) {
+  learn_repeats();
+  recorder_.allocated(block.serial(), block.bytes());
+}
+
 void LearnedPolicy::freed(const Block& block) {
   learn_repeats();
   recorder_.freed(block.serial());

@@ -118,6 +118,41 @@ TEST(ProfileRecorder, OperationsThatAreAddedLateAreStoredAsIfInTime) {
     EXPECT_EQ(one.distance, other.distance);
     EXPECT_EQ(one.age, other.age);
   }
+
+// Programs allocate all that a step needs where it begins. What has not been used yet has no contents: it has no pages,
+// or gives them up at once.
+TEST(ProfileRecorder, WhatHasNotBeenUsedYetNeedsNoRoom) {
+  ProfileRecorder recorder;
+  constexpr Bytes kBuffers = 3;
+  std::uint64_t serial = 100;
+  recorder.allocated(1, kActivation);  // never used
+  for (int turn = 0; turn < 2; ++turn) {
+    for (Bytes i = 0; i < kBuffers; ++i) recorder.allocated(serial + i, kActivation);
+    for (Bytes i = 0; i < kBuffers; ++i) {
+      const std::vector<ProfileRecorder::Operand> operands = {{serial + i, kActivation, kActivation, true}};
+      static_cast<void>(recorder.add(operands, 1, 1000, (kBuffers + 1) * kActivation));
+    }
+    for (Bytes i = 0; i < kBuffers; ++i) recorder.freed(serial + i);
+    serial += kBuffers;
+  }
+  const Profile profile = recorder.make(kBuffers);
+  ASSERT_EQ(profile.buffers.size(), kBuffers);
+  for (std::uint32_t i = 0; i < kBuffers; ++i) {
+    EXPECT_EQ(profile.buffers[i].birth, i);
+    EXPECT_EQ(profile.unplanned_bytes[i], 0u);
+  }
+}
+
+// It is freed without having been used.
+TEST(ProfileRecorder, WhatIsFreedUnusedIsNotSubtractedFromOthers) {
+  ProfileRecorder recorder;
+  const std::vector<ProfileRecorder::Operand> operands = {{1, kActivation, kActivation, true}};
+  for (int turn = 0; turn < 2; ++turn) {
+    recorder.allocated(10, kActivation);
+    recorder.freed(10);
+    static_cast<void>(recorder.add(operands, 1, 1000, 3 * kActivation));
+  }
+  EXPECT_EQ(recorder.make(1).unplanned_bytes[0], 2 * kActivation);
 }
 
 TEST(Profile, NamesBuffersByTheirPlaceInTheIteration) {

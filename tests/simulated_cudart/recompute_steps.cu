@@ -2,11 +2,19 @@
 // Steps like those of a training, with little arithmetic: a stencil, a sum over each block of threads, dropout by a seed
 // and ReLU in place forward, and their inputs read again backward.
 //
-//   recompute_steps LAYERS STEPS
+//   recompute_steps LAYERS STEPS [WHEN]
+//     WHEN activations are allocated and freed, in each step:
+//     used    each just before it is made; freed once it has been read for the last time (the default)
+//     all     all where the step begins; freed where it ends
+//     ends    each just before it is made; freed where the step ends
+//     async   as used, by cudaMallocAsync and cudaFreeAsync
+//     once    allocated before the first step, and freed behind the last one
 #include <cuda_runtime.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "examples/common/digest.h"
@@ -29,39 +37,68 @@ __global__ void center_and_drop(const float4* in, const float4* sums, float4* ou
   if (i < count) out[i] = sum(in[i], is_kept(i, seed) ? 1.5f : 0.0f, sums[i / kThreads], -1.0f / kThreads);
 }
 
+class Activation {
+ public:
+  Activation(int count, bool in_order) : in_order_(in_order) {
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float4);
+    void** const to = reinterpret_cast<void**>(&data_);
+    require(in_order ? cudaMallocAsync(to, bytes, nullptr) : cudaMalloc(to, bytes), "an activation");
+  }
+  Activation(Activation&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), in_order_(other.in_order_) {}
+  Activation& operator=(Activation&&) = delete;
+  ~Activation() {
+    if (data_ != nullptr) require(in_order_ ? cudaFreeAsync(data_, nullptr) : cudaFree(data_), "a free");
+  }
+  float4* get() const { return data_; }
+
+ private:
+  float4* data_ = nullptr;
+  bool in_order_;
+};
+
 struct Layer {
-  Buffer smooth{kCount, "smooth"}, sums{kBlocks, "sums"}, out{kCount, "out"};
+  explicit Layer(bool in_order) : smooth(kCount, in_order), sums(kBlocks, in_order), out(kCount, in_order) {}
+  Activation smooth, sums, out;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
   examples::program_name = "recompute_steps";
-  if (argc != 3) return 2;
-  const int count = std::atoi(argv[1]), steps = std::atoi(argv[2]);
+  if (argc != 3 && argc != 4) return 2;
+  const auto count = static_cast<std::size_t>(std::atoi(argv[1]));
+  const int steps = std::atoi(argv[2]);
+  const std::string when = argc > 3 ? argv[3] : "used";
+  const bool in_order = when == "async", frees_soon = in_order || when == "used", is_once = when == "once";
   Buffer input(kCount, "input"), gradient(kCount, "gradient");
   require(cudaMemset(gradient.get(), 0, gradient.bytes()), "cudaMemset");
   cudaEvent_t begin{}, end{};
   require(cudaEventCreate(&begin), "event");
   require(cudaEventCreate(&end), "event");
   float milliseconds = 0;
+  std::vector<Layer> layers;
   for (int step = 0; step < steps; ++step) {
     const unsigned seed = static_cast<unsigned>(step) * 7919u;
     require(cudaEventRecord(begin), "event");
-    // Activations end with the step, as those of frameworks do.
-    std::vector<Layer> layers;
+    while ((when == "all" || is_once) && layers.size() < count) layers.emplace_back(in_order);
     make_input<<<kBlocks, kThreads>>>(input.get(), kCount, seed);
     const float4* in = input.get();
-    for (int i = 0; i < count; ++i) {
-      const Layer& layer = layers.emplace_back();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i == layers.size()) layers.emplace_back(in_order);
+      const Layer& layer = layers[i];
       stencil<<<kBlocks, kThreads>>>(in, layer.smooth.get(), kCount);
       sum_blocks<<<kBlocks, kThreads>>>(layer.smooth.get(), layer.sums.get());
       center_and_drop<<<kBlocks, kThreads>>>(layer.smooth.get(), layer.sums.get(), layer.out.get(), kCount, seed);
       relu<<<kBlocks, kThreads>>>(layer.out.get(), kCount);
       in = layer.out.get();
     }
-    for (; !layers.empty(); layers.pop_back())
-      backward<<<kBlocks, kThreads>>>(layers.back().smooth.get(), layers.back().out.get(), gradient.get(), kCount);
+    for (std::size_t i = count; i-- > 0;) {
+      backward<<<kBlocks, kThreads>>>(layers[i].smooth.get(), layers[i].out.get(), gradient.get(), kCount);
+      if (frees_soon) layers.pop_back();
+    }
+    // What the others are made of first.
+    if (!is_once) layers.clear();
     require(cudaEventRecord(end), "event");
     require(cudaEventSynchronize(end), "event");
     require(cudaEventElapsedTime(&milliseconds, begin, end), "event");
