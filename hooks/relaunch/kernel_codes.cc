@@ -73,6 +73,17 @@ std::unique_ptr<KernelCode> KernelCode::read(const std::string& text, const std:
   return std::unique_ptr<KernelCode>(new KernelCode(std::move(*kernel)));
 }
 
+void KernelKnowledge::note_other_shape(const OtherShape& shape) const {
+  Noted expected = Noted::kNothing;
+  if (!noted_.compare_exchange_strong(expected, Noted::kBeingWritten)) return;
+  other_shape_ = shape;
+  noted_.store(Noted::kThere, std::memory_order_release);
+}
+
+std::optional<OtherShape> KernelKnowledge::other_shape() const {
+  return noted_.load(std::memory_order_acquire) == Noted::kThere ? std::optional(other_shape_) : std::nullopt;
+}
+
 bool KernelKnowledge::has_layout(const ParameterLayout& layout) const {
   return std::ranges::all_of(kernels, [&](const std::unique_ptr<KernelCode>& one) {
     return std::ranges::equal(one->kernel().parameters, layout, {}, &PtxKernel::Parameter::bytes,
@@ -173,6 +184,7 @@ std::vector<KernelVerdict> KernelCodes::verdicts() const {
     one.state = known->trial->state();
     std::ranges::transform(known->launches, one.launches.begin(), [](const auto& count) { return count.load(); });
     if (one.all_launches() == 0) continue;
+    one.other_shape = known->other_shape();
     if (KernelVerdict* const same = row_of(of.first, of.second)) {
       same->add(one);
     } else {

@@ -54,12 +54,20 @@ struct KernelKnowledge {
   RerunRefusal refused;
   // By LaunchVerdict.
   mutable std::array<std::atomic<std::uint64_t>, kLaunchVerdicts> launches{};
+  // Of the launch that was refused first for its shape or sizes. Written once, by whoever comes first.
+  void note_other_shape(const OtherShape& shape) const;
+  std::optional<OtherShape> other_shape() const;
   // For tests: it is told to be proven, and to write its outputs whole (THERMOCLINE_TEST_PROVEN).
   bool is_taken_as_proven = false;
   // Of what it makes when it runs again.
   std::unique_ptr<KernelTrial> trial;
 
   bool has_layout(const ParameterLayout& layout) const;
+
+ private:
+  enum class Noted : std::uint8_t { kNothing, kBeingWritten, kThere };
+  mutable std::atomic<Noted> noted_{Noted::kNothing};
+  mutable OtherShape other_shape_;
 };
 
 class KernelCodes {

@@ -13,15 +13,35 @@
 namespace thermocline {
 namespace {
 
-std::string text_of(LaunchVerdict verdict, const RerunRefusal& refused) {
+// "(512, 1, 1)".
+std::string text_of(const std::uint64_t (&size)[3]) {
+  return "(" + std::to_string(size[0]) + ", " + std::to_string(size[1]) + ", " + std::to_string(size[2]) + ")";
+}
+
+std::string text_of(const std::optional<OtherShape>& other) {
+  std::string text = "launched with a shape or sizes that the proof is not of";
+  if (!other) return text;
+  text += ", as grid " + text_of(other->shape.blocks) + " of blocks " + text_of(other->shape.threads);
+  if (other->parameter > 0) {
+    text += ", for what it stores through parameter " + std::to_string(other->parameter) + " of " +
+            std::to_string(other->parameters);
+  }
+  return text;
+}
+
+std::string text_of(LaunchVerdict verdict, const RerunRefusal& refused, const std::optional<OtherShape>& other) {
   switch (verdict) {
     case LaunchVerdict::kMayRunAgain:
       return "";
     case LaunchVerdict::kOtherCode:
     case LaunchVerdict::kNotProven:
       return refused.text();
+    case LaunchVerdict::kOtherLayout:
+      return "launched with other parameters than its PTX has";
+    case LaunchVerdict::kSpecial:
+      return "launched with attributes, cooperatively or in clusters";
     case LaunchVerdict::kOtherShape:
-      return "launched with a shape, attributes or sizes that the proof is not of";
+      return text_of(other);
     case LaunchVerdict::kOtherMemory:
       return "it accesses memory that is not the library's, or that holds pointers";
     case LaunchVerdict::kAliased:
@@ -80,6 +100,7 @@ void KernelVerdict::add(const KernelVerdict& other) {
   verified += other.verified;
   mismatched += other.mismatched;
   state = std::max(state, other.state);
+  if (!other_shape) other_shape = other.other_shape;
 }
 
 std::uint64_t KernelVerdict::all_launches() const {
@@ -89,7 +110,7 @@ std::uint64_t KernelVerdict::all_launches() const {
 std::string KernelVerdict::why_not() const {
   const auto most = std::max_element(launches.begin() + 1, launches.end());
   if (*most == 0) return "";
-  return text_of(static_cast<LaunchVerdict>(most - launches.begin()), refused);
+  return text_of(static_cast<LaunchVerdict>(most - launches.begin()), refused, other_shape);
 }
 
 std::string kernel_verdicts_text(std::vector<KernelVerdict> verdicts, std::size_t most) {

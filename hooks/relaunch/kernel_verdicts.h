@@ -5,10 +5,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hooks/relaunch/rerun_refusal.h"
+#include "hooks/relaunch/uniform.h"
 #include "offload/kernel_trial.h"
 
 namespace thermocline {
@@ -20,14 +22,23 @@ enum class LaunchVerdict : std::uint8_t {
   kMayRunAgain,
   kOtherCode,    // its PTX is not known, or does not show all accesses
   kNotProven,    // its results are not proven to depend on what it reads alone
-  kOtherShape,   // a shape or sizes that the proof is not of, attributes, or another layout than its PTX has
+  kOtherLayout,  // other parameters than its PTX has
+  kSpecial,      // with attributes, cooperative, of clusters
+  kOtherShape,   // a shape or sizes that the proof is not of
   kOtherMemory,  // memory that is not the library's, or that holds pointers
   kAliased,      // what it writes is given to it twice
   kByAddress,    // it may compute with addresses
   kOutside,      // it writes past its buffer, or from the middle of one
   kMayWait,      // for others, in a loop
 };
-inline constexpr int kLaunchVerdicts = 9;
+inline constexpr int kLaunchVerdicts = 11;
+
+// The first launch with a shape or sizes that the proof is not of.
+struct OtherShape {
+  LaunchShape shape;
+  // Through which it does not store as proven, counted from 1, of so many; 0: it is not one alone.
+  std::uint32_t parameter = 0, parameters = 0;
+};
 
 struct KernelVerdict {
   std::string name;                                     // as the driver returns it
@@ -37,6 +48,7 @@ struct KernelVerdict {
   // Of its results (offload/kernel_trial.h): equal in rehearsals, equal when it ran again in use, different in either.
   std::uint64_t rehearsed = 0, verified = 0, mismatched = 0;
   KernelTrial::State state = KernelTrial::State::kOnTrial;
+  std::optional<OtherShape> other_shape{};
 
   // Of the same code, loaded once more: the worse state counts.
   void add(const KernelVerdict& other);

@@ -116,7 +116,7 @@ Launch by_value(const LaunchedKernel& kernel, const Given& given) {
 // Whether this launch is as the proofs demand. Outputs that are not written whole are read, too.
 LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& kernel, Given* given) {
   if (known.refused) return LaunchVerdict::kNotProven;
-  if (kernel.is_special) return LaunchVerdict::kOtherShape;
+  if (kernel.is_special) return LaunchVerdict::kSpecial;
   PtxProof::Result result;
   if (known.is_taken_as_proven) return LaunchVerdict::kMayRunAgain;
   LaunchShape shape;
@@ -124,9 +124,17 @@ LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& 
   std::ranges::copy(kernel.grid, shape.blocks);
   for (std::size_t i = 0; i < known.kernels.size(); ++i) {
     PtxProof::Result one;
-    if (!known.kernels[i]->proof().holds_for(shape, kernel.arguments.parameters, &one))
+    const bool holds = known.kernels[i]->proof().holds_for(shape, kernel.arguments.parameters, &one);
+    if (!holds || (i > 0 && one.written_bytes != result.written_bytes)) {
+      OtherShape other{.shape = shape};
+      if (!holds && one.not_proven >= 0) {
+        const ParameterWord& word = known.kernels[i]->accesses().words[static_cast<std::size_t>(one.not_proven)];
+        other.parameter = word.parameter + 1;
+        other.parameters = static_cast<std::uint32_t>(kernel.layout->size());
+      }
+      known.note_other_shape(other);
       return LaunchVerdict::kOtherShape;
-    if (i > 0 && one.written_bytes != result.written_bytes) return LaunchVerdict::kOtherShape;
+    }
     result = std::move(one);
   }
   for (const Pointer& pointer : given->pointers) {
@@ -150,9 +158,9 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
   for (const std::unique_ptr<KernelCode>& one : known.kernels) {
     if (one->accesses().may_wait) return LaunchVerdict::kMayWait;
   }
-  if (kernel.layout == nullptr || !known.has_layout(*kernel.layout)) return LaunchVerdict::kOtherShape;
+  if (kernel.layout == nullptr || !known.has_layout(*kernel.layout)) return LaunchVerdict::kOtherLayout;
   // Clusters read one another's shared memory, and so on: of no interest to what is accessed.
-  if (kernel.arguments.parameters == nullptr && !kernel.layout->empty()) return LaunchVerdict::kOtherShape;
+  if (kernel.arguments.parameters == nullptr && !kernel.layout->empty()) return LaunchVerdict::kSpecial;
   const std::vector<ParameterWord>& words = known.kernels[0]->accesses().words;
   Given given;
   const Engine* engine = nullptr;

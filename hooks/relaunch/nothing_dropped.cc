@@ -38,6 +38,20 @@ NothingDropped untried(const EngineStatistics& statistics, const std::vector<Ker
                           " once half of the budget is in use"};
 }
 
+NothingDropped drops_nothing(RecomputeObstacles::Plan last) {
+  switch (last) {
+    case RecomputeObstacles::Plan::kUnfit:
+      return {"no_plan_fits",
+              "no plan fits into the budget: at some operation, what it uses and what has to stay are more than that"};
+    case RecomputeObstacles::Plan::kMovesNothing:
+      return {"fits", "the plan moves and drops nothing: what an iteration uses at a time fits into the budget"};
+    case RecomputeObstacles::Plan::kNone:
+    case RecomputeObstacles::Plan::kCopies:
+      break;
+  }
+  return {"copies", "the plan drops nothing: copies alone are faster, or nothing that may be dropped would make room"};
+}
+
 }  // namespace
 
 NothingDropped forbidden_by(const Settings& settings) {
@@ -70,10 +84,7 @@ NothingDropped why_nothing_was_dropped(const EngineStatistics& statistics, const
                            [](const KernelVerdict& one) { return one.state == KernelTrial::State::kPromoted; }))
     return untried(statistics, verdicts, obstacles.rehearsals_in_vain);
   if (statistics.plans == 0) return {"no_plan", "no plan was made: the program did not repeat itself often enough"};
-  if (obstacles.dropping_plans == 0)
-    return {
-        "copies",
-        "the plan drops nothing: copies alone are faster or suffice, or nothing that may be dropped would make room"};
+  if (obstacles.dropping_plans == 0) return drops_nothing(obstacles.last_plan);
   return {"not_possible", "what the plan drops was in use, pinned, or without a digest when its turn came"};
 }
 

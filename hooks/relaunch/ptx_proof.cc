@@ -133,13 +133,13 @@ void PtxProof::check_registers() {
 }
 
 // Stores to one parameter are at constant distances from one another.
-bool PtxProof::add_store(std::size_t instruction) {
+Why PtxProof::add_store(std::size_t instruction) {
   const PtxInstruction& one = kernel_.instructions[instruction];
   const Value at = symbolic_.of(one.operands[0]);
   Store store;
   store.instruction = instruction;
   store.bytes = bytes_of(one, one.operands[1]);
-  if (!at.is_known || at.word < 0 || !facts_[instruction].reads_current || store.bytes == 0) return false;
+  if (!at.is_known || at.word < 0 || !facts_[instruction].reads_current || store.bytes == 0) return Why::kScatters;
   std::vector<LinearForm> widened;
   widened.reserve(at.widened.size());
   for (const int index : at.widened) widened.push_back(symbolic_.widened()[index_of(index)]);
@@ -147,7 +147,7 @@ bool PtxProof::add_store(std::size_t instruction) {
   store.of = static_cast<std::size_t>(places - places_.begin());
   if (places == places_.end()) {
     const std::uint64_t loops = at.form.axes() >> kLoopAxis;
-    if (std::popcount(loops) > 1) return false;
+    if (std::popcount(loops) > 1) return Why::kUnlikePlaces;
     places_.push_back({.word = at.word,
                        .loop = loops == 0 ? -1 : std::countr_zero(loops),
                        .begin = at.form,
@@ -157,18 +157,19 @@ bool PtxProof::add_store(std::size_t instruction) {
   } else {
     LinearForm distance = at.form;
     distance.add(places->begin, -1);
-    if (!distance.is_number()) return false;
+    if (!distance.is_number()) return Why::kUnlikePlaces;
     store.offset = distance.number();
     places->widened.insert(places->widened.end(), widened.begin(), widened.end());
   }
   stores_.push_back(store);
-  return true;
+  return Why::kNone;
 }
 
 void PtxProof::find_stores() {
   constexpr std::size_t kMostSlots = 64;
   for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
-    if (kernel_.instructions[i].root == "st" && facts_[i].is_reached && !add_store(i)) return refuse(Why::kOtherPlace);
+    if (kernel_.instructions[i].root != "st" || !facts_[i].is_reached) continue;
+    if (const Why why = add_store(i); why != Why::kNone) return refuse(why);
   }
   if (stores_.empty()) return refuse(Why::kStoresNothing);
   std::size_t slots = 0;
@@ -192,7 +193,7 @@ void PtxProof::check_tiles() {
     const std::int64_t begin = tile[0].offset;
     std::int64_t end = begin;
     for (const Store& store : tile) {
-      if (store.offset > end) return refuse(Why::kOtherPlace);
+      if (store.offset > end) return refuse(Why::kLeavesPlacesOut);
       end = std::max(end, store.offset + store.bytes);
     }
     StoredPlaces& places = places_[i];
@@ -200,12 +201,13 @@ void PtxProof::check_tiles() {
     places.begin.add(LinearForm::of_number(begin));
     for (Store& store : stores_) store.offset -= store.of == i ? begin : 0;
     std::int64_t common = 0;
-    bool is_elsewhere = places.begin.axes() == 0;
+    if (places.begin.axes() == 0) return refuse(Why::kOnePlace);
+    bool is_elsewhere = false;
     for (const LinearForm::Term& term : places.begin.terms) {
       if (term.axis != kNoAxis) common = std::gcd(common, term.number);
       is_elsewhere |= term.axis == kNoAxis && term.factors.empty();
     }
-    if (is_elsewhere || common == 0 || places.bytes % common != 0) return refuse(Why::kOtherPlace);
+    if (is_elsewhere || common == 0 || places.bytes % common != 0) return refuse(Why::kLeavesPlacesOut);
   }
 }
 
@@ -368,9 +370,11 @@ void PtxProof::check_paths() {
 bool PtxProof::holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const {
   const Uniform uniform(kernel_, symbolic_, shape, parameters);
   out->written_bytes.assign(accesses_.words.size(), 0);
-  return std::ranges::all_of(places_, [&](const StoredPlaces& places) {
+  const auto refused = std::ranges::find_if_not(places_, [&](const StoredPlaces& places) {
     return find_written(places, guards_, uniform, &out->written_bytes[index_of(places.word)]);
   });
+  out->not_proven = refused == places_.end() ? -1 : refused->word;
+  return refused == places_.end();
 }
 
 }  // namespace thermocline

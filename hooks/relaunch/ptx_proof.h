@@ -33,6 +33,7 @@ class PtxProof {
   struct Result {
     // For each word that is written: its bytes up to here are written, all of them, and no others. 0: none.
     std::vector<std::uint64_t> written_bytes;
+    int not_proven = -1;  // the word for which it does not hold; -1: none
   };
   // What is proven of one launch. False: nothing is, for this launch.
   bool holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const;
@@ -61,7 +62,8 @@ class PtxProof {
   bool check_instruction(const PtxInstruction& one);
   void check_registers();
   void find_stores();
-  bool add_store(std::size_t instruction);
+  // Why it is none of a place that is followed; kNone: it has been added.
+  Why add_store(std::size_t instruction);
   void check_tiles();
   void find_guards();
   void check_loads();

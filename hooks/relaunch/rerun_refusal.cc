@@ -50,8 +50,15 @@ const char* text_of(RerunRefusal::Why why) {
       return "an address comes from several parameters";
     case Why::kUnwrittenRegister:
       return "it reads a register that was not written";
-    case Why::kOtherPlace:
-      return "it does not store to the place of the thread's number";
+    case Why::kScatters:
+      return "it stores to places that are not linear in the thread's number, scattered or taken apart by / and %";
+    case Why::kUnlikePlaces:
+      return "a thread stores to several places that are not in a row, as in an unrolled loop over a row, or in nested "
+             "loops";
+    case Why::kLeavesPlacesOut:
+      return "it leaves places out between those that it stores to";
+    case Why::kOnePlace:
+      return "its threads store to the same place";
     case Why::kStoresNothing:
       return "it stores nothing";
     case Why::kReadsOthers:

@@ -334,8 +334,14 @@ void LearnedPolicy::adopt() {
   Plan& plan = known_[planned_].plan;
   plan = planning_.take();
   ++plans_;
+  if (plan.rewriting != nullptr) {
+    recompute_obstacles().dropping_plans.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    using Kind = RecomputeObstacles::Plan;
+    const Kind moves = plan.gaps.empty() ? Kind::kMovesNothing : Kind::kCopies;
+    recompute_obstacles().last_plan.store(plan.fits ? moves : Kind::kUnfit, std::memory_order_relaxed);
+  }
   if (!plan.fits) plan = {};
-  if (plan.rewriting != nullptr) recompute_obstacles().dropping_plans.fetch_add(1, std::memory_order_relaxed);
 }
 
 PolicyStatistics LearnedPolicy::statistics() const {

@@ -9,7 +9,11 @@
 namespace thermocline {
 
 struct RecomputeObstacles {
+  // Of the last plan that drops nothing. kUnfit: there was none that fits into the budget.
+  enum class Plan : std::uint8_t { kNone, kCopies, kMovesNothing, kUnfit };
+
   std::atomic<std::uint64_t> dropping_plans{0};  // plans that drop contents
+  std::atomic<Plan> last_plan{Plan::kNone};
   // Launches that may run again by their code, but came while an operation waited for the host, or while one ran of which
   // not all accesses are known.
   std::atomic<std::uint64_t> behind_host{0}, behind_unknown{0};

@@ -128,6 +128,43 @@ TEST(PtxProof, DoesNotHoldForOtherPlaces) {
   EXPECT_EQ(written(*one, 8, 256, 1000), -1);
 }
 
+TEST(PtxProof, TellsScattersFromPlacesLeftOutAndFromRows) {
+  const auto why = [](const std::string& body) {
+    return analyse(kBegin + kGuard + kAddresses + body + kEnd)->refused();
+  };
+  const std::string index = "ld.global.u32 %r9, [%rd5];", add = " add.s64 %rd8, %rd6, %rd9; ";
+  const std::string value = "mov.f32 %f1, 0f00000000; ", store = "st.global.f32 [%rd8], %f1;\n";
+  const std::string scattered =
+      "it stores to places that are not linear in the thread's number, scattered or taken apart by / and %";
+  EXPECT_EQ(why(value + index + "mul.wide.s32 %rd9, %r9, 4;" + add + store), scattered);
+  EXPECT_EQ(why(value + "rem.s32 %r9, %r1, 7; mul.wide.s32 %rd9, %r9, 4;" + add + store), scattered);
+  const std::string left_out = "it leaves places out between those that it stores to";
+  EXPECT_EQ(why(value + "mul.wide.s32 %rd9, %r1, 8;" + add + store), left_out);
+  // The first and the third of three.
+  EXPECT_EQ(why(value + "mul.wide.s32 %rd9, %r1, 12;" + add + store + "st.global.f32 [%rd8+8], %f1;\n"), left_out);
+  // Not from the begin of the buffer on.
+  EXPECT_EQ(why(value + "st.global.f32 [%rd7+4], %f1;\n"), left_out);
+  // As far from one another as a parameter says.
+  EXPECT_EQ(why(value + "mad.lo.s32 %r9, %r2, 2, %r1; mul.wide.s32 %rd9, %r9, 4;" + add + kStore + store),
+            "a thread stores to several places that are not in a row, as in an unrolled loop over a row, or in nested "
+            "loops");
+  EXPECT_EQ(why(value + "st.global.f32 [%rd6], %f1;\n"), "its threads store to the same place");
+}
+
+TEST(PtxProof, SaysThroughWhichParameterALaunchDoesNotStoreAsProven) {
+  const auto one = analyse(kBegin + kGuard + kAddresses + kLoad + kStore + kEnd);
+  std::uint64_t pointers[2] = {0x1000, 0x2000}, other = 0;
+  int bound = 1000;
+  void* parameters[] = {&pointers[0], &pointers[1], &bound, &other};
+  PtxProof::Result result;
+  // Threads beside one another in y store to one place.
+  ASSERT_FALSE(one->proof->holds_for({.threads = {32, 2, 1}, .blocks = {8, 1, 1}}, parameters, &result));
+  ASSERT_GE(result.not_proven, 0);
+  EXPECT_EQ(one->accesses.words[static_cast<std::size_t>(result.not_proven)].parameter, 1u);
+  ASSERT_TRUE(one->proof->holds_for({.threads = {32, 1, 1}, .blocks = {8, 1, 1}}, parameters, &result));
+  EXPECT_EQ(result.not_proven, -1);
+}
+
 // Written to fool it: each result depends on something else than what is read.
 TEST(PtxProof, RefusesWhatDependsOnSomethingElse) {
   EXPECT_EQ(refused("atom.global.add.u32 %r9, [%rd5], 1; cvt.rn.f32.u32 %f1, %r9;\n"), "it has atomic operations");

@@ -96,6 +96,21 @@ TEST(Statistics, NameTheKernelsThatMayNotRunAgain) {
   EXPECT_EQ(kernel_verdicts_text({}, 9), "");
 }
 
+TEST(Statistics, NameTheShapeThatTheProofIsNotOf) {
+  KernelVerdict one{.name = "k", .refused = {}, .launches = {}};
+  one.launches[static_cast<std::size_t>(LaunchVerdict::kOtherShape)] = 2;
+  EXPECT_EQ(one.why_not(), "launched with a shape or sizes that the proof is not of");
+  KernelVerdict other = one;
+  other.other_shape = {.shape = {.threads = {32, 8, 1}, .blocks = {4, 2, 1}}, .parameter = 2, .parameters = 3};
+  one.add(other);
+  EXPECT_EQ(one.why_not(),
+            "launched with a shape or sizes that the proof is not of, as grid (4, 2, 1) of blocks (32, 8, 1), for what "
+            "it stores through parameter 2 of 3");
+  KernelVerdict special{.name = "k", .refused = {}, .launches = {}};
+  special.launches[static_cast<std::size_t>(LaunchVerdict::kSpecial)] = 1;
+  EXPECT_EQ(special.why_not(), "launched with attributes, cooperatively or in clusters");
+}
+
 // The first thing that stands in the way.
 TEST(Statistics, SayWhyNothingWasDropped) {
   EngineStatistics of;
@@ -135,6 +150,10 @@ TEST(Statistics, SayWhyNothingWasDropped) {
   EXPECT_EQ(why(), "no_plan");
   of.plans = 1;
   EXPECT_EQ(why(), "copies");
+  obstacles.last_plan = RecomputeObstacles::Plan::kUnfit;
+  EXPECT_EQ(why(), "no_plan_fits");
+  obstacles.last_plan = RecomputeObstacles::Plan::kMovesNothing;
+  EXPECT_EQ(why(), "fits");
   obstacles.dropping_plans = 1;
   EXPECT_EQ(why(), "not_possible");
   obstacles.behind_unknown = 5;

@@ -49,9 +49,17 @@ TEST(RecomputeKernels, SayWhyTheyMayNotRunAgain) {
   const Json statistics = statistics_of(outcome);
   ASSERT_TRUE(statistics.is_object()) << outcome.errors;
   const std::pair<const char*, const char*> expected[] = {
-      {"::other_bound", "launched with a shape, attributes or sizes that the proof is not of"},
-      {"::wraps", "launched with a shape, attributes or sizes that the proof is not of"},
-      {"::stride_in_memory", "it does not store to the place of the thread's number"},
+      {"::other_bound",
+       "launched with a shape or sizes that the proof is not of, as grid (32, 64, 1) of blocks (32, 8, 1), for what it "
+       "stores through parameter 1 of 4"},
+      {"::wraps",
+       "launched with a shape or sizes that the proof is not of, as grid (32, 64, 1) of blocks (32, 8, 1), for what it "
+       "stores through parameter 1 of 4"},
+      {"::stride_in_memory",
+       "it stores to places that are not linear in the thread's number, scattered or taken apart by / and %"},
+      {"::two_strides",
+       "a thread stores to several places that are not in a row, as in an unrolled loop over a row, or in nested "
+       "loops"},
       {"::ends_early", "it does not store on every path"},
       {"::right_neighbour", "it reads what other threads write"},
       {"::picks", "it takes pointers from shared or local memory, as where it picks one of an array by number"},

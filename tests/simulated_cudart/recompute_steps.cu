@@ -44,8 +44,7 @@ class Activation {
     void** const to = reinterpret_cast<void**>(&data_);
     require(in_order ? cudaMallocAsync(to, bytes, nullptr) : cudaMalloc(to, bytes), "an activation");
   }
-  Activation(Activation&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), in_order_(other.in_order_) {}
+  Activation(Activation&& other) noexcept : data_(std::exchange(other.data_, nullptr)), in_order_(other.in_order_) {}
   Activation& operator=(Activation&&) = delete;
   ~Activation() {
     if (data_ != nullptr) require(in_order_ ? cudaFreeAsync(data_, nullptr) : cudaFree(data_), "a free");

@@ -71,7 +71,7 @@ TEST(RecomputeTraps, SayWhyTheirKernelsMayNotRunAgain) {
       {"::read_texture", "its PTX has something that is not understood: tex.1d.v4.f32.s32"},
       {"::twice<10>", "it accesses memory that is not the library's, or that holds pointers"},
       {"::poke", "it follows pointers that it finds in memory"},
-      {"::every_other<0>", "it does not store to the place of the thread's number"},
+      {"::every_other<0>", "it leaves places out between those that it stores to"},
       {"::positive", "it does not store on every path"},
       {"::as_many_as", "it stores up to a bound that is not followed"},
   };
