@@ -24,7 +24,8 @@ bool ProfiledBuffer::may_write_at(std::uint32_t place) const {
 }
 
 void ProfileRecorder::allocated(std::uint64_t serial, Bytes bytes) {
-  if (unused_.try_emplace(serial, bytes).second) unused_bytes_ += bytes;
+  // A block that was used before, and has got other buffers since, may have pages.
+  if (!lives_.contains(serial) && unused_.try_emplace(serial, bytes).second) unused_bytes_ += bytes;
 }
 
 Bytes ProfileRecorder::take_unused(std::uint64_t serial) {

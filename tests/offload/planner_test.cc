@@ -155,6 +155,18 @@ TEST(ProfileRecorder, WhatIsFreedUnusedIsNotSubtractedFromOthers) {
   EXPECT_EQ(recorder.make(1).unplanned_bytes[0], 2 * kActivation);
 }
 
+// A slab that small buffers have left and come to again.
+TEST(ProfileRecorder, WhatHasBeenUsedStaysWhenItIsHandedOutAgain) {
+  ProfileRecorder recorder;
+  const std::vector<ProfileRecorder::Operand> operands = {{1, kActivation, kActivation, true}};
+  for (int turn = 0; turn < 3; ++turn) {
+    recorder.allocated(1, kActivation);
+    static_cast<void>(recorder.add(operands, 1, 1000, 3 * kActivation));
+    recorder.freed(1);
+  }
+  EXPECT_EQ(recorder.make(1).unplanned_bytes[0], 2 * kActivation);
+}
+
 TEST(Profile, NamesBuffersByTheirPlaceInTheIteration) {
   const Profile profile = profile_of(8);
   // Eight activations, the weights, and the gradient, a role that two blocks have alternately.
