@@ -118,6 +118,7 @@ TEST(ProfileRecorder, OperationsThatAreAddedLateAreStoredAsIfInTime) {
     EXPECT_EQ(one.distance, other.distance);
     EXPECT_EQ(one.age, other.age);
   }
+}
 
 // Programs allocate all that a step needs where it begins. What has not been used yet has no contents: it has no pages,
 // or gives them up at once.
@@ -153,6 +154,19 @@ TEST(ProfileRecorder, WhatIsFreedUnusedIsNotSubtractedFromOthers) {
     static_cast<void>(recorder.add(operands, 1, 1000, 3 * kActivation));
   }
   EXPECT_EQ(recorder.make(1).unplanned_bytes[0], 2 * kActivation);
+}
+
+// An operation that comes again counts it as little as one that is added.
+TEST(ProfileRecorder, WhatHasNotBeenUsedYetNeedsNoRoomWhereAnOperationComesAgain) {
+  ProfileRecorder recorder;
+  const std::vector<ProfileRecorder::Operand> operands = {{1, kActivation, kActivation, true}};
+  ProfileRecorder::Usage usage;
+  static_cast<void>(recorder.add(operands, 1, 1000, 3 * kActivation));
+  ASSERT_TRUE(recorder.usage_of_last(1, &usage));
+  recorder.allocated(10, kActivation);
+  recorder.add_again(usage, 1000, 4 * kActivation);
+  recorder.add_late(usage, 1000, 4 * kActivation);
+  EXPECT_EQ(recorder.make(2).unplanned_bytes, (std::vector<Bytes>{2 * kActivation, 2 * kActivation}));
 }
 
 // A slab that small buffers have left and come to again.
