@@ -104,11 +104,25 @@ std::vector<std::uint64_t> orders() {
   return {0, 1, 2};
 }
 
+namespace {
+
+// The order of submission, and one of the others, not the same for all programs; in a long search both.
+std::vector<std::uint64_t> orders_of(const std::vector<std::string>& arguments) {
+  if (percent_of_seeds() != 100) return orders();
+  std::uint64_t letters = 0;
+  for (const std::string& argument : arguments) {
+    for (const char letter : argument) letters += static_cast<unsigned char>(letter);
+  }
+  return {0, 1 + letters % 2};
+}
+
+}  // namespace
+
 void expect_same_bits(const std::vector<std::string>& arguments, const std::string& budget,
                       std::uint64_t budget_bytes) {
   const ProcessResult plain = run_plain(arguments);
   if (has_time()) expect_that_nothing_moves(arguments, plain);
-  for (const std::uint64_t order : orders()) {
+  for (const std::uint64_t order : orders_of(arguments)) {
     const ProcessResult squeezed = run_preloaded(arguments, budget, order);
     expect_same(plain, squeezed);
     EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);

@@ -19,7 +19,9 @@ TEST(ApiPathsOfKernels, ThatRunTheirCodeGiveTheSameBits) {
     SCOPED_TRACE(program);
     const std::vector<std::string> arguments = {std::string("api_paths/") + program};
     const std::vector<std::string> real = {"THERMOCLINE_SIMULATE_KERNELS=real"};
-    const ProcessResult plain = run_program(arguments, {.preload = {}, .budget = {}, .environment = real});
+    // Where races are looked for, every access of a kernel is traced; of these programs' own nothing is to be found out.
+    const std::vector<std::string> unchecked = {real[0], "THERMOCLINE_SIMULATE_CHECK="};
+    const ProcessResult plain = run_program(arguments, {.preload = {}, .budget = {}, .environment = unchecked});
     const ProcessResult squeezed =
         run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = "20MiB", .environment = real});
     expect_same(plain, squeezed);
