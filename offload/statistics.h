@@ -79,6 +79,8 @@ struct EngineStatistics {
   std::uint64_t unfetched_targets = 0;
   // Operations that exceeded the budget, because they could not have run within it (EngineOptions::soft_limit).
   std::uint64_t over_budget_operations = 0;
+  std::uint64_t repeated_operations =
+      0;                          // with the addresses of an earlier one, so that nothing was looked up; for tests
   std::uint64_t host_reads = 0;   // copies that read their source from its host copy
   std::uint64_t table_reads = 0;  // pointer tables that were read because everything they may point to does not fit
   std::uint64_t pointer_probes = 0,

@@ -37,7 +37,7 @@ std::string text_of(LaunchVerdict verdict, const RerunRefusal& refused, const st
     case LaunchVerdict::kNotProven:
       return refused.text();
     case LaunchVerdict::kOtherLayout:
-      return "launched with other parameters than its PTX has";
+      return "launched with its parameters in one block, or with others than its PTX has";
     case LaunchVerdict::kSpecial:
       return "launched with attributes, cooperatively or in clusters";
     case LaunchVerdict::kOtherShape:

@@ -22,7 +22,7 @@ enum class LaunchVerdict : std::uint8_t {
   kMayRunAgain,
   kOtherCode,    // its PTX is not known, or does not show all accesses
   kNotProven,    // its results are not proven to depend on what it reads alone
-  kOtherLayout,  // other parameters than its PTX has
+  kOtherLayout,  // other parameters than its PTX has, or all of them in one block (`extra`)
   kSpecial,      // with attributes, cooperative, of clusters
   kOtherShape,   // a shape or sizes that the proof is not of
   kOtherMemory,  // memory that is not the library's, or that holds pointers

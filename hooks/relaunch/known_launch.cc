@@ -159,8 +159,7 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
     if (one->accesses().may_wait) return LaunchVerdict::kMayWait;
   }
   if (kernel.layout == nullptr || !known.has_layout(*kernel.layout)) return LaunchVerdict::kOtherLayout;
-  // Clusters read one another's shared memory, and so on: of no interest to what is accessed.
-  if (kernel.arguments.parameters == nullptr && !kernel.layout->empty()) return LaunchVerdict::kSpecial;
+  if (kernel.arguments.parameters == nullptr && !kernel.layout->empty()) return LaunchVerdict::kOtherLayout;
   const std::vector<ParameterWord>& words = known.kernels[0]->accesses().words;
   Given given;
   const Engine* engine = nullptr;

@@ -38,8 +38,9 @@ NothingDropped untried(const EngineStatistics& statistics, const std::vector<Ker
                           " once half of the budget is in use"};
 }
 
-NothingDropped drops_nothing(RecomputeObstacles::Plan last) {
-  switch (last) {
+// The plan of the last iteration may not be of those that did not fit.
+NothingDropped drops_nothing(RecomputeObstacles::Plan last, bool evicted) {
+  switch (evicted && last == RecomputeObstacles::Plan::kMovesNothing ? RecomputeObstacles::Plan::kCopies : last) {
     case RecomputeObstacles::Plan::kUnfit:
       return {"no_plan_fits",
               "no plan fits into the budget: at some operation, what it uses and what has to stay are more than that"};
@@ -84,7 +85,7 @@ NothingDropped why_nothing_was_dropped(const EngineStatistics& statistics, const
                            [](const KernelVerdict& one) { return one.state == KernelTrial::State::kPromoted; }))
     return untried(statistics, verdicts, obstacles.rehearsals_in_vain);
   if (statistics.plans == 0) return {"no_plan", "no plan was made: the program did not repeat itself often enough"};
-  if (obstacles.dropping_plans == 0) return drops_nothing(obstacles.last_plan);
+  if (obstacles.dropping_plans == 0) return drops_nothing(obstacles.last_plan, statistics.evictions > 0);
   return {"not_possible", "what the plan drops was in use, pinned, or without a digest when its turn came"};
 }
 

@@ -56,7 +56,7 @@ const char* text_of(RerunRefusal::Why why) {
       return "a thread stores to several places that are not in a row, as in an unrolled loop over a row, or in nested "
              "loops";
     case Why::kLeavesPlacesOut:
-      return "it leaves places out between those that it stores to";
+      return "the places that it stores to are not side by side from its buffer's begin on";
     case Why::kOnePlace:
       return "its threads store to the same place";
     case Why::kStoresNothing:

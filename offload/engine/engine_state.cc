@@ -259,7 +259,7 @@ void Engine::State::note_cache_changes() {
     references.forget(buffer);
     heap.renew(buffer);
     residency.succeed(buffer);
-    if (!buffer.block().is_slab()) policy->allocated(buffer.block());
+    if (!buffer.block().is_slab() && is_held(buffer)) tell_of_allocation(buffer.block());
     allocations.add(buffer.block().bytes());
   });
 }
@@ -362,7 +362,7 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   residency.adopt(*buffer);
   if (block.live_buffers() == 1) {
     held_block_bytes += block.bytes();
-    policy->allocated(block);
+    tell_of_allocation(block);
     if (audit != nullptr) audit->allocated(block);
   }
   allocations.add(block.bytes());

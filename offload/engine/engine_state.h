@@ -86,6 +86,10 @@ class Engine::State {
     if (is_undisturbed() && operands.size() == named_operands) known_operations.learn(heap, given, info, operands);
   }
   bool expects_shortage();
+  // Of what comes before operations are told (prepare()), the policy does not learn the uses either.
+  void tell_of_allocation(const Block& block) {
+    if (may_run_short) policy->allocated(block);
+  }
   // Makes `operands` resident and `stream` wait for what it must.
   Status prepare(StreamHandle stream);
   void commit(bool completed);

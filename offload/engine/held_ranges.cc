@@ -20,6 +20,7 @@ void Engine::State::show_room() {
 void Engine::State::pin_block(BlockState& state) {
   if (state.pins++ > 0) return;
   pinned_block_bytes += state.block->bytes() - held_unit_bytes(state);
+  policy->pinned(*state.block);
   show_room();
   if (audit != nullptr) audit->pinned(*state.block);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+
 #include "driver/check.h"
 #include "offload/engine/engine_state.h"
 
@@ -21,6 +22,7 @@ void KnownOperations::learn(const Heap& heap, std::span<const MemoryAccess> list
       list, [&](const MemoryAccess& one) { return one.bytes == 0 && !one.found && heap.stays_meant(one.address); });
   if (!follow_from_addresses) return;
   KnownOperation& one = known_[place_of(key)];
+  if (one.has(operands) && one.is(list, info)) return;
   one.id = ++newest_;
   one.kind = info.kind;
   one.name = info.name;
@@ -39,6 +41,15 @@ void KnownOperations::learn(const Heap& heap, std::span<const MemoryAccess> list
     one.may_write[i] = operands[i]->may_write;
     one.any_slab |= operands[i]->block->is_slab();
   }
+}
+
+bool KnownOperation::has(std::span<BlockState* const> others) const {
+  if (id == 0 || others.size() != operand_count) return false;
+  for (std::size_t i = 0; i < operand_count; ++i) {
+    if (operands[i] != others[i] || serials[i] != others[i]->block->serial() || may_write[i] != others[i]->may_write)
+      return false;
+  }
+  return true;
 }
 
 void KnownOperations::validate(const Heap& heap) const {
@@ -99,6 +110,7 @@ bool Engine::State::repeat(std::span<const MemoryAccess> list, const OperationIn
   given = list;
   given_everything = false;
   ++operation;
+  ++counters.repeated_operations;
   residency.hold_resident(operands);
   std::uint32_t pins = 0;
   for (std::size_t i = 0; i < known->operand_count; ++i) {

@@ -53,6 +53,8 @@ struct KnownOperation {
     return differs == 0;
   }
   std::span<BlockState* const> all_operands() const { return {operands.data(), operand_count}; }
+  // The same allocations, to be used in the same way.
+  bool has(std::span<BlockState* const> others) const;
 };
 
 class KnownOperations {

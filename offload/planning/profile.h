@@ -152,6 +152,10 @@ class ProfileRecorder {
   }
   // The block was handed out. Until its first use it needs no memory: it has no contents that would have to survive.
   void allocated(std::uint64_t serial, Bytes bytes);
+  // From now on it needs its memory, used or not.
+  void pinned(std::uint64_t serial) {
+    if (unused_bytes_ > 0) take_unused(serial);
+  }
   // The block was freed after the last operation that was added.
   void freed(std::uint64_t serial);
 
@@ -225,9 +229,9 @@ class ProfileRecorder {
   // Ordinals: of operations_[0] and the next operation, of operands_[0] and the next operand.
   std::uint64_t first_ = 0, end_ = 0;
   std::uint64_t first_operand_ = 0, end_operand_ = 0;
-  // An operation refers to operands that were stored with it, or before it (add_again), but none from before this one.
-  // So once half of the operations are forgotten, which are those up to the last time, nobody refers to what was stored
-  // up to the time before.
+  // An operation refers to operands that were stored with it, or before it (add_again), but to none with an ordinal
+  // below this. So once half of the operations are forgotten, which are those up to the last time, nobody refers to what
+  // was stored up to the time before.
   std::uint64_t kept_from_ = 0;
   boost::container::deque<Recorded, void, Pieces> operations_;
   boost::container::deque<Operand, void, Pieces> operands_;

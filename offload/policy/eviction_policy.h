@@ -86,8 +86,10 @@ class EvictionPolicy {
   // The program says that a step ends here.
   virtual void step() {}
 
-  // The block has got its first buffer, or one of another owner.
+  // The block has got its first buffer, or one of another owner. Only once arriving() is called.
   virtual void allocated(const Block&) {}
+  // The block may be used by what is not seen, and can not leave.
+  virtual void pinned(const Block&) {}
   // The block's last buffer is about to be freed, or changes hands.
   virtual void freed(const Block&) {}
 

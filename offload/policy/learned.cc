@@ -97,7 +97,7 @@ Bytes LearnedPolicy::list_operands(std::span<BlockState* const> operands) {
 }
 
 // The operation that is expected next, with the operands that it had when it last came there. So all that is learned
-// from it is known: arriving() would find the same, and changes what this changes. False: nothing has happened.
+// from it is known: arriving() would find the same, and changes what this changes. False: it is the caller's.
 bool LearnedPolicy::comes_as_before(const Arrival& arrival) {
   if (!following_ || arrival.known == 0 || planning_.begun() || residency_.takes_digests()) return false;
   PlannedIteration& known = known_[current_];
@@ -166,10 +166,12 @@ void LearnedPolicy::note_how_it_came(const Arrival& arrival, std::size_t sure) {
   }
   const std::size_t place = period_detector_.position();
   const bool is_expected = !period_detector_.matched_by_kind() && period_detector_.token_at(place) == token_;
-  // Digests may tell other things of the operands each time.
-  if (!is_expected || arrival.known == 0 || period_detector_.period() > kMostNoted || residency_.takes_digests())
-    return;
   std::vector<PlannedIteration::Came>& came = known_[current_].came;
+  // Digests may tell other things of the operands each time.
+  if (!is_expected || arrival.known == 0 || period_detector_.period() > kMostNoted || residency_.takes_digests()) {
+    if (!came.empty()) came[place].known = 0;
+    return;
+  }
   if (came.empty()) came.resize(period_detector_.period());
   PlannedIteration::Came& one = came[place];
   one.token = token_;
@@ -512,6 +514,11 @@ std::uint64_t LearnedPolicy::lead_ns() {
 void LearnedPolicy::allocated(const Block& block) {
   learn_repeats();
   recorder_.allocated(block.serial(), block.bytes());
+}
+
+void LearnedPolicy::pinned(const Block& block) {
+  learn_repeats();
+  recorder_.pinned(block.serial());
 }
 
 void LearnedPolicy::freed(const Block& block) {

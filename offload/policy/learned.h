@@ -62,6 +62,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   void step() override;
 
   void allocated(const Block& block) override;
+  void pinned(const Block& block) override;
   void freed(const Block& block) override;
 
   VictimOrder* spill_order() override { return &spill_order_; }

@@ -37,8 +37,8 @@ class Reached {
 
   const Launch& launch_;
   std::uint32_t* const table_;
-  // If it is traced, when every access comes here, on one thread: pages in pages_, plus one, by their lowest bits; that
-  // were read, and written.
+  // If the launch is traced, every access comes here, on one thread. Some of the pages in pages_, plus one: that were read,
+  // and that were written, each at its lowest bits.
   static constexpr std::size_t kRecent = 64;
   std::uint64_t recent_[2][kRecent] = {};
   std::mutex lock_;                                          // of the following

@@ -35,10 +35,19 @@ std::map<unsigned, Arrivals> arrivals_of(const Function& function) {
   return all;
 }
 
+// Others may see where it comes among the thread's accesses.
+bool has_order(const Instruction& instruction) {
+  return std::ranges::any_of(instruction.modifiers, [](std::string_view modifier) {
+    return modifier == "volatile" || modifier == "relaxed" || modifier == "acquire" || modifier == "release" ||
+           modifier == "mmio";
+  });
+}
+
 // Only calculates or accesses memory, then goes on with the next instruction.
 bool goes_on(const Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
-  if (opcode == "ld" || opcode == "st" || opcode == "cvta") return true;
+  if (opcode == "ld" || opcode == "st") return !has_order(instruction);
+  if (opcode == "cvta") return true;
   return find_arithmetic(opcode) != nullptr || find_float(opcode) != nullptr || find_logic(opcode) != nullptr ||
          find_conversion(opcode) != nullptr || find_comparison(opcode) != nullptr;
 }
@@ -57,14 +66,9 @@ struct Shape {
   unsigned bytes;
 };
 
-// Nothing if it has an order, or is of another space.
+// Nothing if it is of another space.
 std::optional<Shape> shape_of(const Instruction& instruction) {
   Modifiers modifiers(instruction);
-  for (const std::string_view modifier : instruction.modifiers) {
-    if (modifier == "volatile" || modifier == "relaxed" || modifier == "acquire" || modifier == "release" ||
-        modifier == "mmio")
-      return std::nullopt;
-  }
   const Space space = take_space(modifiers);
   if (space != Space::kGlobal && space != Space::kGeneric) return std::nullopt;
   const std::string_view vector = modifiers.take_any({"v2", "v4", "v8"});

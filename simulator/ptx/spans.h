@@ -20,7 +20,7 @@ struct SpanMember {
 };
 
 // Invariants, for all members: instructions in rising order; control that reaches the first reaches all others before
-// it leaves the function, comes back to the first, or gives way to another thread; the register is not written between the first and
+// it leaves the function, comes back to the first, makes an access that has an order, or gives way to another thread; the register is not written between the first and
 // the last; offsets are below kMostSpanBytes from one another; offset - low is a multiple of bytes.
 struct Span {
   unsigned base;  // register of 64 bits

@@ -138,7 +138,7 @@ TEST(PtxProof, TellsScattersFromPlacesLeftOutAndFromRows) {
       "it stores to places that are not linear in the thread's number, scattered or taken apart by / and %";
   EXPECT_EQ(why(value + index + "mul.wide.s32 %rd9, %r9, 4;" + add + store), scattered);
   EXPECT_EQ(why(value + "rem.s32 %r9, %r1, 7; mul.wide.s32 %rd9, %r9, 4;" + add + store), scattered);
-  const std::string left_out = "it leaves places out between those that it stores to";
+  const std::string left_out = "the places that it stores to are not side by side from its buffer's begin on";
   EXPECT_EQ(why(value + "mul.wide.s32 %rd9, %r1, 8;" + add + store), left_out);
   // The first and the third of three.
   EXPECT_EQ(why(value + "mul.wide.s32 %rd9, %r1, 12;" + add + store + "st.global.f32 [%rd8+8], %f1;\n"), left_out);

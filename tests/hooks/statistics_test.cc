@@ -154,6 +154,9 @@ TEST(Statistics, SayWhyNothingWasDropped) {
   EXPECT_EQ(why(), "no_plan_fits");
   obstacles.last_plan = RecomputeObstacles::Plan::kMovesNothing;
   EXPECT_EQ(why(), "fits");
+  of.evictions = 3;
+  EXPECT_EQ(why(), "copies");
+  of.evictions = 0;
   obstacles.dropping_plans = 1;
   EXPECT_EQ(why(), "not_possible");
   obstacles.behind_unknown = 5;

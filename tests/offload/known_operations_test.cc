@@ -28,7 +28,9 @@ class KnownOperationsTest : public EngineTest {
   }
   // From the third time on the operation is known.
   void learn(const Operands& given) {
+    const std::uint64_t before = engine_->statistics().repeated_operations;
     for (int times = 0; times < 4; ++times) ASSERT_TRUE(launch(given).ok());
+    EXPECT_GT(engine_->statistics().repeated_operations, before);
   }
   // Twice, so that it is known itself.
   void evict_by(const Operands& others) {
@@ -223,6 +225,7 @@ class WhatIsLearned : public KnownOperationsTest {
     for (int i = 0; i < 3; ++i) step(2000, {layers[1], layers[4]});
     for (int i = 0; i < 6; ++i) step(1000, layers);
     const EngineStatistics all = engine_->statistics();
+    repeated_ = all.repeated_operations;
     const Outcome outcome{all.plans,      all.divergences,       all.evictions, all.restores,
                           all.prefetches, all.predicted_step_ns, checksum()};
     TearDown();
@@ -230,16 +233,20 @@ class WhatIsLearned : public KnownOperationsTest {
   }
 
   bool one_by_one_ = false, follows_ = false, timed_ = true;
+  std::uint64_t repeated_ = 0;
 };
 
 TEST_F(WhatIsLearned, IsTheSameOneByOne) {
-  for (follows_ = false;; follows_ = true) {
+  for (const auto& [follows, timed] : {std::pair(false, true), {true, true}, {true, false}}) {
+    SCOPED_TRACE(std::string("follows: ") + (follows ? "yes" : "no") + ", timed: " + (timed ? "yes" : "no"));
+    follows_ = follows, timed_ = timed;
     const Outcome expected = run(true);
+    EXPECT_EQ(repeated_, 0u);
     EXPECT_GT(expected.plans, 3u);
     EXPECT_GT(expected.divergences, 3u);
     EXPECT_GT(expected.restores, 10u);
-    EXPECT_TRUE(run(false) == expected) << "follows: " << follows_;
-    if (follows_) break;
+    EXPECT_TRUE(run(false) == expected);
+    EXPECT_GT(repeated_, 300u);
   }
 }
 

@@ -178,7 +178,7 @@ TEST(PtxRandom, ProgramsWithoutJumpsComputeWhatTheInterpreterSays) {
 }
 
 // What LLVM 14 compiled wrongly on processors that calculate with halves: %h4 is compared after a call, so it is in
-// memory then.
+// memory then. On others it can not fail.
 TEST(PtxRandom, AComparisonOfHalvesKeepsItsDirection) {
   Writer writer(58948);
   (void)writer.program();

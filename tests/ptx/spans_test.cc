@@ -45,6 +45,8 @@ TEST(PtxSpans, EndWhereTheRegisterIsWritten) {
   EXPECT_EQ(spans_of(kTwo + "add.u64 %a, %a, 8;\n" + kTwo), (Sizes{2, 2}));
   EXPECT_EQ(spans_of(kTwo + kCompare + "@%p add.u64 %a, %a, 8;\n" + kTwo), (Sizes{2, 2}));
   EXPECT_EQ(spans_of(kTwo + "ld.global.u64 %a, [%a+8];\n" + kOther), Sizes{3}) << "the load itself belongs to it";
+  EXPECT_EQ(spans_of(kTwo + "ld.global.v2.u64 {%c, %a}, [%a+16];\n" + kOther), Sizes{3});
+  EXPECT_EQ(spans_of(kTwo + "mov.b64 %a, {%r0, %r1};\n" + kOther), Sizes{2});
 }
 
 TEST(PtxSpans, LeaveOutWhatMayNotBeExecuted) {
@@ -53,6 +55,9 @@ TEST(PtxSpans, LeaveOutWhatMayNotBeExecuted) {
   EXPECT_EQ(spans_of(kTwo + kCompare + "@%p bra over;\n" + kOther + "ret;\nover:\nst.global.f32 [%a+12], %f1;\n"),
             Sizes{2});
   EXPECT_EQ(spans_of(kTwo + kCompare + "@%p ret;\n" + kOther), Sizes{2});
+  EXPECT_EQ(spans_of("targets: .branchtargets one, two;\nbrx.idx %r0, targets;\none:\n" + kTwo + "two:\n" + kOther),
+            Sizes{2});
+  EXPECT_EQ(spans_of(kTwo + kCompare + "@%p bra end;\n" + kOther + "end:\n"), Sizes{2});
   EXPECT_EQ(spans_of(kTwo + "bra over;\nother:\n" + kOther + "over:\n" + kCompare + "@%p bra other;\n"), Sizes{2});
 }
 
@@ -70,6 +75,8 @@ TEST(PtxSpans, EndWhereOtherThreadsRun) {
 
 TEST(PtxSpans, HaveNothingWithAnOrderAndNoOtherSpace) {
   EXPECT_EQ(spans_of(kTwo + "ld.volatile.global.f32 %f1, [%a+8];\n"), Sizes{2});
+  EXPECT_EQ(spans_of("ld.global.f32 %f0, [%a];\nst.volatile.global.f32 [%b], %f0;\n" + kOther), Sizes{})
+      << "it is seen before the last access faults";
   EXPECT_EQ(spans_of(kTwo + "ld.relaxed.gpu.global.f32 %f1, [%a+8];\n"), Sizes{2});
   EXPECT_EQ(spans_of("ld.shared.f32 %f0, [%a];\nld.shared.f32 %f1, [%a+4];\n"), Sizes{});
 }

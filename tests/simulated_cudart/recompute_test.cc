@@ -71,7 +71,7 @@ TEST(RecomputeTraps, SayWhyTheirKernelsMayNotRunAgain) {
       {"::read_texture", "its PTX has something that is not understood: tex.1d.v4.f32.s32"},
       {"::twice<10>", "it accesses memory that is not the library's, or that holds pointers"},
       {"::poke", "it follows pointers that it finds in memory"},
-      {"::every_other<0>", "it leaves places out between those that it stores to"},
+      {"::every_other<0>", "the places that it stores to are not side by side from its buffer's begin on"},
       {"::positive", "it does not store on every path"},
       {"::as_many_as", "it stores up to a bound that is not followed"},
   };
@@ -113,7 +113,7 @@ TEST(Recompute, RunsTheStepsOfAPlanWithTheSameBits) {
   }
 }
 
-// Programs whose steps allocate, whenever they do that, are recomputed as those that allocate once are.
+// What steps allocate themselves, whenever they do that, is recomputed.
 class AllocatingSteps : public testing::TestWithParam<const char*> {};
 
 TEST_P(AllocatingSteps, AreRecomputedWithTheSameBits) {
