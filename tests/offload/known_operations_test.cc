@@ -52,11 +52,14 @@ TEST_F(KnownOperationsTest, AnOperationWithAnotherAddressInTheMiddleIsAnother) {
   start({.budget_bytes = 8 * kPage});
   const DeviceAddress a = allocate(2 * kPage), b = allocate(2 * kPage), c = allocate(2 * kPage),
                       d = allocate(2 * kPage);
-  learn({{a, kPage}, {b, kPage}, {c, kPage}});
   ASSERT_TRUE(operate({{d, 2 * kPage}}).ok());
   const DeviceAddress other = allocate(8 * kPage);
   evict_by({{other, 8 * kPage}});
   ASSERT_FALSE(engine_->find(d)->resident);
+  // What has been fetched is waited for, until the host knows that it is there.
+  ASSERT_TRUE(launch({{a, kPage}, {b, kPage}, {c, kPage}}).ok());
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  engine_->synchronized_all();
   learn({{a, kPage}, {b, kPage}, {c, kPage}});
   ASSERT_TRUE(launch({{a, kPage}, {d, kPage}, {c, kPage}}).ok());
   EXPECT_TRUE(engine_->find(d)->resident);

@@ -165,8 +165,9 @@ TEST(ProfileRecorder, WhatHasNotBeenUsedYetNeedsNoRoomWhereAnOperationComesAgain
   ASSERT_TRUE(recorder.usage_of_last(1, &usage));
   recorder.allocated(10, kActivation);
   recorder.add_again(usage, 1000, 4 * kActivation);
+  EXPECT_EQ(recorder.make(1).unplanned_bytes[0], 2 * kActivation);
   recorder.add_late(usage, 1000, 4 * kActivation);
-  EXPECT_EQ(recorder.make(2).unplanned_bytes, (std::vector<Bytes>{2 * kActivation, 2 * kActivation}));
+  EXPECT_EQ(recorder.make(1).unplanned_bytes[0], 2 * kActivation);
 }
 
 // A slab that small buffers have left and come to again.
