@@ -3,8 +3,38 @@
 
 namespace thermocline {
 
+namespace {
+
+using Why = RerunRefusal::Why;
+
+// Of the places that it stores to.
+const char* text_of_stores(Why why) {
+  switch (why) {
+    case Why::kScatters:
+      return "it stores to places that are not linear in the thread's number, scattered or taken apart by / and %";
+    case Why::kUnlikePlaces:
+      return "a thread stores to several places that are not in a row, as in an unrolled loop over a row, or in nested "
+             "loops";
+    case Why::kLeavesPlacesOut:
+      return "the places that it stores to are not side by side from its buffer's begin on";
+    case Why::kOnePlace:
+      return "its threads store to the same place";
+    case Why::kStoresNothing:
+      return "it stores nothing";
+    case Why::kReadsOthers:
+      return "it reads what other threads write";
+    case Why::kNotOnEveryPath:
+      return "it does not store on every path";
+    case Why::kUnknownBound:
+      return "it stores up to a bound that is not followed";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
 const char* text_of(RerunRefusal::Why why) {
-  using Why = RerunRefusal::Why;
   switch (why) {
     case Why::kNone:
       return "";
@@ -50,25 +80,9 @@ const char* text_of(RerunRefusal::Why why) {
       return "an address comes from several parameters";
     case Why::kUnwrittenRegister:
       return "it reads a register that was not written";
-    case Why::kScatters:
-      return "it stores to places that are not linear in the thread's number, scattered or taken apart by / and %";
-    case Why::kUnlikePlaces:
-      return "a thread stores to several places that are not in a row, as in an unrolled loop over a row, or in nested "
-             "loops";
-    case Why::kLeavesPlacesOut:
-      return "the places that it stores to are not side by side from its buffer's begin on";
-    case Why::kOnePlace:
-      return "its threads store to the same place";
-    case Why::kStoresNothing:
-      return "it stores nothing";
-    case Why::kReadsOthers:
-      return "it reads what other threads write";
-    case Why::kNotOnEveryPath:
-      return "it does not store on every path";
-    case Why::kUnknownBound:
-      return "it stores up to a bound that is not followed";
+    default:
+      return text_of_stores(why);
   }
-  return "";
 }
 
 std::string RerunRefusal::text() const {
