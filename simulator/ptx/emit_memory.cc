@@ -40,13 +40,7 @@ std::string dynamic_shared(Emitter& to) {
 std::string slot_address(Emitter& to, const std::string& slot) { return to.let("ptrtoint i8* " + slot + " to i64"); }
 
 // May meet accesses of other kernels to the same bytes at the same time.
-bool is_atomic(const Instruction& instruction) {
-  if (instruction.opcode == "atom" || instruction.opcode == "red") return true;
-  return std::ranges::any_of(instruction.modifiers, [](std::string_view modifier) {
-    return modifier == "volatile" || modifier == "relaxed" || modifier == "acquire" || modifier == "release" ||
-           modifier == "mmio";
-  });
-}
+bool is_atomic(const Instruction& instruction) { return reads_and_writes(instruction) || has_order(instruction); }
 
 // As BlockRun::access takes it.
 std::uint32_t access_kind(const Instruction& instruction, Space space, unsigned bytes, bool writes) {

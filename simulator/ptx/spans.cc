@@ -35,14 +35,6 @@ std::map<unsigned, Arrivals> arrivals_of(const Function& function) {
   return all;
 }
 
-// Others may see where it comes among the thread's accesses.
-bool has_order(const Instruction& instruction) {
-  return std::ranges::any_of(instruction.modifiers, [](std::string_view modifier) {
-    return modifier == "volatile" || modifier == "relaxed" || modifier == "acquire" || modifier == "release" ||
-           modifier == "mmio";
-  });
-}
-
 // Only calculates or accesses memory, then goes on with the next instruction.
 bool goes_on(const Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
@@ -179,6 +171,13 @@ class Search {
 };
 
 }  // namespace
+
+bool has_order(const Instruction& instruction) {
+  return std::ranges::any_of(instruction.modifiers, [](std::string_view modifier) {
+    return modifier == "volatile" || modifier == "relaxed" || modifier == "acquire" || modifier == "release" ||
+           modifier == "mmio";
+  });
+}
 
 std::map<unsigned, Span> find_spans(const Function& function) { return Search(function).run(); }
 

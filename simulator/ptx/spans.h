@@ -20,8 +20,9 @@ struct SpanMember {
 };
 
 // Invariants, for all members: instructions in rising order; control that reaches the first reaches all others before
-// it leaves the function, comes back to the first, makes an access that has an order, or gives way to another thread; the register is not written between the first and
-// the last; offsets are below kMostSpanBytes from one another; offset - low is a multiple of bytes.
+// it leaves the function, comes back to the first, makes an access that has an order, or gives way to another thread;
+// the register is not written between the first and the last; offsets are below kMostSpanBytes from one another;
+// offset - low is a multiple of bytes.
 struct Span {
   unsigned base;  // register of 64 bits
   std::vector<SpanMember> members;
@@ -30,6 +31,9 @@ struct Span {
 };
 
 inline constexpr std::int64_t kMostSpanBytes = 1 << 16;
+
+// By its modifiers: others may see where it comes among the thread's accesses.
+bool has_order(const Instruction& instruction);
 
 // By the first member's instruction. Accesses that belong to no span with others are not in it.
 std::map<unsigned, Span> find_spans(const Function& function);

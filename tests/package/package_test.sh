@@ -21,8 +21,10 @@ use() {
     grep -q '"outcome": *"ok"' || fail "$prefix: a replay did not end well"
   local example=$prefix/lib/thermocline/examples/streams
   [[ -x $example ]] || return 0
-  expect "a program under $prefix" "$("$prefix/bin/thermocline" run --simulate reference --no-library -- "$example")" \
-    "$("$prefix/bin/thermocline" run --simulate reference --budget 50% -- "$example")"
+  local plain
+  plain=$("$prefix/bin/thermocline" run --simulate reference --no-library -- "$example") || fail "$prefix: a program failed"
+  [[ $plain == digest\ * ]] || fail "$prefix: a program printed '$plain'"
+  expect "a program under $prefix" "$plain" "$("$prefix/bin/thermocline" run --simulate reference --budget 50% -- "$example")"
 }
 
 cmake --install "$build" --prefix "$scratch/first" >/dev/null

@@ -106,7 +106,7 @@ std::vector<std::uint64_t> orders() {
 
 namespace {
 
-// The order of submission, and one of the others, not the same for all programs; in a long search both.
+// The order of submission, and one of two others, by the program's name; in a long search both.
 std::vector<std::uint64_t> orders_of(const std::vector<std::string>& arguments) {
   if (percent_of_seeds() != 100) return orders();
   std::uint64_t letters = 0;

@@ -19,7 +19,7 @@ TEST(ApiPathsOfKernels, ThatRunTheirCodeGiveTheSameBits) {
     SCOPED_TRACE(program);
     const std::vector<std::string> arguments = {std::string("api_paths/") + program};
     const std::vector<std::string> real = {"THERMOCLINE_SIMULATE_KERNELS=real"};
-    // Where races are looked for, every access of a kernel is traced; of these programs' own nothing is to be found out.
+    // Looking for races means tracing every access of a kernel, which is slow. The plain run needs none of that.
     const std::vector<std::string> unchecked = {real[0], "THERMOCLINE_SIMULATE_CHECK="};
     const ProcessResult plain = run_program(arguments, {.preload = {}, .budget = {}, .environment = unchecked});
     const ProcessResult squeezed =
