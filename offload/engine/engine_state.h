@@ -356,7 +356,8 @@ class Engine::State {
   Status read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything);
   Status read_table(AddressRange range, StreamIndex in, bool copies_may_come, std::vector<DeviceAddress>* words);
   bool is_undisturbed() const;
-  static bool are_as_they_were(const KnownOperation& known, StreamIndex in);
+  static bool are_as_they_were(const KnownOperation& known);
+  bool wait_for_others(const KnownOperation& known, StreamIndex in);
   bool is_given_small_buffers() const;
   static bool any_small_buffers(std::span<BlockState* const> blocks);
   bool is_given_a_table(const GraphKernel& kernel) const;

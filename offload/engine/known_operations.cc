@@ -78,28 +78,37 @@ bool Engine::State::is_undisturbed() const {
          !host_mappings.full() && !residency.is_trusting();
 }
 
-// The same allocations, all there, and nobody else's work has to be waited for.
-[[gnu::always_inline]] inline bool Engine::State::are_as_they_were(const KnownOperation& known, StreamIndex in) {
+// The same allocations, all there.
+[[gnu::always_inline]] inline bool Engine::State::are_as_they_were(const KnownOperation& known) {
   for (std::size_t i = 0; i < known.operand_count; ++i) {
     const BlockState& state = *known.operands.data()[i];
     const bool is_same = state.block != nullptr && state.block->serial() == known.serials.data()[i];
-    if (!is_same || !state.resident() || !state.wait_for.is_of_none_but(in) || !state.former.is_of_none_but(in))
-      return false;
+    if (!is_same || !state.resident()) return false;
   }
   return true;
 }
 
-// What resolve() and prepare() do, where the operation has come before, all that it accesses is on the device, and its
-// stream has nobody to wait for.
+// The stream waits for what else is under way there. False: the host would have to, without the lock.
+[[gnu::always_inline]] inline bool Engine::State::wait_for_others(const KnownOperation& known, StreamIndex in) {
+  for (const BlockState* const state : known.all_operands()) {
+    if (state->wait_for.is_of_none_but(in) && state->former.is_of_none_but(in)) continue;
+    const StreamClock::Deferring waits(clock, options.waits_without_lock);
+    if (!clock.wait_all(in, state->wait_for).ok() || !clock.wait_all(in, state->former).ok()) return false;
+  }
+  return true;
+}
+
+// What resolve() and prepare() do, where the operation has come before, and all that it accesses is on the device.
 bool Engine::State::repeat(std::span<const MemoryAccess> list, const OperationInfo& what, StreamHandle handle) {
   if (!is_undisturbed() || (what.follows && !references.empty())) return false;
   const KnownOperation* const known = known_operations.find(list, what);
   if (known == nullptr) return false;
-  const StreamIndex in = clock.index_of(handle);
-  if (!are_as_they_were(*known, in)) return false;
+  if (!are_as_they_were(*known)) return false;
   // Somebody may have to look at what it stores (resolve()).
   const bool may_store = looks_at_tables && list.size() > 1 && what.is_kernel();
   if (may_store && known->any_slab && any_small_buffers(known->all_operands())) return false;
+  const StreamIndex in = clock.index_of(handle);
+  if (!wait_for_others(*known, in)) return false;
   operands.clear();
   for (BlockState* const operand : known->all_operands()) operands.push_back(operand);
   named_operands = told_operands = operands.size();

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/check.h"
 #include "driver/page_size.h"
 #include "driver/units.h"
 #include "offload/planning/period_detector.h"
@@ -123,6 +124,8 @@ class ProfileRecorder {
   void add_late(Usage& usage, std::uint64_t nanoseconds, Bytes live_bytes) {
     if (end_ - first_ >= PeriodDetector::kHistory) [[unlikely]]
       forget();
+    for (std::size_t i = 0; i < usage.operands; ++i)
+      THERMOCLINE_CHECK(!usage.used.data()[i].life->dead, "what has been freed is not used later");
     if (usage.first_operand < kept_from_) [[unlikely]]
       store_again(usage);
     add_again(usage, nanoseconds, live_bytes);
