@@ -145,6 +145,17 @@ TEST(JointBound, AgreesWithTheYardstickOnResNet50) { expect_agreement("resnet50_
 
 TEST(JointBound, AgreesWithTheYardstickOnUnet) { expect_agreement("unet3d_b1_128", kReference, "unet3d_b1_128"); }
 
+TEST(JointBound, ShortStepsAreCutFinelyEnough) {
+  Trace trace;
+  TraceError error;
+  ASSERT_TRUE(read_trace(std::string(THERMOCLINE_TRACES) + "/vgg16_b32.jsonl.gz", &trace, &error)) << error.text();
+  const auto bound_ms = [&](std::optional<std::size_t> slots) {
+    return JointBounds(steady_step(trace, kReference), kReference, slots).under(2'000'000'000).bound_ms.value();
+  };
+  EXPECT_GT(bound_ms({}), 1.05 * bound_ms(16));
+  EXPECT_NEAR(bound_ms({}), bound_ms(32), 5e-3 * bound_ms(32));
+}
+
 TEST(JointBound, AgreesWithTheYardstickOnAnotherDevice) {
   const DeviceRates rates{.flops_per_second = 9.5e12,
                           .memory_bytes_per_second = 732e9,
