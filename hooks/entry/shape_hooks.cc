@@ -4,6 +4,7 @@
 
 #include "hooks/capture/capture_state.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/submit/ends.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/shapes.h"
 #include "hooks/submit/to_host.h"
@@ -299,6 +300,7 @@ CUresult copy_one(StreamHandle stream, Host host, const CUDA_MEMCPY3D_BATCH_OP& 
 template <Function F, class Call>
 CUresult copy_batch(StreamHandle stream, const Batch& batch, std::size_t* failed, Call call) {
   AccessList accesses = named_by(batch.to, batch.from, batch.bytes, batch.count);
+  if (const CUresult refused = refuse_past_an_end(stream, accesses); refused != CUDA_SUCCESS) return refused;
   const Host host = host_of(batch.attributes, batch.kinds);
   bool at_once = true;
   if (batch.is_complete()) {
@@ -320,6 +322,7 @@ template <Function F, class Call>
 CUresult copy_batch(StreamHandle stream, CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count, std::size_t* failed,
                     Call call) {
   AccessList accesses = named_by(copies, count);
+  if (const CUresult refused = refuse_past_an_end(stream, accesses); refused != CUDA_SUCCESS) return refused;
   const Host host = host_of(copies, count);
   bool at_once = copies == nullptr;
   if (!at_once) {

@@ -18,6 +18,7 @@
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/stream_context.h"
 #include "hooks/submit/driver_room.h"
+#include "hooks/submit/ends.h"
 #include "hooks/submit/holding.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/multi_device.h"
@@ -35,6 +36,7 @@ bool is_hooked() { return !Inside::now(); }
 
 CUresult hold(const AccessList& accesses, Call call) {
   if (accesses.empty() || engines_now() == nullptr) return call();
+  if (const CUresult refused = refuse_past_an_end({}, accesses); refused != CUDA_SUCCESS) return refused;
   return guarded([&] {
     const HeldEngines engines;
     HeldForCall held;

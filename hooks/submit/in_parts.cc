@@ -5,6 +5,7 @@
 
 #include "hooks/capture/capture_state.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/submit/ends.h"
 #include "hooks/submit/multi_device.h"
 #include "offload/residency/unit_size.h"
 
@@ -68,6 +69,7 @@ CUresult ask_whether_at_once(StreamHandle stream, const AccessList& accesses, bo
 
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed& to, const Placed& from,
                   RegionPart part, std::size_t grain) {
+  if (const CUresult refused = refuse_past_an_end(stream, accesses); refused != CUDA_SUCCESS) return refused;
   const Box& box = to.box.width != 0 ? to.box : from.box;
   const Region whole{.layers = box.layers, .rows = box.rows};
   bool at_once = surely_fits(std::max(span_of(to.box), span_of(from.box)));
@@ -83,6 +85,7 @@ CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed&
 
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                   Part part, std::size_t grain) {
+  if (const CUresult refused = refuse_past_an_end(stream, accesses); refused != CUDA_SUCCESS) return refused;
   bool at_once = surely_fits(bytes);
   const CUresult asked = at_once ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
   if (asked != CUDA_SUCCESS) return asked;

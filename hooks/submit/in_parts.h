@@ -20,7 +20,8 @@ inline constexpr std::size_t kArrayElementBytes = 16;
 
 // `accesses` are those of the whole operation; parts do not look at them again. 0 for `to` or `from`: an end that is
 // not device memory, or does not matter. An operation that fits at once, and one that is captured, is a single part. On
-// an error, earlier parts have been submitted. Parts begin at multiples of `grain`.
+// an error, earlier parts have been submitted; of one that ends behind a buffer (ends.h) none. Parts begin at multiples
+// of `grain`.
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                   Part part, std::size_t grain = 1);
 

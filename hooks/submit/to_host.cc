@@ -7,6 +7,7 @@
 
 #include "hooks/pointers/uploads.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/submit/ends.h"
 
 namespace thermocline {
 namespace {
@@ -134,6 +135,8 @@ bool is_on_host(CUdeviceptr from, std::size_t bytes) {
 
 CUresult copy_to_host(StreamHandle stream, Host host, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                       OperationInfo info, RunOfCopy run) {
+  const CUresult refused = refuse_past_an_end(stream, AccessList().read(from, bytes));
+  if (refused != CUDA_SUCCESS) return refused;
   for (std::size_t done = 0; done < bytes; info.again = true) {
     std::size_t now = bytes - done;
     const CUresult asked = guarded([&] {
@@ -153,6 +156,8 @@ CUresult copy_to_host(StreamHandle stream, Host host, CUdeviceptr to, CUdevicept
 
 CUresult copy_to_host(StreamHandle stream, Host host, const Placed& to, const Placed& from, OperationInfo info,
                       RunOfRows run) {
+  const CUresult refused = refuse_past_an_end(stream, AccessList().read(from.at, span_of(from.box)));
+  if (refused != CUDA_SUCCESS) return refused;
   const CUdeviceptr end = from.at + span_of(from.box);
   for (Region region{}; region.first_layer < from.box.layers; info.again = true) {
     const CUdeviceptr at = begin_of(from, region);

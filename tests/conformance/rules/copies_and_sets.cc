@@ -67,6 +67,37 @@ RULE(copy_to_unknown_address_fails, "A copy to a device address without memory i
   FAILS(result);
 }
 
+RULE(copies_end_with_their_memory, "A copy or a set that ends behind its memory is refused in its own call",
+     MEMORY "cuMemcpyHtoD, cuMemsetD8",
+     .open = "the page does not mention it; pmodels/mpich#7819 has an invalid argument for 16 bytes too many") {
+  const CUdeviceptr at = session.allocate(3368);
+  const CUdeviceptr neighbor = session.allocate(3368);
+  session.write(neighbor, counting(842));
+  std::vector<unsigned char> bytes(64 << 10, 7);
+  FAILS(cu.cuMemcpyHtoD(at + 1880, bytes.data(), 1504));
+  FAILS(cu.cuMemcpyDtoH(bytes.data(), at + 1880, 1504));
+  FAILS(cu.cuMemcpyHtoDAsync(at + 3367, bytes.data(), 2, session.stream()));
+  FAILS(cu.cuMemcpyDtoD(at, neighbor, 3369));
+  FAILS(cu.cuMemsetD8(at, 7, bytes.size()));
+  FAILS(cu.cuMemsetD32Async(at + 4, 7, 842, session.stream()));
+  FAILS(cu.cuMemsetD2D8(at, 512, 7, 297, 7));
+  CUDA_MEMCPY2D copy = {};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = bytes.data();
+  copy.srcPitch = 512;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = at;
+  copy.dstPitch = 512;
+  copy.WidthInBytes = 297;
+  copy.Height = 7;
+  FAILS(cu.cuMemcpy2D(&copy));
+  copy.WidthInBytes = 296;
+  OK(cu.cuMemcpy2D(&copy));
+  OK(cu.cuMemcpyHtoD(at, bytes.data(), 3368));
+  session.synchronize();
+  HOLDS(session.read(neighbor, 842) == counting(842), "other memory stays as it was");
+}
+
 RULE(rectangles_keep_their_pitch, "A copy of a rectangle copies its columns and rows and no other byte",
      MEMORY "cuMemcpy2D") {
   const CUdeviceptr at = session.allocate(1024);
