@@ -76,6 +76,10 @@ OperationInfo info_of(CUfunction function, const Layouts::Facts& facts, const Sh
   return OperationInfo{.kind = hash | 1, .operator_class = facts.operator_class, .name = facts.name, .follows = true};
 }
 
+bool any_wants_relaunches(const EngineSet& engines) {
+  return std::ranges::any_of(engines, [](const ActiveEngine* one) { return one->engine->wants_relaunches(); });
+}
+
 // Rare: only where contents may be recomputed.
 [[gnu::noinline]] CUresult launch_known(const EngineSet& engines, StreamHandle stream, const Launch& launch,
                                         const Layouts::Facts& facts, AccessList&& accesses, Call call) {
@@ -125,7 +129,8 @@ CUresult launch_once(StreamHandle stream, const Launch& launch, Call call) {
       return CUDA_SUCCESS;
     });
   }
-  if (read == CUDA_SUCCESS && recompute_is_on.load(std::memory_order_relaxed) && !is_pinned) [[unlikely]]
+  const bool may_recompute = recompute_is_on.load(std::memory_order_relaxed) && !is_pinned;
+  if (read == CUDA_SUCCESS && may_recompute && any_wants_relaunches(*engines)) [[unlikely]]
     return launch_known(*engines, stream, launch, facts, std::move(accesses), call);
   if (read == CUDA_SUCCESS)
     return submit_launch(*engines, stream, std::move(accesses), info_of(launch.function, facts, launch.shape), call);

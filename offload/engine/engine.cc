@@ -237,6 +237,8 @@ Operation Engine::begin_unknown(StreamHandle stream) {
 
 bool Engine::wants_all_launches() const noexcept { return state_->audit != nullptr || state_->host_mappings.on(); }
 
+bool Engine::wants_relaunches() const noexcept { return state_->tracks.load(std::memory_order_relaxed); }
+
 AuditStatistics Engine::audit() const {
   const std::lock_guard lock(mutex_);
   return state_->audit == nullptr ? AuditStatistics() : state_->audit->statistics();

@@ -289,6 +289,9 @@ class Engine {
   bool audits() const noexcept { return audits_; }
   // Operations that access nothing of ours are to be shown, too: somebody wants to know what may be running.
   bool wants_all_launches() const noexcept;
+  // Contents may have to be dropped: operations are to say how they may run again (OperationInfo::relaunch). Until then it
+  // is of no use. Lock-free.
+  bool wants_relaunches() const noexcept;
   AuditStatistics audit() const;
 
   // Receives the out-of-memory report; the default writes to stderr. Called with the engine locked: it must not call

@@ -151,16 +151,25 @@ bool Engine::State::expects_shortage() {
   return may_run_short;
 }
 
+bool Engine::State::tracks_contents() {
+  if (tracks.load(std::memory_order_relaxed)) return true;
+  if (versions == nullptr || (!options.drops_all && !expects_shortage())) return false;
+  if (options.safety != Safety::kTrusting) not_vouched_for.join(clock.newest());
+  tracks.store(true, std::memory_order_relaxed);
+  return true;
+}
+
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
-  if (versions != nullptr) info.again ? note_return() : note_arrival();
+  const bool tracked = tracks_contents();
+  if (tracked) info.again ? note_return() : note_arrival();
   if (policy->wants().arrivals && !info.again && expects_shortage()) {
     const InPlace as_planned(clock, options.waits_without_lock);
     policy->arriving({info, accesses, operands, live_bytes(), live_block_bytes()});
   }
-  if (options.drops_all && versions != nullptr && !info.again) [[unlikely]]
+  if (options.drops_all && tracked && !info.again) [[unlikely]]
     drop_all();
-  if (versions != nullptr) {
+  if (tracked) {
     if (Status status = recompute_before(handle); !status.ok()) return status;
   }
   const bool only_reads_host_copy = host_read != nullptr && accesses == 1;
@@ -227,7 +236,7 @@ void Engine::State::commit(bool completed) {
     residency.accessed(*state, operation);
     state->block->uses.add(use);
   }
-  if (versions != nullptr) note_submission(use);
+  if (tracks.load(std::memory_order_relaxed)) note_submission(use);
   if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
   if (completed) clock.synchronized(stream);
   if (looks.any_under_way()) {

@@ -86,6 +86,7 @@ class Engine::State {
     if (is_undisturbed() && operands.size() == named_operands) known_operations.learn(heap, given, info, operands);
   }
   bool expects_shortage();
+  bool tracks_contents();
   // Of what comes before operations are told (prepare()), the policy does not learn the uses either.
   void tell_of_allocation(const Block& block) {
     if (may_run_short) policy->allocated(block);
@@ -260,9 +261,12 @@ class Engine::State {
     DeviceAddress address;
   };
   std::vector<Overwriting> overwriting;
-  bool is_vouched_for = false;   // it accesses nothing that it was not given
-  std::thread::id arrived_in;    // the thread whose operation was noted last; nobody's: that is lost
-  bool is_part = false;          // the operation in preparation: not the first part of it
+  bool is_vouched_for = false;  // it accesses nothing that it was not given
+  std::thread::id arrived_in;   // the thread whose operation was noted last; nobody's: that is lost
+  bool is_part = false;         // the operation in preparation: not the first part of it
+  // How contents were made is noted (versions), for what may have to be dropped. What was submitted before may have
+  // written anything.
+  std::atomic<bool> tracks{false};
   UseSet not_vouched_for;        // the newest operations of which nobody says so, until they have passed
   bool recomputing = false;      // a recipe is being run
   Bytes held_block_bytes = 0;    // whole blocks with live or cached buffers: what device and host must hold together

@@ -120,10 +120,10 @@ TEST(Statistics, SayWhyNothingWasDropped) {
   RecomputeObstacles obstacles;
   const auto why = [&] { return why_nothing_was_dropped(of, kernels, obstacles, {}).word; };
   const auto sentence = [&] { return why_nothing_was_dropped(of, kernels, obstacles, {}).sentence; };
-  EXPECT_EQ(why(), "no_kernel");
-  kernels[0].launches[0] = of.rerunnable_launches = 8;
   EXPECT_EQ(why(), "budget_not_needed");
   of.peak_device_bytes = 51;
+  EXPECT_EQ(why(), "no_kernel");
+  kernels[0].launches[0] = of.rerunnable_launches = 8;
   EXPECT_EQ(why(), "on_trial");
   kernels[0].rehearsed = 2;
   EXPECT_EQ(
