@@ -9,12 +9,11 @@
 
 #include <cuda.h>
 #include "bench/null_driver.h"
+#include "driver/page_size.h"
 
 #define THERMOCLINE_ENTRY extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI
 
 namespace {
-
-constexpr std::size_t kPage = std::size_t{2} << 20;
 
 thread_local std::uint64_t calls = 0;
 std::uint64_t next_address = std::uint64_t{0x7E} << 40;
@@ -58,7 +57,7 @@ THERMOCLINE_ENTRY cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 }
 THERMOCLINE_ENTRY cuMemGetAllocationGranularity(std::size_t* bytes, const CUmemAllocationProp*,
                                                 CUmemAllocationGranularity_flags) {
-  *bytes = kPage;
+  *bytes = thermocline::kDefaultPageBytes;
   return called();
 }
 THERMOCLINE_ENTRY cuMemAddressReserve(CUdeviceptr* at, std::size_t bytes, std::size_t, CUdeviceptr,

@@ -33,7 +33,9 @@ constexpr const char* kFooter =
     "input, 4 no device.\n"
     "Settings: thermocline config show --sources";
 
+// With the words of in_our_words.
 std::vector<std::string_view> command_names(const CLI::App& app, std::vector<std::string>* storage) {
+  storage->assign({"help", "version"});
   for (const CLI::App* command : app.get_subcommands(nullptr)) storage->push_back(command->get_name());
   return {storage->begin(), storage->end()};
 }

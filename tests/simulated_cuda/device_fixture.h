@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "driver/page_size.h"
 #include "simulator/control.h"
 
 #define EXPECT_OK(call) EXPECT_EQ(call, CUDA_SUCCESS)
@@ -15,7 +16,7 @@
 
 class DeviceTest : public testing::Test {
  protected:
-  static constexpr std::size_t kPage = std::size_t{2} << 20;
+  static constexpr std::size_t kPage = thermocline::kDefaultPageBytes;
 
   void SetUp() override {
     control().reset();

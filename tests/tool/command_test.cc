@@ -26,6 +26,9 @@ TEST_F(Command, HelpGoesToStdoutAndNamesOnlyWhatExists) {
 TEST_F(Command, AnUnknownWordIsNoProgramAndTheNearestCommandIsSuggested) {
   expect_refused({"repaly", "x"}, 2,
                  "unknown command 'repaly'; did you mean 'replay'? ('thermocline --help' lists them)");
+  expect_refused({"hlp"}, 2, "unknown command 'hlp'; did you mean 'help'? ('thermocline --help' lists them)");
+  expect_refused({"vresion"}, 2,
+                 "unknown command 'vresion'; did you mean 'version'? ('thermocline --help' lists them)");
   expect_refused({"no-such-word"}, 2, "unknown command 'no-such-word' ('thermocline --help' lists them)");
 }
 

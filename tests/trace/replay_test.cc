@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -132,8 +131,7 @@ TEST(Replay, TakesTheSameDecisionsAtOtherAddresses) {
 }
 
 TEST(Replay, SeveralStreamsGiveTheSameResultsInEveryOrder) {
-  const char* variable = std::getenv("THERMOCLINE_TEST_SEEDS");
-  const std::uint64_t seeds = variable == nullptr ? 24 : std::strtoull(variable, nullptr, 10);
+  const std::uint64_t seeds = scaled_seeds(24);
   const Trace trace = read_valid(TraceFile(forth_and_back(3)));
   const std::uint64_t expected = unlimited(trace).checksum;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {

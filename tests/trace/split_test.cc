@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "driver/page_size.h"
 #include "tests/support/seeds.h"
 #include "tests/trace/trace_file.h"
 #include "trace/replay.h"
@@ -15,7 +16,7 @@
 namespace thermocline::test {
 namespace {
 
-constexpr long long kPage = 2 << 20;
+constexpr long long kPage = kDefaultPageBytes;
 
 std::string sliced(std::string event, int slices, const std::vector<int>& split) {
   event.pop_back();
