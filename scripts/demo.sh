@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Two workloads on a simulated GPU, three ways each: with all the memory they want, with a third of it and no offloading, and with a third of it
 # and Thermocline. What is to be seen: the second fails, the third computes the same bits as the first.
-# demo.sh BUILD_FOLDER; called by ./dev demo. The status is 0 only if exactly that happened.
+# demo.sh BUILD_FOLDER [--results FILE | --check FILE]; called by ./dev demo. The status is 0 only if exactly that happened. --results writes what was
+# seen as JSON (bench/results/demo.json, from which README's table is made); --check compares memory, outcomes and digests with FILE. What was moved
+# and the simulated time depend a little on when the host looks, and are not compared.
 set -euo pipefail
 build=${1:?the build folder}
+mode=${2:-} results=${3:-}
 thermocline=$build/bin/thermocline
 digits=$build/bin/examples/digits
 trace=bench/traces/resnet50_b64.jsonl.gz
@@ -17,7 +20,11 @@ mebibytes() { awk -v bytes="${1:-0}" 'BEGIN {printf "%.1f MiB", bytes / 1048576}
 
 heading() { printf '\n%s\n\n  %-28s %12s  %-14s %11s %11s %10s  %s\n' "$1" "" "memory" "outcome" "moved out" "moved in" "time" "$2"; }
 
-row() { printf '  %-28s %12s  %-14s %11s %11s %10s  %s\n' "$@"; }
+row() { # WORKLOAD, and what is printed
+  printf '  %-28s %12s  %-14s %11s %11s %10s  %s\n' "${@:2}"
+  jq -nc '$ARGS.positional | {workload: .[0], how: .[1], memory: .[2], outcome: .[3], moved_out: .[4], moved_in: .[5], time: .[6], digest: .[7]}' \
+    --args "$@" >>"$work/rows"
+}
 
 expect() { # NAME EXPECTED ACTUAL
   [[ $2 == "$3" ]] || wrong+=("$1: expected '$2', got '$3'")
@@ -45,7 +52,7 @@ digits_row() { # LABEL NAME MEMORY
     grep -qi 'out of memory\|out_of_memory' "$work/$2.out" "$work/$2.err" && outcome="out of memory"
   fi
   time=$(time_of "$2")
-  row "$1" "$3" "$outcome" "$(mebibytes "$(figure "$2" evicted_bytes)")" "$(mebibytes "$(figure "$2" restored_bytes)")" "$(printf '%.1f ms' "${time:-0}")" \
+  row digits "$1" "$3" "$outcome" "$(mebibytes "$(figure "$2" evicted_bytes)")" "$(mebibytes "$(figure "$2" restored_bytes)")" "$(printf '%.1f ms' "${time:-0}")" \
     "$([[ $outcome == ok ]] && sed -nE 's/^digest ([0-9a-f]+)$/\1/p' "$work/$2.out")"
 }
 
@@ -93,7 +100,7 @@ replay_row() { # LABEL NAME MEMORY
   local outcome time=-
   outcome=$(value "$2" .outcome)
   [[ $outcome != ok ]] || time=$(value "$2" '.steady_step_ms' | xargs printf '%.1f ms')
-  row "$1" "$3" "${outcome//_/ }" "$(mebibytes "$(value "$2" '.steps[-1].evicted_bytes // 0')")" \
+  row resnet50_b64 "$1" "$3" "${outcome//_/ }" "$(mebibytes "$(value "$2" '.steps[-1].evicted_bytes // 0')")" \
     "$(mebibytes "$(value "$2" '.steps[-1].restored_bytes // 0')")" "$time" "$([[ $outcome == ok ]] && value "$2" .checksum)"
 }
 
@@ -116,8 +123,21 @@ demo_replay() {
   [[ $(value offload .peak_device_bytes) -le $third ]] || wrong+=("the replay held more than its budget")
 }
 
+# The rows as one JSON object, with how well digits has learned.
+as_json() {
+  jq -s --arg commit "$(git rev-parse --short=8 HEAD 2>/dev/null || echo unknown)" --arg learned "$(sed -nE 's/.*accuracy ([0-9.]+) ?%.*/\1/p' "$work/unlimited.out" | tail -n 1)" '
+    {schema: "thermocline-demo/1", command: "scripts/demo.sh build/release --results bench/results/demo.json", commit: $commit,
+     accuracy_percent: ($learned | tonumber), rows: .}' "$work/rows"
+}
+
+compared() { jq '[.accuracy_percent, (.rows[] | [.workload, .how, .memory, .outcome, .digest])]' "$@"; }
+
 demo_digits
 demo_replay
+[[ $mode != --results ]] || as_json >"$results"
+if [[ $mode == --check ]] && ! diff <(compared "$results") <(as_json | compared) >&2; then
+  wrong+=("this is not what $results says (< the file, > the demo)")
+fi
 
 if [[ ${#wrong[@]} -gt 0 ]]; then
   printf '\nThis is not what should happen:\n' >&2

@@ -2,18 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of measured figures in Markdown pages: tables.py [--check] [PAGE...]
 
-What stands between "<!-- table: NAME -->" and "<!-- end of table -->" is made from the results that the benchmarks wrote (bench/results),
-so that no page can say anything else. Without --check pages are rewritten; with it each table that differs is named, and the status is 1.
+What stands between "<!-- table: NAME -->" and "<!-- end of table -->" is made from the results that the benchmarks wrote (bench/results), or from
+the recorded traces themselves, so that no page can say anything else. Without --check pages are rewritten; with it each table that differs is named, and the status is 1.
 Run in the repository; without pages: those of PAGES. Status 2: wrong usage, an unknown table, a mark that is not closed.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import pathlib
 import re
 import sys
+import textwrap
 from collections.abc import Callable
+
+import published_tables
+from table_cells import TITLES, fixed, in_order, percents, results, table
 
 PAGES = [
     "README.md",
@@ -28,45 +33,13 @@ PAGES = [
     "docs/gpu.md",
     "docs/host_fallback.md",
     "docs/reproduction.md",
+    "docs/recording.md",
+    "docs/simulated_device.md",
+    "docs/frameworks.md",
+    "bench/traces/README.md",
 ]
-RESULTS = pathlib.Path("bench/results")
+TRACES = pathlib.Path("bench/traces")
 TABLE = re.compile(r"(?P<begin><!-- table: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end of table -->)", re.DOTALL)
-
-TITLES = {
-    "resnet50_b64": "ResNet-50, batch 64",
-    "gpt2_b8": "GPT-2 124M, batch 8",
-    "unet3d_b1_128": "3D U-Net, 128^3",
-    "cifar_resnet1001_b64": "ResNet-1001 (CIFAR), batch 64",
-    "nmt_b128_t50": "LSTM translation, 50 tokens",
-    "nmt_varlen_b128": "LSTM translation, varying",
-    "vgg16_b32": "VGG-16, batch 32",
-    "densenet121_b64": "DenseNet-121, batch 64",
-    "googlenet_b64": "GoogLeNet, batch 64",
-    "unet_b8": "U-Net 2D, batch 8",
-    "vgg16_b64": "VGG-16, batch 64",
-}
-
-
-def results(name: str) -> dict:
-    return json.loads((RESULTS / f"{name}.json").read_text())
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
-
-
-def in_order(rows: list[dict]) -> list[str]:
-    """The workloads of the rows, in the order of TITLES."""
-    return [name for name in TITLES if any(row["workload"] == name for row in rows)]
-
-
-def percents(rows: list[dict]) -> list[int]:
-    return sorted({row["budget_percent"] for row in rows}, reverse=True)
-
-
-def fixed(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def policies_over_bound() -> str:
@@ -302,6 +275,154 @@ def host_fallback() -> str:
     return table(["workload", *columns, "`full`, `reference`"], [cells(name) for name in in_order(rows)])
 
 
+def demo() -> str:
+    found = results("demo")
+    rows = {(row["workload"], row["how"]): row for row in found["rows"]}
+    titles = {"digits": "`digits`, a CNN trained by CUDA C++ from nvcc", "resnet50_b64": "a ResNet-50 step, batch 64, as recorded from PyTorch"}
+    hows = {"all the memory it wants": "", "a third, without offloading": "a third of it, no offloading", "a third, with Thermocline": "a third of it, with Thermocline"}
+    ends = {"digits": (f", {found['accuracy_percent']} % accuracy", ", the same output"), "resnet50_b64": ("", ", the same checksum")}
+
+    def cells(workload: str, how: str) -> list[str]:
+        row = rows[workload, how]
+        memory = float(row["memory"].removesuffix(" MiB"))
+        out, back = (float(row[way].removesuffix(" MiB")) / 1024 for way in ("moved_out", "moved_in"))
+        ok, last = row["outcome"] == "ok", how.endswith("Thermocline")
+        moved = f"{out:.1f} / {back:.1f} GiB" + ("" if workload == "digits" else " a step") if last else ""
+        time = f"{float(row['time'].removesuffix(' ms')):.0f} ms" if ok else ""
+        outcome = row["outcome"] + (ends[workload][last] if ok else "")
+        bold = "**" if last else ""
+        digest = f"`{row['digest']}`" if ok else ""
+        return [f"{bold}{hows[how] or titles[workload]}{bold}", f"{memory:,.1f} MiB", f"{bold}{outcome}{bold}", moved, time, digest]
+
+    return table(["", "memory", "outcome", "moved out / in", "simulated time", "digest"], [cells(workload, how) for workload in titles for how in hows])
+
+
+def traces() -> str:
+    """Of each recorded trace the peak of live bytes, and the operators of its steps."""
+    models = {
+        "resnet50_b64": "ResNet-50 at 224 x 224",
+        "cifar_resnet1001_b64": "ResNet-1001 of pre-activation bottlenecks, 32 x 32",
+        "gpt2_b8": "GPT-2 of 124 M parameters, 1,024 tokens, unfused attention",
+        "unet3d_b1_128": "3D U-Net, four channels of 128^3 voxels",
+        "nmt_b128_t50": "LSTM encoder and decoder with additive attention, 50 tokens",
+        "nmt_varlen_b128": "the same with sentences of another length in each step",
+        "vgg16_b32": "VGG-16 at 224 x 224: computed, not recorded",
+    }
+
+    def cells(name: str) -> list[str]:
+        sizes: dict[int, int] = {}
+        operators, live, peak = [0], 0, 0
+        with gzip.open(TRACES / f"{name}.jsonl.gz", "rt") as lines:
+            about = json.loads(next(lines))
+            for event in map(json.loads, lines):
+                kind = event["e"]
+                if kind == "alloc":
+                    sizes[event["b"]] = event["n"]
+                    live += event["n"]
+                    peak = max(peak, live)
+                elif kind == "free":
+                    live -= sizes.pop(event["b"])
+                elif kind == "op":
+                    operators[-1] += 1
+                elif kind == "step":
+                    operators.append(0)
+        steps = sorted(operators[:-1])
+        each = f"{steps[0]:,}" + (f" to {steps[-1]:,}" if steps[0] != steps[-1] else "")
+        return [f"`{name}`", models[name], str(about["batch"]), str(about["steps"]), f"{peak >> 20:,} MiB", each]
+
+    return table(["trace", "model", "batch", "steps", "peak of live bytes", "operators per step"], [cells(name) for name in models])
+
+
+def trace_sizes() -> str:
+    names = {"gpt2_b8": "GPT-2", "resnet50_b64": "ResNet-50"}
+
+    def cells(row: dict) -> list[str]:
+        forms = (f"{row[form]:,} bytes" for form in ("json_lines_bytes", "gzip_bytes", "packed_bytes"))
+        return [f"{names[row['trace']]}, {row['steps']} steps, {row['lines']:,} lines", *forms]
+
+    return table(["trace", "JSON Lines", "gzip-compressed", "packed"], [cells(row) for row in results("trace_sizes")["rows"]])
+
+
+def ptx_speed() -> str:
+    kernels = {
+        "arithmetic": "eight chains of multiply-adds, which LLVM makes vectors of",
+        "product": "a product of matrices without shared memory",
+        "streaming": "`a[i] = 2 a[i] + b[i]`",
+        "barriers": "two barriers in every 12 instructions",
+    }
+    rates = {row["kernel"]: row["instructions_a_cpu_second"] / 1e6 for row in results("ptx_speed")["run"]}
+    return table(["kernel", "millions"], [[title, f"{float(f'{rates[name]:.2g}'):,.0f}"] for name, title in kernels.items()])
+
+
+def ptx_compile() -> str:
+    kernels = {"digits": "all 13 kernels of `examples/digits`", "product": "the product above", "streaming": "`a[i] = 2 a[i] + b[i]`"}
+    rows = {row["of"]: row for row in results("ptx_speed")["compile"]}
+
+    def cells(name: str) -> list[str]:
+        row = rows[name]
+        return [kernels[name], f"{row['instructions']:,.0f}", f"{row['blocks']:.0f}", f"{row['cpu_ms']:.0f} ms"]
+
+    return table(["compiled", "PTX instructions", "basic blocks", "CPU time"], [cells(name) for name in kernels])
+
+
+def jax_line() -> str:
+    """What fit() says of GPT-2, as the indented text of the page."""
+    line = results("jax_fit")["gpt2_at_40_percent"]
+    return "".join(f"    {part}\n" for part in textwrap.wrap(line, 126, break_on_hyphens=False))
+
+
+def jax_fit() -> str:
+    def mib(of: dict) -> str:
+        return f"{of['peak_bytes'] / 2**20:.2f} ({of['compiled_bytes'] / 2**20:.2f})"
+
+    def cells(row: dict) -> list[str]:
+        fits = (cell for key in ("at_60_percent", "least") for cell in (mib(row[key]), f"{row[key]['step_over_whole'] - 1:+.1%}"))
+        return [row["program"].replace("_", " "), mib(row["whole"]), *fits]
+
+    head = ["program", "whole, MiB (compiled)", 'with "60%" (compiled)', "more time", "least (compiled)", "more time"]
+    return table(head, [cells(row) for row in results("jax_fit")["rows"]])
+
+
+def recompute_programs() -> str:
+    rows = [row for row in results("recompute_programs")["rows"] if row["program"] == "training"]
+    found = {(row["device"], row["budget"], row["recompute"], row["safety"]): row for row in rows}
+
+    def cells(device: str) -> list[str]:
+        ways = [("64MiB", "off", "strict"), ("20MiB", "off", "strict"), ("20MiB", "auto", "trusting"), ("20MiB", "auto", "strict")]
+        steps = [found[device, *way] for way in ways]
+        evicted = " / ".join(f"{row['evicted_bytes'] / 2**20:.0f}" for row in (steps[1], steps[3])) + " MiB"
+        dropped = f"{steps[3]['dropped_buffers']}, {steps[3]['recomputed_buffers']}"
+        return [f"`{device}`", *(fixed(row["last_step_ms"], 2) for row in steps), evicted, dropped]
+
+    head = ["device", "64 MiB", "20 MiB, `off`", "`auto`, `trusting`", "`auto`, `strict`", "evicted in all steps, `off` / `auto`", "contents dropped, of these made again"]
+    return table(head, [cells(device) for device in dict.fromkeys(row["device"] for row in rows)])
+
+
+def recompute_steps() -> str:
+    found = {(row["program"], row["recompute"]): row["last_step_ms"] for row in results("recompute_programs")["rows"]}
+    whens = {
+        "used": ("each before it is made (`used`)", "when it has been read"),
+        "async": ("the same with `cudaMallocAsync` (`async`)", "when it has been read"),
+        "ends": ("each before it is made (`ends`)", "where the step ends"),
+        "all": ("all where the step begins (`all`)", "where the step ends"),
+        "once": ("once (`once`)", "never"),
+    }
+    body = [[*texts, *(fixed(found[f"steps, {when}", mode], 2) for mode in ("off", "auto"))] for when, texts in whens.items()]
+    return table(["its activations are allocated", "and freed", "`off`", "`auto`, `strict`"], body)
+
+
+def instructions() -> str:
+    return table(["of", "instructions"], [[name, f"{count:,}"] for name, count in results("instructions")["instructions"].items()])
+
+
+def planning() -> str:
+    rows = results("planning_time")["rows"]
+    found = {(row["budget_percent"], row["pages_per_contents"]): f"{row['cpu_ms']} ms" for row in rows}
+    budgets, pages = (sorted({row[key] for row in rows}, reverse=reverse) for key, reverse in (("budget_percent", True), ("pages_per_contents", False)))
+    head = ["CPU time", *(f"contents of {n} page{'s' if n > 1 else ''}" for n in pages)]
+    return table(head, [[f"budget of {budget} % of the peak", *(found[budget, n] for n in pages)] for budget in budgets])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "host-fallback": host_fallback,
     "gpu-models": gpu_models,
@@ -321,6 +442,18 @@ TABLES: dict[str, Callable[[], str]] = {
     "tune": tune,
     "directions": directions,
     "pytorch-fit": pytorch_fit,
+    "instructions": instructions,
+    "planning": planning,
+    "demo": demo,
+    "traces": traces,
+    "trace-sizes": trace_sizes,
+    "ptx-speed": ptx_speed,
+    "ptx-compile": ptx_compile,
+    "jax-line": jax_line,
+    "jax-fit": jax_fit,
+    "recompute-programs": recompute_programs,
+    "recompute-steps": recompute_steps,
+    **published_tables.TABLES,
 }
 
 

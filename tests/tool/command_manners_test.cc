@@ -178,8 +178,7 @@ TEST_F(Command, DevicesArePartlyNamedAndPoliciesAllKnown) {
   EXPECT_EQ(run({"devices", "H200"}).status, 0);
   expect_refused({"devices", "h20"}, 2,
                  "devices: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
-  expect_refused({"devices", "nosuch"}, 2,
-                 "devices: unknown device 'nosuch' ('thermocline devices' lists them)");
+  expect_refused({"devices", "nosuch"}, 2, "devices: unknown device 'nosuch' ('thermocline devices' lists them)");
   expect_refused({"replay", kUnet, "--policy", "lerned"}, 2,
                  "--policy: 'lerned' is no policy; known are none, reactive, learned, lru, joint, recompute, swap, "
                  "sqrt, checkpoint-all, checkmate, gruslys; did you mean 'learned'?");

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published tables of other systems, on the simulated device: records each model at the published batch size with
-thermocline.torch, replays it under the published memory, and prints rows of Markdown for docs/reproduction.md.
+thermocline.torch, and replays it under the published memory.
 
-    python published.py THERMOCLINE_COMMAND [overhead|batch|memory]
+    python published.py THERMOCLINE_COMMAND RESULT.json [overhead|batch|memory]
 
-Needs torch and torchvision, no GPU. Sources stand beside the figures.
+Needs torch and torchvision, no GPU. Sources stand beside the figures. RESULT.json is bench/results/published.json, from which scripts/tables.py
+makes the tables of docs/reproduction.md; one part alone leaves the others there as they are.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
@@ -99,18 +101,24 @@ class Command:
         return self("replay", trace, *terms)
 
 
-def print_overheads(command: Command, trace: str) -> None:
-    print("| model, batch | memory | MONeT | Thermocline | no swapping is faster than |\n| --- | --- | --- | --- | --- |")
+def percent_over(milliseconds: float | None, whole: float) -> float | None:
+    return None if milliseconds is None else round(100 * (milliseconds / whole - 1), 1)
+
+
+def overheads(command: Command, trace: str) -> Iterator[dict[str, Any]]:
     for name, (batch, rows) in OVERHEAD.items():
         record(Classifier(name), batch, trace)
         for gigabytes, published in rows.items():
             result = command.replay(trace, "p100-16g", int(gigabytes * GB))
-            whole = result["compute_step_ms"]
-            ours = "out of memory"
-            if result["outcome"] == "ok":
-                ours = f"{100 * (result['steady_step_ms'] / whole - 1):+.1f} %"
-            bound = f"{100 * (result['bound_ms'] / whole - 1):+.1f} %" if result["bound_ms"] else "-"
-            print(f"| {name}, {batch} | {gigabytes} GB | {published:+.1f} % | {ours} | {bound} |", flush=True)
+            whole, ran = result["compute_step_ms"], result["outcome"] == "ok"
+            yield {
+                "model": name,
+                "batch": batch,
+                "memory_gb": gigabytes,
+                "published_percent": published,
+                "percent": percent_over(result["steady_step_ms"] if ran else None, whole),
+                "bound_percent": percent_over(result["bound_ms"] or None, whole),
+            }
 
 
 def largest(fits: Callable[[int], bool], low: int) -> int:
@@ -124,9 +132,7 @@ def largest(fits: Callable[[int], bool], low: int) -> int:
     return low
 
 
-def print_batches(command: Command, trace: str) -> None:
-    print("| source, device | model | published: without, with | Thermocline: without, with | step over all in memory at that batch |")
-    print("| --- | --- | --- | --- | --- |")
+def batches(command: Command, trace: str) -> Iterator[dict[str, Any]]:
     for source, device, memory, name, without, with_swapping in BATCH:
 
         def fits(batch: int, policy: str, name: str = name, device: str = device, memory: int = memory) -> bool:
@@ -137,44 +143,59 @@ def print_batches(command: Command, trace: str) -> None:
         swapped = largest(lambda batch: fits(batch, "learned"), plain)
         record(Classifier(name), swapped, trace)
         result = command.replay(trace, device, memory)
-        ratio = result["steady_step_ms"] / result["compute_step_ms"]
-        print(
-            f"| {source}, {device} | {name} | {without}, {with_swapping} ({with_swapping / without:.1f} x) "
-            f"| {plain}, {swapped} ({swapped / plain:.1f} x) | {ratio:.2f} |",
-            flush=True,
-        )
+        yield {
+            "source": source,
+            "device": device,
+            "model": name,
+            "published": [without, with_swapping],
+            "largest_batch": [plain, swapped],
+            "step_over_compute": round(result["steady_step_ms"] / result["compute_step_ms"], 2),
+        }
 
 
-def print_memory(command: Command, trace: str) -> None:
-    print("| model, batch | published: without, with | held at most | a step with the published memory | with half of it | least memory |")
-    print("| --- | --- | --- | --- | --- | --- |")
+def memories(command: Command, trace: str) -> Iterator[dict[str, Any]]:
     for name, batch, without, with_swapping in MEMORY:
         record(Classifier(name), batch, trace)
         steps = []
         for megabytes in (with_swapping, with_swapping // 2):
             result = command.replay(trace, "m40-12g", megabytes << 20)
             ran = result["outcome"] == "ok"
-            steps.append(f"{result['steady_step_ms'] / result['compute_step_ms']:.2f} x" if ran else "out of memory")
+            steps.append(round(result["steady_step_ms"] / result["compute_step_ms"], 2) if ran else None)
         least = command("tune", trace, "--device", "m40-12g", "--budget", "50%", "--no-curve")["least_budget_bytes"]
-        print(
-            f"| {name}, {batch} | {without}, {with_swapping} MB | {result['peak_live_bytes'] >> 20} MiB | {steps[0]} | {steps[1]} | {least >> 20} MiB |",
-            flush=True,
-        )
+        yield {
+            "model": name,
+            "batch": batch,
+            "published_mb": [without, with_swapping],
+            "peak_bytes": result["peak_live_bytes"],
+            "step_over_compute": steps,
+            "least_bytes": least,
+        }
+
+
+PARTS: dict[str, Callable[[Command, str], Iterator[dict[str, Any]]]] = {"overhead": overheads, "batch": batches, "memory": memories}
 
 
 def main() -> None:
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) not in (3, 4) or (len(sys.argv) == 4 and sys.argv[3] not in PARTS):
         sys.exit(__doc__)
-    wanted = sys.argv[2] if len(sys.argv) == 3 else ""
+    result = pathlib.Path(sys.argv[2])
+    about = {
+        "schema": "thermocline-reproduction/1",
+        "how": "python integrations/pytorch/reproduction/published.py build/release/bin/thermocline RESULT.json",
+        "torch": torch.__version__,
+        "torchvision": torchvision.__version__,
+    }
+    parts = json.loads(result.read_text())["parts"] if result.exists() else {}
+    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     with tempfile.TemporaryDirectory() as folder:
-        trace = os.path.join(folder, "trace.jsonl.gz")
-        command = Command(sys.argv[1])
-        if wanted in ("", "overhead"):
-            print_overheads(command, trace)
-        if wanted in ("", "batch"):
-            print_batches(command, trace)
-        if wanted in ("", "memory"):
-            print_memory(command, trace)
+        trace, command = os.path.join(folder, "trace.jsonl.gz"), Command(sys.argv[1])
+        for name in sys.argv[3:] or PARTS:
+            rows = []
+            for row in PARTS[name](command, trace):
+                print(name, json.dumps(row), flush=True)
+                rows.append(row)
+            parts[name] = {"commit": commit, "rows": rows}
+            result.write_text(json.dumps(about | {"parts": parts}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

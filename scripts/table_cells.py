@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tables of scripts/tables.py are made with: results, rows, cells."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+RESULTS = pathlib.Path("bench/results")
+
+TITLES = {
+    "resnet50_b64": "ResNet-50, batch 64",
+    "gpt2_b8": "GPT-2 124M, batch 8",
+    "unet3d_b1_128": "3D U-Net, 128^3",
+    "cifar_resnet1001_b64": "ResNet-1001 (CIFAR), batch 64",
+    "nmt_b128_t50": "LSTM translation, 50 tokens",
+    "nmt_varlen_b128": "LSTM translation, varying",
+    "vgg16_b32": "VGG-16, batch 32",
+    "densenet121_b64": "DenseNet-121, batch 64",
+    "googlenet_b64": "GoogLeNet, batch 64",
+    "unet_b8": "U-Net 2D, batch 8",
+    "vgg16_b64": "VGG-16, batch 64",
+}
+
+
+def results(name: str) -> dict:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def in_order(rows: list[dict]) -> list[str]:
+    """The workloads of the rows, in the order of TITLES."""
+    return [name for name in TITLES if any(row["workload"] == name for row in rows)]
+
+
+def percents(rows: list[dict]) -> list[int]:
+    return sorted({row["budget_percent"] for row in rows}, reverse=True)
+
+
+def fixed(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
