@@ -46,8 +46,13 @@ constexpr std::array kInside = {
     Inside{"hooks",
            {"interpose", "operands", "runtime", "capture", "relaunch", "diagnostics", "pointers", "submit", "graphs",
             "entry", "nccl", "api"}},
+    Inside{"simulator", {"cudart", "image", "ptx", "check", "faults", "core", "cuda"}},
     Inside{"simulator/core", {"memory", "streams", "execution", "machine"}},
 };
+
+// Files of folders of the simulator that count as files of simulator/ itself: they include nothing but each other.
+constexpr std::array<std::string_view, 4> kSimulatorBasics = {"simulator/core/types.h", "simulator/core/check.h",
+                                                              "simulator/core/hash.h", "simulator/cuda/errors.def"};
 
 constexpr std::array<std::string_view, 4> kSimulatorHeaders = {"simulator/profile.h", "simulator/control.h",
                                                                "simulator/fault_check.h", "simulator/settings_check.h"};
@@ -77,6 +82,7 @@ bool is_in(std::string_view path, std::string_view parent) {
 
 // The folder inside `parent` that contains the file; empty: the parent itself.
 std::string_view folder_inside(std::string_view path, std::string_view parent) {
+  if (parent == "simulator" && std::ranges::find(kSimulatorBasics, path) != kSimulatorBasics.end()) return {};
   path.remove_prefix(parent.size() + 1);
   const auto end = path.find('/');
   return end == path.npos ? std::string_view() : path.substr(0, end);

@@ -45,6 +45,12 @@ TEST(Layers, FoldersInsideALayerAreOrderedToo) {
   EXPECT_EQ(broken("simulator/core/memory/contents.h", "#include \"simulator/core/streams/operation.h\"\n"), 1U);
   EXPECT_EQ(broken("simulator/core/streams/operation.h", "#include \"simulator/core/memory/buffers.h\"\n"), 0U);
   EXPECT_EQ(broken("simulator/core/types.h", "#include \"simulator/core/memory/buffers.h\"\n"), 1U);
+  EXPECT_EQ(broken("simulator/core/machine/device.h", "#include \"simulator/faults/faults.h\"\n"), 0U);
+  EXPECT_EQ(broken("simulator/check/shadow.cc", "#include \"simulator/core/check.h\"\n"), 0U);
+  EXPECT_EQ(broken("simulator/check/shadow.cc", "#include \"simulator/core/settings.h\"\n"), 1U);
+  EXPECT_EQ(broken("simulator/core/settings.cc", "#include \"simulator/cuda/state.h\"\n"), 1U);
+  EXPECT_EQ(broken("simulator/cudart/session.cc", "#include \"simulator/cuda/state.h\"\n"), 1U);
+  EXPECT_EQ(broken("simulator/profile.cc", "#include \"simulator/core/settings.h\"\n"), 1U);
 }
 
 TEST(Layers, ViolationNamesFileAndLine) {
