@@ -54,7 +54,7 @@ function(thermocline_add_test name)
       list(APPEND environment "GTEST_FILTER=${filter}")
     endif()
     add_test(NAME ${test} COMMAND ${name})
-    set_tests_properties(${test} PROPERTIES ENVIRONMENT "${environment}" LABELS "${arg_LABELS}" TIMEOUT 1200)
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT "${environment}" LABELS "${arg_LABELS}")
     if(arg_SHARDS OR arg_LABELS MATCHES "long" OR name IN_LIST thermocline_longest_tests)
       # The longest begin first, so that none is left to run alone at the end.
       set_tests_properties(${test} PROPERTIES COST 100)
