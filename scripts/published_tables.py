@@ -49,7 +49,7 @@ def published_memory() -> str:
 
 def published_overhead() -> str:
     def percent(value: float | None) -> str:
-        return "does not fit" if value is None else f"{value:+.1f} %"
+        return "does not fit" if value is None else f"{value + 0.0:+.1f} %"
 
     def cells(row: dict) -> list[str]:
         bound = "-" if row["bound_percent"] is None else percent(row["bound_percent"])
