@@ -535,7 +535,7 @@ void BlockRun::fail(ThreadContext& context, Fault fault, std::uint64_t address, 
   if (site >= 0 && static_cast<std::size_t>(site) < sites.size()) {
     const Site& at = sites[static_cast<std::size_t>(site)];
     text += ", '" + at.text + "' in line " + std::to_string(at.line) + " of its PTX";
-    if (at.source_line != 0) text += ", line " + std::to_string(at.source_line) + " of its source";
+    if (!at.source.empty()) text += ", " + at.source;
   }
   grid_.outcome.fault = fault;
   grid_.outcome.address = address;

@@ -263,7 +263,7 @@ std::string Emitter::context_field(std::size_t offset, unsigned bits) {
 }
 
 unsigned Emitter::site(const Instruction& instruction) {
-  shared_.out.sites.push_back({instruction.line, instruction.source_line, written(instruction)});
+  shared_.out.sites.push_back({instruction.line, module_.source_of(function_, instruction), written(instruction)});
   return static_cast<unsigned>(shared_.out.sites.size() - 1);
 }
 

@@ -33,7 +33,7 @@ using VariableAddresses = std::map<std::string, std::uint64_t, std::less<>>;
 // An instruction that may fail at run time, for the message.
 struct Site {
   unsigned line = 0;
-  unsigned source_line = 0;
+  std::string source;  // Module::source_of
   std::string text;
   // Of a member of a span (spans.h): its place from the span's base, and its access, as BlockRun::access takes it.
   std::int64_t offset = 0;

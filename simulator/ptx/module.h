@@ -86,11 +86,12 @@ struct Instruction {
   int guard = -1;  // register of the predicate; -1: none
   bool guard_negated = false;
   unsigned line = 0;
-  unsigned source_line = 0;  // of `.loc`; 0: not given
+  unsigned source_file = 0, source_line = 0;  // of `.loc`; line 0: not given
 };
 
 struct Function {
   std::string_view name;
+  std::size_t of_text = 0;  // in Module::files
   bool is_entry = false;
   bool has_body = false;
   std::uint32_t cluster[3] = {};     // that `.reqnctapercluster` asks for; zeros: none
@@ -109,10 +110,14 @@ struct Module {
   std::string text;
   std::vector<Function> functions;
   std::vector<Variable> variables;  // of module scope
+  // Of each text that was linked, which begins with `.version`: names by number, as its `.file` have them.
+  std::vector<std::map<std::uint64_t, std::string_view>> files{1};
   std::map<std::string_view, unsigned> function_index;
   std::map<std::string, unsigned, std::less<>> variable_index;
   std::set<std::string, std::less<>> addressed;  // functions whose address is taken by code or a variable
 
+  // Where the source has the instruction; "": not given.
+  std::string source_of(const Function& function, const Instruction& instruction) const;
   const Function* find(std::string_view name) const {
     const auto found = function_index.find(name);
     return found == function_index.end() ? nullptr : &functions[found->second];

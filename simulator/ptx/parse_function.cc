@@ -88,6 +88,7 @@ class BodyParser {
       if (!read_ptx_integer(tokens_.lexer().peek(), &number)) tokens_.fail("expected a number");
       tokens_.next();
     }
+    source_file_ = static_cast<unsigned>(numbers[0]);
     source_line_ = static_cast<unsigned>(numbers[1]);
     while (tokens_.accept(",")) {
       while (tokens_.kind() == PtxToken::Kind::kWord || tokens_.kind() == PtxToken::Kind::kNumber) {
@@ -189,6 +190,7 @@ class BodyParser {
     instruction.guard = guard;
     instruction.guard_negated = negated;
     instruction.line = tokens_.line();
+    instruction.source_file = source_file_;
     instruction.source_line = source_line_;
     while (tokens_.kind() == PtxToken::Kind::kDirective) instruction.modifiers.push_back(read_modifier());
     const bool is_call = opcode == "call";
@@ -426,7 +428,7 @@ class BodyParser {
   int current_ = -1;
   std::vector<Pending> pending_;
   std::vector<TargetList> target_lists_;
-  unsigned source_line_ = 0;
+  unsigned source_file_ = 0, source_line_ = 0;
 };
 
 }  // namespace

@@ -43,7 +43,21 @@ class ModuleParser {
     if (tokens_.accept(".shared")) return read_variables(Space::kShared);
     if (tokens_.accept(".local")) return read_variables(Space::kLocal);
     if (tokens_.accept(".section")) return skip_section();
-    tokens_.next();  // .version, .target, .file and similar have no terminator
+    if (tokens_.accept(".file")) return read_file();
+    // The next text: it has files of its own.
+    if (tokens_.is(".version") && !module_->functions.empty()) module_->files.emplace_back();
+    tokens_.next();  // .version, .target and similar have no terminator
+  }
+
+  // `.file 1 "kernels.cu"`, behind the code that names it.
+  void read_file() {
+    std::uint64_t number = 0;
+    if (!read_ptx_integer(tokens_.lexer().peek(), &number)) return;
+    tokens_.next();
+    if (tokens_.kind() != PtxToken::Kind::kString) return;
+    std::string_view name = tokens_.next().text.substr(1);
+    if (name.ends_with('"')) name.remove_suffix(1);
+    module_->files.back()[number] = name;
   }
 
   void skip_section() {
@@ -83,6 +97,7 @@ class ModuleParser {
   void read_function(bool is_entry) {
     Function function;
     function.is_entry = is_entry;
+    function.of_text = module_->files.size() - 1;
     if (tokens_.is("(")) function.results = read_parameters(tokens_);
     if (tokens_.kind() != PtxToken::Kind::kWord) tokens_.fail("a function without a name");
     function.name = tokens_.next().text;
@@ -129,6 +144,14 @@ class ModuleParser {
 };
 
 }  // namespace
+
+std::string Module::source_of(const Function& function, const Instruction& instruction) const {
+  if (instruction.source_line == 0) return "";
+  const auto& names = files[function.of_text];
+  const auto name = names.find(instruction.source_file);
+  return "line " + std::to_string(instruction.source_line) + " of " +
+         (name == names.end() ? "its source" : std::string(name->second));
+}
 
 std::unique_ptr<Module> parse(std::string_view text) {
   auto module = std::make_unique<Module>();

@@ -332,6 +332,24 @@ TEST(PtxSemantics, FramesGrowByAlloca) {
   EXPECT_TRUE(device().run(text(some, "mov.u64 %k, 16;\nstackrestore.u64 %k;\n"), 1, 1).ran());
 }
 
+// Linked texts number their files each by itself, behind the code.
+TEST(PtxSemantics, FaultsNameTheSourceFileAndLine) {
+  const auto message = [](const std::string& location, const std::string& files) {
+    const std::string fault = ".reg .u64 %far;\nmov.u64 %far, 64;\nst.global.u32 [%far], 1;\n";
+    return std::string(device().run(kernel_text(location + fault) + files, 1, 1).outcome.message);
+  };
+  const std::string files = ".file 1 \"models/kernels.cu\"\n.file 2 \"models/tile.h\", 1700000000, 8123\n";
+  const std::string other = ".version 9.0\n.target sm_90\n.visible .func other() { ret; }\n.file 1 \"other.cu\"\n";
+  const auto expect = [&](const std::string& location, const std::string& all_files, const std::string& end) {
+    const std::string said = message(location, all_files);
+    EXPECT_TRUE(said.ends_with(" of its PTX" + end)) << said;
+  };
+  expect(".loc 1 12 3\n", files + other, ", line 12 of models/kernels.cu");
+  expect(".loc 2 7 1, function_name k, inlined_at 1 12 3\n", files, ", line 7 of models/tile.h");
+  expect(".loc 3 12 3\n", files, ", line 12 of its source");
+  expect("", files, "");
+}
+
 TEST(PtxSemantics, VideoInstructionsSelectAndMergeParts) {
   auto* const words = reinterpret_cast<std::uint32_t*>(device().memory());
   const std::string text =
