@@ -22,7 +22,7 @@ const char* text_of_stores(Why why) {
     case Why::kStoresNothing:
       return "it stores nothing";
     case Why::kReadsOthers:
-      return "it reads what other threads write";
+      return "it reads from what it writes to, at other places than the thread's own";
     case Why::kNotOnEveryPath:
       return "it does not store on every path";
     case Why::kUnknownBound:

@@ -65,7 +65,7 @@ TEST(PtxProof, HoldsInPlaceForTheThreadsOwnElementAlone) {
   const std::string own = "ld.global.f32 %f1, [%rd7];\n", next = "ld.global.f32 %f1, [%rd7+4];\n";
   EXPECT_EQ(analyse(kBegin + kGuard + kAddresses + own + kStore + kEnd)->refused(), "");
   EXPECT_EQ(analyse(kBegin + kGuard + kAddresses + next + kStore + kEnd)->refused(),
-            "it reads what other threads write");
+            "it reads from what it writes to, at other places than the thread's own");
 }
 
 const std::string kLoopBegin = "mov.u32 %r10, %nctaid.x; mul.lo.s32 %r11, %r10, %r4;\n";

@@ -185,6 +185,11 @@ __global__ void right_neighbour(float* values, int width, int height) {
   const int x = own_x(), y = own_y();
   if (x < width - 1 && y < height) values[y * width + x] = values[y * width + x + 1] + 1.0f;
 }
+// No thread reads what another one writes, but no thread reads its own place either.
+__global__ void upper_half(float* values, int count) {
+  const int i = own();
+  if (i < count / 2) values[i] = values[i + count / 2] + 1.0f;
+}
 __global__ void stores_beyond(float* out, int width, int height) {
   const int x = own_x(), y = own_y();
   if (y >= height) return;
@@ -353,6 +358,7 @@ void loops(Result* result) {
   expect_each(result, [](float* in, float* out) { ends_early<<<kH, 64>>>(in, out, kW); });
   expect_each(result, [](float*, float* out) { goes_on<<<kH, 64>>>(out, kW, 3); });
   expect_each(result, [](float*, float* out) { right_neighbour<<<1, 1>>>(out, kW, kH); });
+  expect_each(result, [](float*, float* out) { upper_half<<<kBlocks, kThreads>>>(out, kCount); });
   expect_each(result, [](float*, float* out) { late_place<<<kH, 64>>>(out, kW); });
 }
 // Nothing is written.
