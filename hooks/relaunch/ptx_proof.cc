@@ -202,12 +202,14 @@ void PtxProof::check_tiles() {
     for (Store& store : stores_) store.offset -= store.of == i ? begin : 0;
     std::int64_t common = 0;
     if (places.begin.axes() == 0) return refuse(Why::kOnePlace);
-    bool is_elsewhere = false;
+    bool is_elsewhere = false, goes_down = false;
     for (const LinearForm::Term& term : places.begin.terms) {
       if (term.axis != kNoAxis) common = std::gcd(common, term.number);
+      goes_down |= term.axis != kNoAxis && term.number < 0;
       is_elsewhere |= term.axis == kNoAxis && term.factors.empty();
     }
-    if (is_elsewhere || common == 0 || places.bytes % common != 0) return refuse(Why::kLeavesPlacesOut);
+    // Where places go down, the launch tells where the last of them is.
+    if ((is_elsewhere && !goes_down) || common == 0 || places.bytes % common != 0) return refuse(Why::kLeavesPlacesOut);
   }
 }
 

@@ -219,6 +219,8 @@ Value Symbolic::computed(const PtxInstruction& one, int reg) {
     return value;
   }
   if (one.root == "cvt") return converted(one);
+  // The largest number less it, modulo 2^32 or 2^64.
+  if (one.root == "not") return sum(of(number_operand(-1)), found(operands[1]), -1, is_narrow);
   if (one.root == "neg") return sum(of(number_operand(0)), found(operands[1]), -1, is_narrow);
   if (operands.size() < 3) return {};
   if (one.root == "or") return joined(one);

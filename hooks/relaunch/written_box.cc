@@ -311,7 +311,15 @@ class Box {
   }
 
   bool fills(std::uint64_t* written) {
-    if (forms_[0].constant != 0) return false;
+    Number begin(forms_[0].constant);
+    for (Dimension& one : dimensions_) {
+      std::int64_t& each = one.by_form[0];
+      if (each >= 0) continue;
+      // Counted from its other end on.
+      begin += Number(each) * Number(one.extent - 1);
+      each = -each;
+    }
+    if (!begin.is_known() || begin.value() != 0) return false;
     std::ranges::sort(dimensions_, {}, [](const Dimension& one) { return one.by_form[0]; });
     Number filled(places_.bytes);
     for (const Dimension& one : dimensions_) {

@@ -103,14 +103,22 @@ class Thread {
                                      : a != b;
     return holds ? 1 : 0;
   }
+  static std::uint64_t type_mask(const PtxInstruction& one) {
+    return ptx_type_bytes(one.type()) == 8 ? ~std::uint64_t{0} : ~std::uint32_t{0};
+  }
   std::uint64_t computed(const PtxInstruction& one) const {
     if (one.root == "ld") return load(one);
     if (one.root == "setp") return compared(one);
+    if (one.root == "not") return type_mask(one) & ~value(one.operands[1]);
     if (one.root == "cvt") return static_cast<std::uint64_t>(number(one.operands[1], one.modifiers[1]));
     const auto a = static_cast<std::uint64_t>(number(one.operands[1], one.type()));
     if (one.root == "mov" || one.root == "cvta") return a;
     const auto b = static_cast<std::uint64_t>(number(one.operands[2], one.type()));
-    std::uint64_t result = one.root == "or" ? a | b : one.root == "and" ? a & b : one.root == "add" ? a + b : a * b;
+    std::uint64_t result = one.root == "or"    ? a | b
+                           : one.root == "and" ? a & b
+                           : one.root == "add" ? a + b
+                           : one.root == "sub" ? a - b
+                                               : a * b;
     if (one.root == "mad") result += value(one.operands[3]);
     if (one.root == "shl") result = a << b;
     return one.has("wide") || ptx_type_bytes(one.type()) == 8 ? result : static_cast<std::uint32_t>(result);
@@ -204,6 +212,34 @@ TEST(PtxPlaces, AreWithinBoundsThatAreNumbers) {
   // Each place by two threads.
   launch.shape.blocks[1] = 2;
   EXPECT_EQ(proven(*one, launch), -1);
+}
+
+// From the end of the first number down.
+TEST(PtxPlaces, AreCountedFromTheEndOn) {
+  const std::string down = "not.b32 %r30, %r13; add.s32 %r31, %r30, %r1;\n";
+  const auto stored = [&](const std::string& guard, const std::string& widened) {
+    return analyse(kOwnX + guard + down + widened + "add.s64 %rd4, %rd2, %rd3; st.global.u32 [%rd4], 1;\n" + kEnd);
+  };
+  const std::string guard = "setp.ge.s32 %p1, %r13, %r1; @%p1 bra $END;\n";
+  const std::string wide = "mul.wide.s32 %rd3, %r31, 4;\n", wide_unsigned = "mul.wide.u32 %rd3, %r31, 4;\n";
+  for (const std::string& widened : {wide, wide_unsigned}) {
+    const auto one = stored(guard, widened);
+    ASSERT_EQ(one->refused(), "");
+    const Launch launch{.shape = {.threads = {32, 1, 1}, .blocks = {4, 1, 1}}, .out = 0, .numbers = {100, 0, 0, 0}};
+    EXPECT_EQ(proven(*one, launch), 400);
+    EXPECT_EQ(found(*one, launch), 100);
+    // Fewer threads than places leave out those at the begin.
+    EXPECT_EQ(proven(*one, {.shape = launch.shape, .out = 0, .numbers = {129, 0, 0, 0}}), -1);
+    EXPECT_EQ(proven(*one, {.shape = launch.shape, .out = 0, .numbers = {128, 0, 0, 0}}), 512);
+    EXPECT_EQ(proven(*one, {.shape = launch.shape, .out = 0, .numbers = {-7, 0, 0, 0}}), 0);
+    // Without the guard, or with another, the places of some threads are beyond both ends of what is addressed.
+    const auto unguarded = stored("", widened);
+    EXPECT_EQ(proven(*unguarded, launch), -1);
+    EXPECT_EQ(proven(*unguarded, {.shape = launch.shape, .out = 0, .numbers = {128, 0, 0, 0}}), 512);
+    const auto other = stored("setp.ge.u32 %p1, %r13, %r2; @%p1 bra $END;\n", widened);
+    for (const int bound : {99, 101, 1 << 30, INT32_MIN})
+      EXPECT_EQ(proven(*other, {.shape = launch.shape, .out = 0, .numbers = {100, bound, 0, 0}}), -1) << bound;
+  }
 }
 
 // A loop whose pointer is added to before the last use of the old one.
@@ -307,10 +343,21 @@ class RandomKernel {
     }
     if (number(3) == 0) return text + loop();
     text += number(12) == 0 ? "add.s32 %r40, %r40, 1;\n" : "";
+    text = number(3) == 0 ? from_the_end(text) : text;
     const std::string widen = pick(
         {"mul.wide.s32 %rd3, %r40, 4", "mul.wide.u32 %rd3, %r40, 4", "shl.b32 %r42, %r40, 2; cvt.s64.s32 %rd3, %r42"});
     return text + widen + "; add.s64 %rd4, %rd2, %rd3;\n" + (number(16) == 0 ? "@%p1 " : "") +
            "st.global.u32 [%rd4], 1;\n$END: ret;\n";
+  }
+  // The place is that of %r40 behind, counted from an end.
+  std::string from_the_end(const std::string& text) {
+    const std::string end = pick({"%r1", "%r1", "%r1", "%r2", "%r3", "4"});
+    const std::string down = pick({"not.b32 %r45, %r44; add.s32 %r40, %r45, " + end,
+                                   "sub.s32 %r45, " + end + ", %r44; add.s32 %r40, %r45, -1",
+                                   "mad.lo.s32 %r45, %r2, %r1, -1; sub.s32 %r40, %r45, %r44"});
+    std::string renamed = text;
+    for (std::size_t at = 0; (at = renamed.find("%r40", at)) != std::string::npos;) renamed.replace(at, 4, "%r44");
+    return renamed + down + ";\n";
   }
   std::string loop() {
     const std::string step = pick({"%r11", "%r11", "%r4", "2"}), bound = pick({"%r1", "%r1", "%r3"});

@@ -114,6 +114,19 @@ __global__ void gather(const long long* rows, const float* table, float* out, in
   const int column = own_x(), row = static_cast<int>(blockIdx.y);
   if (column < columns) out[row * columns + column] = table[rows[row] * columns + column];
 }
+__global__ void from_the_end(const float* in, float* out, int count) {
+  const int i = own();
+  if (i < count) out[count - 1 - i] = in[i] + 6.0f;
+}
+__global__ void from_the_end_in_loops(const float* in, float* out, std::size_t count) {
+#pragma unroll 1
+  for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+    out[count - 1 - i] = in[i] + 7.0f;
+}
+__global__ void mirrored(const float* in, float* out, unsigned width, unsigned height) {
+  const unsigned x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x < width && y < height) out[y * width + (width - 1 - x)] = in[y * width + x];
+}
 __global__ void halves(const __half* in, __half* out, int count) {
   const int i = own();
   if (i < count) out[i] = __hgt(in[i], __float2half(1.0f)) ? hsqrt(in[i]) : hexp(in[i]);
@@ -189,6 +202,23 @@ __global__ void right_neighbour(float* values, int width, int height) {
 __global__ void upper_half(float* values, int count) {
   const int i = own();
   if (i < count / 2) values[i] = values[i + count / 2] + 1.0f;
+}
+__global__ void from_the_end_in_part(float* out, int count, int end) {
+  const int i = own();
+  if (i < count) out[end - 1 - i] = 16.0f;
+}
+__global__ void from_the_end_of_few(float* out, int count) {
+  const int i = own();
+  if (i < count) out[count - 1 - i] = 17.0f;
+}
+__global__ void mirrored_columns(float* out, int width, int columns, int height) {
+  const int x = own_x(), y = own_y();
+  if (x < columns && y < height) store(out, y * width + (columns - 1 - x));
+}
+// The distance from the end is taken twice: what lies behind the middle goes where another thread stores, too.
+__global__ void there_and_back(float* out, int count) {
+  const int i = own();
+  if (i < count) store(out, i < count / 2 ? count - 1 - i : count - 1 - (count - 1 - i));
 }
 __global__ void stores_beyond(float* out, int width, int height) {
   const int x = own_x(), y = own_y();
@@ -290,6 +320,18 @@ void constants(Result* result) {
   expect_each(result, [](float* in, float* out) { may_::constant_loop<<<kCount / 64 / 64, 64>>>(in, out); });
   expect_each(result, [](float* in, float* out) { may_::four_each<<<kBlocks / 4, kThreads>>>(in, out, kCount / 4); });
 }
+void backwards(Result* result) {
+  expect_each(result, [](float* in, float* out) { may_::from_the_end<<<kBlocks + 3, kThreads>>>(in, out, kCount); });
+  expect_each(result,
+              [](float* in, float* out) { may_::from_the_end_in_loops<<<kBlocks / 8, kThreads>>>(in, out, kCount); });
+  expect_each(result, [](float* in, float* out) { may_::mirrored<<<kMoreThanAll, kTile>>>(in, out, kW, kH); });
+  using namespace must_not_;
+  expect_each(result, [](float*, float* out) { from_the_end_in_part<<<kBlocks, kThreads>>>(out, kCount - 5, kCount); });
+  expect_each(result, [](float*, float* out) { from_the_end_of_few<<<kBlocks / 2, kThreads>>>(out, kCount); });
+  expect_each(result, [](float*, float* out) { mirrored_columns<<<kGrid, kTile>>>(out, kW, kW - 5, kH); });
+  expect_each(result, [](float*, float* out) { mirrored_columns<<<kGrid, kTile>>>(out, kW / 2, kW, kH); });
+  expect_each(result, [](float*, float* out) { there_and_back<<<kBlocks, kThreads>>>(out, kCount); });
+}
 void pointers(Result* result) {
   const Memory second;
   upload(second, 3);
@@ -371,10 +413,11 @@ void negative(Result* result) {
   }
 }
 
-const std::vector<Trap> kAll = {{"products", products},   {"images", images},       {"rows", rows},
-                                {"volumes", volumes},     {"constants", constants}, {"pointers", pointers},
-                                {"halves", small_floats}, {"bounds", bounds},       {"dimensions", dimensions},
-                                {"numbers", numbers},     {"loops", loops},         {"negative", negative}};
+const std::vector<Trap> kAll = {{"products", products},     {"images", images},       {"rows", rows},
+                                {"volumes", volumes},       {"constants", constants}, {"backwards", backwards},
+                                {"pointers", pointers},     {"halves", small_floats}, {"bounds", bounds},
+                                {"dimensions", dimensions}, {"numbers", numbers},     {"loops", loops},
+                                {"negative", negative}};
 
 }  // namespace
 }  // namespace traps
