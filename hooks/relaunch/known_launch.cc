@@ -166,6 +166,8 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
   bool reaches_others = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::uint64_t value = value_of(kernel, words[i]);
+    // An argument that is left out leads to no buffer.
+    if (value == 0) continue;
     const ActiveEngine* const owner = engines.owner(DeviceAddress{value});
     const bool is_accessed = words[i].reads || words[i].writes;
     if (owner == nullptr) {

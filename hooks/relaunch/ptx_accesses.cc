@@ -200,8 +200,30 @@ class Flow {
     if (one.root == "mul" || (one.root == "mad" && one.operands.size() == 4)) return operand < 3;
     return one.root == "shl" && one.operands[2].kind == Kind::kInteger && one.operands[2].value > 0;
   }
+  // Whether the register is a parameter as it was passed, on every path.
+  bool is_parameter(int reg) const {
+    const PtxInstruction* only = nullptr;
+    for (const PtxInstruction& one : kernel_.instructions) {
+      if (!one.writes_first_operand()) continue;
+      const bool writes =
+          one.operands[0].reg == reg || std::ranges::count(one.operands[0].parts, reg, &PtxOperand::reg);
+      if (writes && only != nullptr) return false;
+      if (writes) only = &one;
+    }
+    return only != nullptr && only->root == "ld" && only->has("param") && only->guard < 0;
+  }
+  // Whether a pointer is null. Where a buffer is makes no difference to that.
+  bool tests_for_null(const PtxInstruction& one) const {
+    if (one.root != "setp" || one.operands.size() != 3 || one.modifiers.size() != 2 || ptx_type_bytes(one.type()) != 8)
+      return false;
+    if (one.modifiers[0] != "eq" && one.modifiers[0] != "ne") return false;
+    const PtxOperand &pointer = one.operands[1], &null = one.operands[2];
+    return null.kind == Kind::kInteger && null.value == 0 && pointer.kind == Kind::kRegister &&
+           is_parameter(pointer.reg);
+  }
   // Sums keep the words that they are made of; all else makes values of them.
   bool compute(const PtxInstruction& one) {
+    if (tests_for_null(one)) return false;
     Value all;
     for (std::size_t i = 1; i < one.operands.size(); ++i) {
       Value value = of(one.operands[i]);

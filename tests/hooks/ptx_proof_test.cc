@@ -2,6 +2,7 @@
 // What is proven of kernels from their PTX, and what must not be. The kernels are written as nvcc 13.0 writes them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -255,6 +256,26 @@ TEST(PtxProof, SaysThatAnAddressIsComputedWith) {
                            kStore + kEnd);
   EXPECT_TRUE(one->accesses.words[0].is_value);
   EXPECT_FALSE(one->accesses.words[1].is_value);
+}
+
+// Whether it is null does not depend on where the buffer is; what is computed from it may.
+TEST(PtxProof, TellsATestForNullFromComputingWithAnAddress) {
+  const auto is_value = [](const std::string& test) {
+    const auto one =
+        analyse(kBegin + "ld.param.u64 %rd20, [k_param_3]; mov.u64 %rd21, %rd20;\n" + kGuard + kAddresses + kLoad +
+                test + "@%p3 bra $WITHOUT;\nld.global.f32 %f1, [%rd20];\n$WITHOUT:\n" + kStore + kEnd);
+    EXPECT_EQ(one->refused(), "") << test;
+    const auto word = std::ranges::find(one->accesses.words, 3u, &ParameterWord::parameter);
+    return word == one->accesses.words.end() || word->is_value;
+  };
+  EXPECT_FALSE(is_value("setp.eq.s64 %p3, %rd20, 0;\n"));
+  EXPECT_FALSE(is_value("setp.ne.u64 %p3, %rd20, 0;\n"));
+  EXPECT_TRUE(is_value("setp.lt.s64 %p3, %rd20, 0;\n"));
+  EXPECT_TRUE(is_value("setp.eq.s64 %p3, %rd20, 4096;\n"));
+  EXPECT_TRUE(is_value("setp.eq.s64 %p3, %rd20, %rd1;\n"));
+  EXPECT_TRUE(is_value("add.s64 %rd22, %rd20, %rd4; setp.eq.s64 %p3, %rd22, 0;\n"));
+  EXPECT_TRUE(is_value("shl.b64 %rd22, %rd20, 32; setp.eq.s64 %p3, %rd22, 0;\n"));
+  EXPECT_TRUE(is_value("setp.eq.s64 %p3, %rd21, 0;\n"));
 }
 
 // What is submitted behind it may be overtaken by what is submitted later.

@@ -110,6 +110,14 @@ __global__ void three_inputs(Inputs of) {
   const int i = own();
   if (i < of.count) of.out[i] = of.in[0][i] + of.in[1][i] - of.in[2][i];
 }
+__global__ void with_bias(const float* in, const float* bias, const float* scale, float* out, int count) {
+  const int i = own();
+  if (i >= count) return;
+  float value = in[i];
+  if (scale != nullptr) value *= scale[i];
+  if (bias != nullptr) value += bias[i];
+  out[i] = value;
+}
 __global__ void gather(const long long* rows, const float* table, float* out, int columns) {
   const int column = own_x(), row = static_cast<int>(blockIdx.y);
   if (column < columns) out[row * columns + column] = table[rows[row] * columns + column];
@@ -256,6 +264,10 @@ __global__ void from_a_column(float* out, int width, int height, int first) {
   const int x = own_x(), y = own_y();
   if (x >= first && x < width && y < height) out[y * width + x] = 15.0f;
 }
+__global__ void in_order(const float* one, const float* other, float* out, int count) {
+  const int i = own();
+  if (i < count) out[i] = one != other ? one[i] - other[i] : 0.0f;
+}
 __global__ void picks(Inputs of, int inputs) {
   const int i = own();
   if (i >= of.count) return;
@@ -338,6 +350,15 @@ void pointers(Result* result) {
   expect_each(result, [&](float* in, float* out) {
     may_::three_inputs<<<kBlocks, kThreads>>>({{in, second.at, second.at}, out, kCount});
   });
+  for (const float* const bias : {static_cast<const float*>(nullptr), static_cast<const float*>(second.at)}) {
+    expect_each(result, [&](float* in, float* out) {
+      may_::with_bias<<<kBlocks, kThreads>>>(in, bias, second.at, out, kCount);
+      may_::with_bias<<<kBlocks, kThreads>>>(in, nullptr, bias, out, kCount);
+    });
+  }
+  // Where a pointer is makes a difference.
+  expect_each(result,
+              [&](float* in, float* out) { must_not_::in_order<<<kBlocks, kThreads>>>(in, second.at, out, kCount); });
   std::vector<long long> order(kH);
   for (int i = 0; i < kH; ++i) order[static_cast<std::size_t>(i)] = (i * 7) % kH;
   const Memory indices(kH * sizeof(long long));
