@@ -33,6 +33,7 @@ PtxGuards::PtxGuards(const PtxKernel& kernel, const Symbolic& symbolic)
     is_meant_[index_of(reg)] = (meaning.holds[0] | meaning.holds[1] | meaning.fails[0] | meaning.fails[1]).any();
   }
   relate();
+  find_eithers();
 }
 
 const PtxGuards::Meaning* PtxGuards::meaning_of(int predicate) const {
@@ -149,6 +150,49 @@ void PtxGuards::relate() {
       }
     }
   }
+}
+
+// Of bounds that no loop changes, for the same number.
+void PtxGuards::find_eithers() {
+  const std::size_t count = comparisons_.size();
+  const auto is_bound = [](const Comparison& one) {
+    return !one.is_equality && one.loops == 0 && one.left.form.axes() != 0 && one.right.form.axes() == 0;
+  };
+  for (std::size_t a = 0; a < count; ++a) {
+    for (std::size_t b = a + 1; b < count && 2 * comparisons_.size() < kMost; ++b) {
+      Comparison both = comparisons_[a];
+      const Comparison& other = comparisons_[b];
+      const bool is_like = both.bytes == other.bytes && both.is_signed == other.is_signed &&
+                           both.left.form == other.left.form && both.left.widened.size() == other.left.widened.size();
+      if (!is_bound(both) || !is_bound(other) || !is_like) continue;
+      both.other_right = other.right;
+      both.widened.insert(both.widened.end(), other.widened.begin(), other.widened.end());
+      eithers_.push_back({comparisons_.size(), a, b});
+      comparisons_.push_back(std::move(both));
+    }
+  }
+}
+
+void PtxGuards::complete(Set* holds) const {
+  for (const Either& both : eithers_) {
+    if (holds->test(2 * both.one) || holds->test(2 * both.other)) holds->set(2 * both.either);
+    if (holds->test(2 * both.one + 1) && holds->test(2 * both.other + 1)) holds->set(2 * both.either + 1);
+  }
+}
+
+void PtxGuards::leave_out_what_follows(Set* holds) const {
+  for (const Either& both : eithers_) {
+    if (holds->test(2 * both.one) || holds->test(2 * both.other)) holds->reset(2 * both.either);
+    if (holds->test(2 * both.one + 1) && holds->test(2 * both.other + 1)) holds->reset(2 * both.either + 1);
+  }
+}
+
+PtxGuards::Set PtxGuards::failing(const Set& holds) const {
+  Set fails;
+  for (const Either& both : eithers_) {
+    if (holds.test(2 * both.either + 1)) fails.set(2 * both.either);
+  }
+  return fails;
 }
 
 void PtxGuards::add_at_begin(int loop, Set* holds) const {

@@ -4,6 +4,7 @@
 
 #include <bitset>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "hooks/relaunch/symbolic.h"
@@ -23,6 +24,8 @@ class PtxGuards {
     bool is_signed = true;
     std::uint64_t loops = 0;
     std::vector<LinearForm> widened;  // of both
+    // left < right, or left < this: what holds on both ways of `if (i < m) ... else if (i < n)`.
+    std::optional<Symbolic::Value> other_right;
   };
   // Of a predicate that is false, and of one that is true: what holds, and guards of which one does not.
   struct Meaning {
@@ -44,6 +47,12 @@ class PtxGuards {
   const Set& granted() const { return granted_; }
   // Those among them that say of the loop's first time what another says of each time.
   Set implied(const Set& guards, int loop) const;
+  // Adds what follows of two bounds: one of both holds, or neither does.
+  void complete(Set* holds) const;
+  // Leaves out what complete() would add.
+  void leave_out_what_follows(Set* holds) const;
+  // Those of complete() of which it is known that they do not hold, where these do.
+  Set failing(const Set& holds) const;
   // Whatever the thread, as long as its registers hold what is compared: their difference is a number.
   const Set& always() const { return always_; }
 
@@ -53,6 +62,12 @@ class PtxGuards {
     std::size_t guard = 0, without_loop = 0;
   };
 
+  // Comparison `either` holds where one of the others does.
+  struct Either {
+    std::size_t either = 0, one = 0, other = 0;
+  };
+
+  void find_eithers();
   Meaning compared(const PtxInstruction& one);
   static bool is_same(const Comparison& a, const Comparison& b);
   std::size_t add(Comparison comparison);
@@ -66,6 +81,7 @@ class PtxGuards {
   std::vector<bool> is_meant_;
   std::vector<Set> of_loop_, granted_by_loop_;
   std::vector<AtBegin> at_begin_;
+  std::vector<Either> eithers_;
   Set granted_, always_;
 };
 

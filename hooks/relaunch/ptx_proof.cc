@@ -225,6 +225,7 @@ void PtxProof::learn(std::size_t instruction, bool is_taken, PtxGuards::Set* hol
   if (one.guard < 0 || !facts_[instruction].reads_current) return;
   const PtxGuards::Meaning* const meaning = guards_.meaning_of(one.guard);
   if (meaning != nullptr) *holds |= meaning->holds[is_taken != one.guard_is_negated ? 1 : 0];
+  guards_.complete(holds);
 }
 
 void PtxProof::learn_from_begin(std::uint64_t fresh, PtxGuards::Set* holds) const {
@@ -266,6 +267,7 @@ void PtxProof::find_guards() {
     for (int loop = 0; loop < 64 - kLoopAxis; ++loop) {
       if (loop != places.loop) places.guards &= ~guards_.of_loop(loop);
     }
+    guards_.leave_out_what_follows(&places.guards);
   }
 }
 
@@ -322,6 +324,9 @@ class PtxProof::Paths {
         proof_.kernel_, proof_.blocks_, State{}, [this](std::size_t i, State* state) { step(i, state); },
         [this](std::size_t i, bool is_taken, State* state) {
           if (const auto* const fails = proof_.fails(i, is_taken); fails != nullptr) state->ended |= beyond(*fails);
+          PtxGuards::Set holds = proof_.facts_[i].holds;
+          proof_.learn(i, is_taken, &holds);
+          state->ended |= beyond_each(proof_.guards_.failing(holds));
           state->done |= state->ended;
           state->within &= ~state->ended;
         });
@@ -345,6 +350,14 @@ class PtxProof::Paths {
     if (is_guarded && (fails == nullptr || (beyond(*fails) & store->slot) == 0)) return;
     state->done |= store->slot;
     if (is_guarded) state->within &= ~store->slot;
+  }
+  // Of which places one of these guards does not hold, if none of them does.
+  std::uint64_t beyond_each(const PtxGuards::Set& fails) const {
+    std::uint64_t slots = 0;
+    for (std::size_t i = 0; i < of_place_.size(); ++i) {
+      if ((fails & proof_.places_[i].guards).any()) slots |= of_place_[i];
+    }
+    return slots;
   }
   // Of which places a guard does not hold, if one of these does not.
   std::uint64_t beyond(const PtxGuards::Set& fails) const {

@@ -111,7 +111,12 @@ class Box {
       if (!places_.guards.test(id) || implied.test(id)) continue;
       const PtxGuards::Comparison& one = guards_.comparisons()[id / 2];
       if (!add_side(one.left, one) || !add_side(one.right, one)) return false;
-      cuts_.push_back({id, forms_.size() - 2, forms_.size() - 1});
+      const std::size_t right = forms_.size() - 1;
+      if (one.other_right.has_value()) {
+        if (!add_side(*one.other_right, one)) return false;
+        forms_[right].constant = std::max(forms_[right].constant, forms_.back().constant);
+      }
+      cuts_.push_back({id, right - 1, right});
       for (const LinearForm& form : one.widened) {
         if (!add(form)) return false;
         limits_.push_back({forms_.size() - 1, 0, kEndOfSigned - 1, true});

@@ -242,6 +242,52 @@ TEST(PtxPlaces, AreCountedFromTheEndOn) {
   }
 }
 
+// Two bounds for the two ways: the larger one counts, whichever that is.
+TEST(PtxPlaces, AreThoseOfBothWays) {
+  const std::string place = "mul.wide.s32 %rd3, %r13, 4; add.s64 %rd4, %rd2, %rd3;\n";
+  const std::string first = "setp.lt.s32 %p1, %r13, %r1; @%p1 bra $FIRST;\n";
+  const std::string second = "setp.ge.s32 %p2, %r13, %r2; @%p2 bra $END;\n";
+  const std::string ends = "bra $END;\n$FIRST: st.global.u32 [%rd4], 1;\n";
+  const auto with = [&](const std::string& between, const std::string& other = "st.global.u32 [%rd4], 2;\n") {
+    return analyse(kOwnX + place + first + between + other + ends + kEnd);
+  };
+  const auto both = with(second);
+  ASSERT_EQ(both->refused(), "");
+  const LaunchShape shape{.threads = {32, 1, 1}, .blocks = {4, 1, 1}};
+  const auto bytes = [&](int one, int other) {
+    const Launch launch{.shape = shape, .out = 0, .numbers = {one, other, 0, 0}};
+    const std::int64_t written = proven(*both, launch);
+    EXPECT_EQ(written, 4 * found(*both, launch)) << one << " " << other;
+    return written;
+  };
+  EXPECT_EQ(bytes(50, 100), 400);
+  EXPECT_EQ(bytes(100, 50), 400);
+  EXPECT_EQ(bytes(50, 1000), 512);
+  EXPECT_EQ(bytes(-5, 30), 120);
+  EXPECT_EQ(bytes(-5, INT32_MIN), 0);
+  const std::string not_on_all = "it does not store on every path";
+  // A value, or an end between; another number, or another kind of bound; of other widths, or elsewhere.
+  EXPECT_EQ(with(second + "ld.global.u32 %r30, [%rd4]; setp.eq.s32 %p3, %r30, 0; @%p3 bra $END;\n")->refused(),
+            not_on_all);
+  EXPECT_EQ(with("setp.eq.s32 %p3, %r3, 0; @%p3 ret;\n" + second)->refused(), not_on_all);
+  EXPECT_EQ(with("add.s32 %r30, %r13, 1; setp.ge.s32 %p2, %r30, %r2; @%p2 bra $END;\n")->refused(), not_on_all);
+  EXPECT_EQ(with("setp.ge.u32 %p2, %r13, %r2; @%p2 bra $END;\n")->refused(), not_on_all);
+  EXPECT_EQ(with("setp.eq.s32 %p2, %r13, %r2; @%p2 bra $END;\n")->refused(), not_on_all);
+  EXPECT_EQ(with("setp.lt.s32 %p2, %r13, %r2; @%p2 bra $END;\n")->refused(), not_on_all);
+  EXPECT_EQ(with(second, "st.global.u16 [%rd4], 2;\n")->refused(), not_on_all);
+  EXPECT_EQ(with(second, "st.global.v2.u32 [%rd4], {%r1, %r2};\n")->refused(), not_on_all);
+  EXPECT_NE(with(second, "st.global.u32 [%rd4+4], 2;\n")->refused(), "");
+  // An end where one of both bounds does not hold, and the other may; in both orders.
+  for (const std::string bound : {"%r1", "%r2"}) {
+    const std::string other = "setp.ge.s32 %p5, %r13, " + std::string(bound == "%r1" ? "%r2" : "%r1") + ";\n";
+    const std::string early = "setp.eq.s32 %p3, %r3, 0; @%p3 bra $GO;\nsetp.ge.s32 %p4, %r13, " + bound +
+                              "; @%p4 bra $END;\n$GO:\n" + first + second + "st.global.u32 [%rd4], 2;\n" + ends;
+    EXPECT_EQ(analyse(kOwnX + place + early + kEnd)->refused(), not_on_all);
+    EXPECT_EQ(analyse(kOwnX + place + other + early + kEnd)->refused(), not_on_all);
+  }
+  EXPECT_NE(with(second, "st.global.u32 [%rd2], 2;\n")->refused(), "");
+}
+
 // A loop whose pointer is added to before the last use of the old one.
 TEST(PtxPlaces, AreOfThisTimeAroundTheLoop) {
   const std::string begin =
@@ -344,6 +390,7 @@ class RandomKernel {
     if (number(3) == 0) return text + loop();
     text += number(12) == 0 ? "add.s32 %r40, %r40, 1;\n" : "";
     text = number(3) == 0 ? from_the_end(text) : text;
+    if (number(4) == 0) return text + two_ways();
     const std::string widen = pick(
         {"mul.wide.s32 %rd3, %r40, 4", "mul.wide.u32 %rd3, %r40, 4", "shl.b32 %r42, %r40, 2; cvt.s64.s32 %rd3, %r42"});
     return text + widen + "; add.s64 %rd4, %rd2, %rd3;\n" + (number(16) == 0 ? "@%p1 " : "") +
@@ -358,6 +405,20 @@ class RandomKernel {
     std::string renamed = text;
     for (std::size_t at = 0; (at = renamed.find("%r40", at)) != std::string::npos;) renamed.replace(at, 4, "%r44");
     return renamed + down + ";\n";
+  }
+  // Within a bound it is stored on one way, within another one on the other.
+  std::string two_ways() {
+    const std::vector<std::string> values = {"%r13", "%r13", "%r13", "%r23", "%r40"},
+                                   bounds = {"%r1", "%r2", "%r1", "%r3", "2", "4"};
+    const std::string value = pick(values), other = number(6) == 0 ? pick(values) : value;
+    const std::string type = pick({"s32", "s32", "s32", "u32"}), other_type = number(6) == 0 ? "u32" : type;
+    std::string text = "mul.wide.s32 %rd3, %r40, 4; add.s64 %rd4, %rd2, %rd3;\n";
+    text += "setp." + pick({"lt", "lt", "le"}) + "." + type + " %p5, " + value + ", " + pick(bounds) + "; @" +
+            (number(10) == 0 ? "!" : "") + "%p5 bra $FIRST;\n";
+    text += "setp." + pick({"ge", "ge", "gt"}) + "." + other_type + " %p6, " + other + ", " + pick(bounds) +
+            "; @%p6 bra $END;\n";
+    text += (number(8) == 0 ? "add.s64 %rd5, %rd4, 4; st.global.u32 [%rd5], 2;\n" : "st.global.u32 [%rd4], 2;\n");
+    return text + "bra $END;\n$FIRST: st.global.u32 [%rd4], 1;\n$END: ret;\n";
   }
   std::string loop() {
     const std::string step = pick({"%r11", "%r11", "%r4", "2"}), bound = pick({"%r1", "%r1", "%r3"});

@@ -122,6 +122,14 @@ __global__ void gather(const long long* rows, const float* table, float* out, in
   const int column = own_x(), row = static_cast<int>(blockIdx.y);
   if (column < columns) out[row * columns + column] = table[rows[row] * columns + column];
 }
+__global__ void either_way(const float* in, float* out, int first, int count) {
+  const int i = own();
+  if (i < first) {
+    out[i] = in[i];
+  } else if (i < count) {
+    out[i] = in[i] > 500.0f ? sqrtf(in[i]) : in[i / 2] / 3.0f;
+  }
+}
 __global__ void from_the_end(const float* in, float* out, int count) {
   const int i = own();
   if (i < count) out[count - 1 - i] = in[i] + 6.0f;
@@ -210,6 +218,31 @@ __global__ void right_neighbour(float* values, int width, int height) {
 __global__ void upper_half(float* values, int count) {
   const int i = own();
   if (i < count / 2) values[i] = values[i + count / 2] + 1.0f;
+}
+__global__ void either_output(float* one, float* other, int first, int count) {
+  const int i = own();
+  if (i < first) {
+    one[i] = 18.0f;
+  } else if (i < count) {
+    other[i] = 19.0f;
+  }
+}
+__global__ void either_width(float* out, int first, int count) {
+  const int i = own();
+  if (i < first) {
+    out[i] = 20.0f;
+  } else if (i < count) {
+    *reinterpret_cast<short*>(out + i) = 21;
+  }
+}
+__global__ void either_or_neither(const float* in, float* out, int first, int count) {
+  const int i = own();
+  if (i < first) {
+    out[i] = 22.0f;
+    return;
+  }
+  if (in[i] > 900.0f) return;
+  if (i < count) out[i] = 23.0f;
 }
 __global__ void from_the_end_in_part(float* out, int count, int end) {
   const int i = own();
@@ -332,6 +365,21 @@ void constants(Result* result) {
   expect_each(result, [](float* in, float* out) { may_::constant_loop<<<kCount / 64 / 64, 64>>>(in, out); });
   expect_each(result, [](float* in, float* out) { may_::four_each<<<kBlocks / 4, kThreads>>>(in, out, kCount / 4); });
 }
+void ways(Result* result) {
+  for (const int first : {kCount / 3, -1, kCount + 7}) {
+    const int blocks = first < kCount ? kBlocks + 3 : kBlocks;
+    expect_each(result, [&](float* in, float* out) {
+      may_::either_way<<<blocks, kThreads>>>(in, out, first, kCount);
+      may_::either_way<<<kBlocks / 2, kThreads>>>(out, in, first, kCount);
+    });
+  }
+  using namespace must_not_;
+  const int first = kCount / 3;
+  expect_each(result, [&](float* in, float* out) { either_output<<<kBlocks, kThreads>>>(out, in, first, kCount); });
+  expect_each(result, [&](float*, float* out) { either_output<<<kBlocks, kThreads>>>(out, out, first, kCount); });
+  expect_each(result, [&](float*, float* out) { either_width<<<kBlocks, kThreads>>>(out, first, kCount); });
+  expect_each(result, [&](float* in, float* out) { either_or_neither<<<kBlocks, kThreads>>>(in, out, first, kCount); });
+}
 void backwards(Result* result) {
   expect_each(result, [](float* in, float* out) { may_::from_the_end<<<kBlocks + 3, kThreads>>>(in, out, kCount); });
   expect_each(result,
@@ -434,11 +482,11 @@ void negative(Result* result) {
   }
 }
 
-const std::vector<Trap> kAll = {{"products", products},     {"images", images},       {"rows", rows},
-                                {"volumes", volumes},       {"constants", constants}, {"backwards", backwards},
-                                {"pointers", pointers},     {"halves", small_floats}, {"bounds", bounds},
-                                {"dimensions", dimensions}, {"numbers", numbers},     {"loops", loops},
-                                {"negative", negative}};
+const std::vector<Trap> kAll = {{"products", products},   {"images", images},         {"rows", rows},
+                                {"volumes", volumes},     {"constants", constants},   {"ways", ways},
+                                {"backwards", backwards}, {"pointers", pointers},     {"halves", small_floats},
+                                {"bounds", bounds},       {"dimensions", dimensions}, {"numbers", numbers},
+                                {"loops", loops},         {"negative", negative}};
 
 }  // namespace
 }  // namespace traps
