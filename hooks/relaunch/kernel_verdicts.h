@@ -26,9 +26,9 @@ enum class LaunchVerdict : std::uint8_t {
   kSpecial,      // with attributes, cooperative, of clusters
   kOtherShape,   // a shape or sizes that the proof is not of
   kOtherMemory,  // memory that is not the library's, or that holds pointers
-  kAliased,      // what it writes is given to it twice
+  kAliased,      // what it writes is given to it twice, or by its end
   kByAddress,    // it may compute with addresses
-  kOutside,      // it writes past its buffer, or from the middle of one
+  kOutside,      // it writes past its buffer or from the middle of one, or reads before one
   kMayWait,      // for others, in a loop
 };
 inline constexpr int kLaunchVerdicts = 11;

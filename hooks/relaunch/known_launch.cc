@@ -28,11 +28,14 @@ struct Pointer {
   std::size_t index = 0;  // of the word
   std::uint64_t value = 0;
   std::size_t buffer = 0;  // in Given::buffers
+  int ended = -1;          // the one that ends where that begins; -1: none
 };
 
 struct GivenBuffer {
   BufferFacts facts;
   OperandUse use;
+  // By pointers to where it ends and another one begins, if they are used downwards.
+  OperandUse use_from_end;
   unsigned pointers = 0;
 };
 
@@ -40,14 +43,44 @@ struct Given {
   boost::container::small_vector<Pointer, 16> pointers;
   boost::container::small_vector<GivenBuffer, 16> buffers;
 
-  std::size_t add(const BufferFacts& facts, OperandUse use) {
+  std::size_t find(const BufferFacts& facts) {
     std::size_t i = 0;
     while (i < buffers.size() && buffers[i].facts.number != facts.number) ++i;
-    if (i == buffers.size()) buffers.push_back({facts, {}, 0});
-    buffers[i].use.reads |= use.reads;
-    buffers[i].use.writes |= use.writes;
+    if (i == buffers.size()) buffers.push_back({.facts = facts, .use = {}, .use_from_end = {}, .pointers = 0});
+    return i;
+  }
+  std::size_t add(const BufferFacts& facts, OperandUse use) {
+    const std::size_t i = find(facts);
+    join(use, &buffers[i].use);
     ++buffers[i].pointers;
     return i;
+  }
+  static void join(const OperandUse& use, OperandUse* to) {
+    to->reads |= use.reads;
+    to->writes |= use.writes;
+  }
+  // Of the pointer, what ends there counts as well.
+  void count_ended(const Pointer& pointer, OperandUse use) {
+    GivenBuffer& buffer = buffers[static_cast<std::size_t>(pointer.ended)];
+    join(use, &buffer.use);
+    ++buffer.pointers;
+  }
+  // Of all pointers.
+  void count_all_ended() {
+    for (const Pointer& pointer : pointers) {
+      if (pointer.ended >= 0) count_ended(pointer, buffers[static_cast<std::size_t>(pointer.ended)].use_from_end);
+    }
+  }
+  // Leaves out what is not used after all.
+  void forget_unused() {
+    std::vector<std::size_t> moved_to(buffers.size());
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      moved_to[i] = left;
+      if (buffers[i].pointers > 0) buffers[left++] = buffers[i];
+    }
+    buffers.resize(left);
+    for (Pointer& pointer : pointers) pointer.buffer = moved_to[pointer.buffer];
   }
 };
 
@@ -64,8 +97,12 @@ bool add_buffers(const Engine& engine, const ParameterWord& word, std::uint64_t 
   out->pointers.push_back({&word, index, value, first});
   // One past the end of another.
   if (const auto before = engine.find(DeviceAddress{value - 1});
-      before.has_value() && before->address + before->bytes == DeviceAddress{value})
-    out->add(*before, maybe);
+      before.has_value() && before->number != meant[0].number &&
+      before->address + before->bytes == DeviceAddress{value}) {
+    const std::size_t ended = out->find(*before);
+    Given::join(maybe, &out->buffers[ended].use_from_end);
+    out->pointers.back().ended = static_cast<int>(ended);
+  }
   return true;
 }
 
@@ -113,12 +150,28 @@ Launch by_value(const LaunchedKernel& kernel, const Given& given) {
   return launch;
 }
 
+// A pointer to where one buffer ends and another one begins means that other one. Where it is not known that nothing is
+// read before, both are read. False: something is; what is read there would not be found if one of both were elsewhere.
+bool count_ended(const KernelKnowledge& known, const LaunchedKernel& kernel, const LaunchShape& shape, Given* given) {
+  for (const Pointer& pointer : given->pointers) {
+    if (pointer.ended < 0) continue;
+    bool is_known = true;
+    for (const std::unique_ptr<KernelCode>& one : known.kernels) {
+      const PlacesReach reach = one->proof().reach_of(pointer.index, shape, kernel.arguments.parameters);
+      if (reach == PlacesReach::kBefore) return false;
+      is_known &= reach == PlacesReach::kFromBegin;
+    }
+    if (!is_known) given->count_ended(pointer, {.reads = true});
+  }
+  return true;
+}
+
 // Whether this launch is as the proofs demand. Outputs that are not written whole are read, too.
 LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& kernel, Given* given) {
   if (known.refused) return LaunchVerdict::kNotProven;
   if (kernel.is_special) return LaunchVerdict::kSpecial;
   PtxProof::Result result;
-  if (known.is_taken_as_proven) return LaunchVerdict::kMayRunAgain;
+  if (known.is_taken_as_proven) return given->count_all_ended(), LaunchVerdict::kMayRunAgain;
   LaunchShape shape;
   std::ranges::copy(kernel.block, shape.threads);
   std::ranges::copy(kernel.grid, shape.blocks);
@@ -137,6 +190,7 @@ LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& 
     }
     result = std::move(one);
   }
+  if (!count_ended(known, kernel, shape, given)) return LaunchVerdict::kOutside;
   for (const Pointer& pointer : given->pointers) {
     GivenBuffer& buffer = given->buffers[pointer.buffer];
     if (pointer.word->is_value) return LaunchVerdict::kByAddress;
@@ -186,9 +240,11 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
   is_vouched_for_ = true;
   LaunchVerdict verdict = reaches_others ? LaunchVerdict::kOtherMemory : may_run_again(known, kernel, &given);
   if (verdict == LaunchVerdict::kMayRunAgain) {
+    given.forget_unused();
     info_.id = launches().add(by_value(kernel, given));
     info_.trial = known.trial.get();
   } else {
+    given.count_all_ended();
     // Which of its bytes it writes is proven of no buffer: the others have to be there.
     for (GivenBuffer& buffer : given.buffers) buffer.use.reads |= buffer.use.writes;
   }

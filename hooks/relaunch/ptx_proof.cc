@@ -263,34 +263,60 @@ void PtxProof::find_guards() {
     learn(store.instruction, true, &holds);
     places_[store.of].guards &= holds;
   }
-  for (StoredPlaces& places : places_) {
-    for (int loop = 0; loop < 64 - kLoopAxis; ++loop) {
-      if (loop != places.loop) places.guards &= ~guards_.of_loop(loop);
-    }
-    guards_.leave_out_what_follows(&places.guards);
+  for (StoredPlaces& places : places_) restrict_guards(&places);
+}
+
+void PtxProof::restrict_guards(StoredPlaces* places) const {
+  for (int loop = 0; loop < 64 - kLoopAxis; ++loop) {
+    if (loop != places->loop) places->guards &= ~guards_.of_loop(loop);
   }
+  guards_.leave_out_what_follows(&places->guards);
 }
 
 // Of what is stored to, a thread loads what it stores itself at that time.
 void PtxProof::check_loads() {
   for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
-    const PtxInstruction& one = kernel_.instructions[i];
-    if (one.root != "ld" || !facts_[i].is_reached) continue;
-    for (StoredPlaces& places : places_) {
-      if ((accesses_.through[i] >> places.word & 1) == 0) continue;
-      const Value at = symbolic_.of(one.operands[1]);
-      LinearForm distance = at.form;
-      distance.add(places.begin, -1);
-      PtxGuards::Set holds = facts_[i].holds;
-      learn(i, true, &holds);
-      const bool is_own = at.is_known && at.word == places.word && facts_[i].reads_current && distance.is_number() &&
-                          distance.number() >= 0 &&
-                          distance.number() + bytes_of(one, one.operands[0]) <= places.bytes &&
-                          (places.guards & ~holds).none();
-      if (!is_own) return refuse(Why::kReadsOthers);
-      for (const int index : at.widened) places.widened.push_back(symbolic_.widened()[index_of(index)]);
-    }
+    if (kernel_.instructions[i].root != "ld" || !facts_[i].is_reached || accesses_.through[i] == 0) continue;
+    const auto is_stored_to = [&](const StoredPlaces& places) {
+      return (accesses_.through[i] >> places.word & 1) != 0;
+    };
+    const auto places = std::ranges::find_if(places_, is_stored_to);
+    places != places_.end() ? check_load(i, &*places) : note_load(i);
   }
+}
+
+void PtxProof::check_load(std::size_t instruction, StoredPlaces* of) {
+  const PtxInstruction& one = kernel_.instructions[instruction];
+  const Value at = symbolic_.of(one.operands[1]);
+  LinearForm distance = at.form;
+  distance.add(of->begin, -1);
+  PtxGuards::Set holds = facts_[instruction].holds;
+  learn(instruction, true, &holds);
+  const bool is_own = at.is_known && at.word == of->word && facts_[instruction].reads_current && distance.is_number() &&
+                      distance.number() >= 0 && distance.number() + bytes_of(one, one.operands[0]) <= of->bytes &&
+                      (of->guards & ~holds).none();
+  if (!is_own) return refuse(Why::kReadsOthers);
+  for (const int index : at.widened) of->widened.push_back(symbolic_.widened()[index_of(index)]);
+}
+
+void PtxProof::note_load(std::size_t instruction) {
+  const PtxInstruction& one = kernel_.instructions[instruction];
+  const Value at = symbolic_.of(one.operands[1]);
+  const std::uint64_t loops = at.form.axes() >> kLoopAxis;
+  if (!at.is_known || at.word < 0 || !facts_[instruction].reads_current || std::popcount(loops) > 1) {
+    loads_anywhere_ |= accesses_.through[instruction];
+    return;
+  }
+  StoredPlaces load{.word = at.word,
+                    .loop = loops == 0 ? -1 : std::countr_zero(loops),
+                    .begin = at.form,
+                    .bytes = bytes_of(one, one.operands[0]),
+                    .widened = {},
+                    .guards = facts_[instruction].holds};
+  for (const int index : at.widened) load.widened.push_back(symbolic_.widened()[index_of(index)]);
+  learn(instruction, true, &load.guards);
+  restrict_guards(&load);
+  loads_.push_back(std::move(load));
 }
 
 // On every path each place has been stored to, or a guard does not hold of it.
@@ -380,6 +406,20 @@ void PtxProof::check_paths() {
     if (one.guard >= 0 && guards_.compares_with_unknown(one.guard)) return refuse(Why::kUnknownBound);
   }
   refuse(Why::kNotOnEveryPath);
+}
+
+PlacesReach PtxProof::reach_of(std::size_t word, const LaunchShape& shape, void* const* parameters) const {
+  // What is stored to begins there, and so does what is loaded of it.
+  if (accesses_.words[word].writes) return PlacesReach::kFromBegin;
+  const Uniform uniform(kernel_, symbolic_, shape, parameters);
+  PlacesReach all = (loads_anywhere_ >> word & 1) != 0 ? PlacesReach::kUnknown : PlacesReach::kFromBegin;
+  for (const StoredPlaces& load : loads_) {
+    if (index_of(load.word) != word) continue;
+    const PlacesReach one = thermocline::reach_of(load, guards_, uniform);
+    if (one == PlacesReach::kBefore) return one;
+    if (one == PlacesReach::kUnknown) all = one;
+  }
+  return all;
 }
 
 bool PtxProof::holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const {

@@ -37,6 +37,8 @@ class PtxProof {
   };
   // What is proven of one launch. False: nothing is, for this launch.
   bool holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const;
+  // Where this launch, of which that holds, accesses memory through the word.
+  PlacesReach reach_of(std::size_t word, const LaunchShape& shape, void* const* parameters) const;
 
  private:
   using Why = RerunRefusal::Why;
@@ -67,6 +69,10 @@ class PtxProof {
   void check_tiles();
   void find_guards();
   void check_loads();
+  void check_load(std::size_t instruction, StoredPlaces* of);
+  void note_load(std::size_t instruction);
+  // Leaves out what changes around other loops, and what others of them say.
+  void restrict_guards(StoredPlaces* places) const;
   void check_paths();
   void learn(std::size_t instruction, bool is_taken, PtxGuards::Set* holds) const;
   void learn_from_begin(std::uint64_t fresh, PtxGuards::Set* holds) const;
@@ -85,6 +91,8 @@ class PtxProof {
   std::vector<Facts> facts_;  // by instruction
   std::vector<Store> stores_;
   std::vector<StoredPlaces> places_;  // one for each word that is written
+  std::vector<StoredPlaces> loads_;   // through words that are not
+  std::uint64_t loads_anywhere_ = 0;  // a bit for each such word: where is not known
 };
 
 }  // namespace thermocline

@@ -55,17 +55,22 @@ class Box {
       : places_(places), guards_(guards), uniform_(uniform) {}
 
   bool find(std::uint64_t* written) {
-    if (!add_forms()) return false;
-    make_dimensions();
-    if (!are_exact(/*inside=*/false) || !is_granted()) return false;
-    forget_what_is_exact();
-    merge();
-    if (!cut()) return false;
+    if (!make()) return false;
     *written = 0;
-    if (std::ranges::any_of(dimensions_, [](const Dimension& one) { return one.extent <= 0; })) return true;
+    if (is_empty()) return true;
     std::erase_if(dimensions_, [](const Dimension& one) { return one.extent == 1; });
     const bool ends = std::ranges::none_of(dimensions_, [](const Dimension& one) { return one.extent == kUnbounded; });
     return ends && are_exact(/*inside=*/true) && fills(written);
+  }
+
+  PlacesReach reach() {
+    if (!make()) return PlacesReach::kUnknown;
+    if (is_empty()) return PlacesReach::kFromBegin;
+    const Number least = range_of(0, /*without_loop=*/false).least;
+    if (!least.is_known()) return PlacesReach::kUnknown;
+    // What wraps around may lie anywhere.
+    if (least.value() < 0) return PlacesReach::kBefore;
+    return are_exact(/*inside=*/true) ? PlacesReach::kFromBegin : PlacesReach::kUnknown;
   }
 
  private:
@@ -80,6 +85,19 @@ class Box {
     std::size_t id = 0, left = 0, right = 0;
     bool is_cut = false;
   };
+
+  // False: something is not followed.
+  bool make() {
+    if (!add_forms()) return false;
+    make_dimensions();
+    if (!are_exact(/*inside=*/false) || !is_granted()) return false;
+    forget_what_is_exact();
+    merge();
+    return cut();
+  }
+  bool is_empty() const {
+    return std::ranges::any_of(dimensions_, [](const Dimension& one) { return one.extent <= 0; });
+  }
 
   bool add(const LinearForm& form) {
     NumberForm numbers;
@@ -349,6 +367,10 @@ class Box {
 
 bool find_written(const StoredPlaces& places, const PtxGuards& guards, const Uniform& uniform, std::uint64_t* written) {
   return Box(places, guards, uniform).find(written);
+}
+
+PlacesReach reach_of(const StoredPlaces& places, const PtxGuards& guards, const Uniform& uniform) {
+  return Box(places, guards, uniform).reach();
 }
 
 }  // namespace thermocline

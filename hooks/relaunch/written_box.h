@@ -10,7 +10,7 @@
 
 namespace thermocline {
 
-// Each thread stores `bytes` in a row, each time around a loop, wherever the guards hold.
+// Each thread stores `bytes` in a row, each time around a loop, wherever the guards hold. Or it loads them.
 struct StoredPlaces {
   int word = -1;
   int loop = -1;  // that the place depends on; -1: none
@@ -23,5 +23,8 @@ struct StoredPlaces {
 // The number of bytes from the begin on that are written, each of them by one thread once for each time around the
 // loop, and nothing else is. False: that is not so, or not known.
 bool find_written(const StoredPlaces& places, const PtxGuards& guards, const Uniform& uniform, std::uint64_t* written);
+// Where the places lie: none before where the pointer leads, or some.
+enum class PlacesReach : std::uint8_t { kUnknown, kFromBegin, kBefore };
+PlacesReach reach_of(const StoredPlaces& places, const PtxGuards& guards, const Uniform& uniform);
 
 }  // namespace thermocline

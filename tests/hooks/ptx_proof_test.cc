@@ -278,6 +278,35 @@ TEST(PtxProof, TellsATestForNullFromComputingWithAnAddress) {
   EXPECT_TRUE(is_value("setp.eq.s64 %p3, %rd21, 0;\n"));
 }
 
+// A pointer to where one buffer ends and another one begins may be used for either.
+TEST(PtxProof, TellsWhetherSomethingIsReadBeforeAPointer) {
+  const auto reach = [](const std::string& load, const std::string& loop = "") {
+    const std::string before = loop.empty() ? "" : kLoopBegin + "$LOOP:\n";
+    const auto one = analyse(kBegin + kGuard + before + kAddresses + load + kStore + loop + kEnd);
+    EXPECT_EQ(one->refused(), "") << load;
+    std::uint64_t pointers[2] = {0x1000, 0x2000}, other = 0;
+    int bound = 1000;
+    void* parameters[] = {&pointers[0], &pointers[1], &bound, &other};
+    const auto word = std::ranges::find(one->accesses.words, 0u, &ParameterWord::parameter);
+    return one->proof->reach_of(static_cast<std::size_t>(word - one->accesses.words.begin()),
+                                {.threads = {256, 1, 1}, .blocks = {4, 1, 1}}, parameters);
+  };
+  EXPECT_EQ(reach(kLoad), PlacesReach::kFromBegin);
+  EXPECT_EQ(reach("ld.global.f32 %f1, [%rd5+64];\n"), PlacesReach::kFromBegin);
+  EXPECT_EQ(reach(kLoad, kLoopEnd), PlacesReach::kFromBegin);
+  EXPECT_EQ(reach("ld.global.f32 %f1, [%rd5+-4];\n"), PlacesReach::kBefore);
+  EXPECT_EQ(reach(kLoad + "ld.global.f32 %f2, [%rd5+-4];\n"), PlacesReach::kBefore);
+  // From the bound down: to 4 bytes behind the pointer, and to where it leads less 4.
+  const std::string down = "sub.s32 %r9, %r2, %r1; mul.wide.s32 %rd9, %r9, 4; add.s64 %rd10, %rd3, %rd9;\n";
+  EXPECT_EQ(reach(down + "ld.global.f32 %f1, [%rd10+-4];\n"), PlacesReach::kFromBegin);
+  EXPECT_EQ(reach(down + "ld.global.f32 %f1, [%rd10+-8];\n"), PlacesReach::kBefore);
+  const std::string index = "ld.global.u32 %r9, [%rd5]; mul.wide.s32 %rd9, %r9, 4; add.s64 %rd10, %rd3, %rd9;\n";
+  EXPECT_EQ(reach(index + "ld.global.f32 %f1, [%rd10];\n"), PlacesReach::kUnknown);
+  // Within a bound that is not cut.
+  EXPECT_EQ(reach(kLoad + "setp.lt.s32 %p3, %r1, 1; @%p3 bra $FIRST; ld.global.f32 %f2, [%rd5+-4];\n$FIRST:\n"),
+            PlacesReach::kUnknown);
+}
+
 // What is submitted behind it may be overtaken by what is submitted later.
 TEST(PtxAccesses, MayWaitWhereALoopReadsWhatOthersWrite) {
   const auto may_wait = [](const std::string& load, const std::string& back) {

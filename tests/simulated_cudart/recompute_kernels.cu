@@ -122,6 +122,18 @@ __global__ void gather(const long long* rows, const float* table, float* out, in
   const int column = own_x(), row = static_cast<int>(blockIdx.y);
   if (column < columns) out[row * columns + column] = table[rows[row] * columns + column];
 }
+__global__ void small_sum(const float* a, const float* b, float* small, float* out, int few) {
+  const int i = own();
+  if (i >= few) return;
+  small[i] = a[i] + b[few - 1 - i];
+  out[2 * i] = b[i];
+  out[2 * i + 1] = a[i];
+}
+// Where it reads is not followed.
+__global__ void repeated(const float* from, float* out, int count, int few) {
+  const int i = own();
+  if (i < count) out[i] = from[(i & (few - 1)) - few] * 2.0f;
+}
 __global__ void either_way(const float* in, float* out, int first, int count) {
   const int i = own();
   if (i < first) {
@@ -218,6 +230,20 @@ __global__ void right_neighbour(float* values, int width, int height) {
 __global__ void upper_half(float* values, int count) {
   const int i = own();
   if (i < count / 2) values[i] = values[i + count / 2] + 1.0f;
+}
+// What is read before where one buffer begins is another one's.
+__global__ void before_the_begin(const float* end, float* out, int count) {
+  const int i = own();
+  if (i < count) out[i] = end[i - count] + 1.0f;
+}
+// In place, by the address of the end, and by an index that is not followed.
+__global__ void from_behind(const float* end, float* values, float* out, int count) {
+  const int i = own();
+  if (i >= count) return;
+  const float value = end[(i & (count - 1)) - count] + 1.0f;
+  values[i] = value;
+  out[2 * i] = value;
+  out[2 * i + 1] = value;
 }
 __global__ void either_output(float* one, float* other, int first, int count) {
   const int i = own();
@@ -365,6 +391,46 @@ void constants(Result* result) {
   expect_each(result, [](float* in, float* out) { may_::constant_loop<<<kCount / 64 / 64, 64>>>(in, out); });
   expect_each(result, [](float* in, float* out) { may_::four_each<<<kBlocks / 4, kThreads>>>(in, out, kCount / 4); });
 }
+// Small buffers lie side by side: each begins where another one ends, and is any of those that are given.
+void side_by_side(Result* result) {
+  constexpr int kFew = kCount / 2;  // half as large as what has pages of its own
+  const Memory small[4] = {Memory(kFew * 4), Memory(kFew * 4), Memory(kFew * 4), Memory(kFew * 4)};
+  for (int written = 0; written < 3; ++written) {
+    const Memory &to = small[written], &a = small[(written + 1) % 3], &b = small[(written + 2) % 3];
+    const auto uploads = [&] {
+      for (int i = 0; i < 3; ++i) upload(small[i], 60 + i, kFew);
+    };
+    expect_each(result, [&](float*, float* out) {
+      uploads();
+      may_::small_sum<<<kBlocks / 2, kThreads>>>(a.at, b.at, to.at, out, kFew);
+      result->add(to.at, kFew);
+    });
+    // What is read is overwritten.
+    expect_each(result, [&](float* in, float*) {
+      uploads();
+      may_::repeated<<<kBlocks, kThreads>>>(to.at + kFew, in, kCount, kFew);
+      upload(to, 63, kFew);
+      result->add(in);
+    });
+    expect_each(result, [&](float*, float* out) {
+      uploads();
+      must_not_::from_behind<<<kBlocks / 2, kThreads>>>(to.at + kFew, to.at, out, kFew);
+      must_not_::from_behind<<<kBlocks / 2, kThreads>>>(to.at + kFew, to.at, out, kFew);
+      result->add(to.at, kFew);
+    });
+  }
+}
+void below_the_begin(Result* result) {
+  constexpr int kFew = 1024;
+  const Memory small[4] = {Memory(kFew * 4), Memory(kFew * 4), Memory(kFew * 4), Memory(kFew * 4)};
+  for (int i = 0; i < 3; ++i) {
+    expect_each(result, [&](float*, float* out) {
+      upload(small[i], 64 + i, kFew);
+      must_not_::before_the_begin<<<kFew / kThreads, kThreads>>>(small[i].at + kFew, out, kFew);
+      upload(small[i], 67 + i, kFew);
+    });
+  }
+}
 void ways(Result* result) {
   for (const int first : {kCount / 3, -1, kCount + 7}) {
     const int blocks = first < kCount ? kBlocks + 3 : kBlocks;
@@ -482,11 +548,22 @@ void negative(Result* result) {
   }
 }
 
-const std::vector<Trap> kAll = {{"products", products},   {"images", images},         {"rows", rows},
-                                {"volumes", volumes},     {"constants", constants},   {"ways", ways},
-                                {"backwards", backwards}, {"pointers", pointers},     {"halves", small_floats},
-                                {"bounds", bounds},       {"dimensions", dimensions}, {"numbers", numbers},
-                                {"loops", loops},         {"negative", negative}};
+const std::vector<Trap> kAll = {{"products", products},
+                                {"images", images},
+                                {"rows", rows},
+                                {"volumes", volumes},
+                                {"constants", constants},
+                                {"side_by_side", side_by_side},
+                                {"below_the_begin", below_the_begin},
+                                {"ways", ways},
+                                {"backwards", backwards},
+                                {"pointers", pointers},
+                                {"halves", small_floats},
+                                {"bounds", bounds},
+                                {"dimensions", dimensions},
+                                {"numbers", numbers},
+                                {"loops", loops},
+                                {"negative", negative}};
 
 }  // namespace
 }  // namespace traps
