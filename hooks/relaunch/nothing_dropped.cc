@@ -46,11 +46,25 @@ NothingDropped drops_nothing(RecomputeObstacles::Plan last, bool evicted) {
               "no plan fits into the budget: at some operation, what it uses and what has to stay are more than that"};
     case RecomputeObstacles::Plan::kMovesNothing:
       return {"fits", "the plan moves and drops nothing: what an iteration uses at a time fits into the budget"};
+    case RecomputeObstacles::Plan::kInputsGone:
+      return {
+          "inputs_overwritten",
+          "the plan drops nothing: what the contents are made of is overwritten (by an upload, or in place) or freed "
+          "before they are needed again"};
+    case RecomputeObstacles::Plan::kNotRepeatable:
+      return {"made_by_others", "the plan drops nothing: what does not fit is not made by kernels that may run again"};
+    case RecomputeObstacles::Plan::kHostWaits:
+      return {"host_waits",
+              "the plan drops nothing: an operation in each step may wait for the host (a host function, a value)"};
+    case RecomputeObstacles::Plan::kUnknownAccesses:
+      return {"unknown_accesses", "the plan drops nothing: of an operation in each step not all accesses are known"};
+    case RecomputeObstacles::Plan::kOtherRoles:
+      return {"other_buffers", "the plan drops nothing: steps do not use the same buffers for the same"};
     case RecomputeObstacles::Plan::kNone:
     case RecomputeObstacles::Plan::kCopies:
       break;
   }
-  return {"copies", "the plan drops nothing: copies alone are faster, or nothing that may be dropped would make room"};
+  return {"copies", "the plan drops nothing: copies alone are faster, or what may be dropped would not make room"};
 }
 
 }  // namespace

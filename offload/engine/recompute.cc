@@ -97,6 +97,7 @@ void Engine::State::note_arrival() {
   // of what they depend on may have to be recomputed behind it.
   is_vouched_for =
       !info.may_block && (options.safety == Safety::kTrusting || (info.relaunch != nullptr && !given_everything));
+  if (!is_vouched_for) recompute_obstacles().latest_may_wait.store(info.may_block, std::memory_order_relaxed);
   if (is_vouched_for && clock.passed(not_vouched_for)) {
     not_vouched_for.clear();
     residency.trust();

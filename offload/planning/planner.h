@@ -39,6 +39,11 @@ inline double nonresident_bytes(const PlannedGap& gap, const Profile& profile) {
 
 struct Rewriting;
 
+// Of a plan that drops nothing, where dropping was thought of. kSlower: copies alone are faster, or what may be dropped
+// makes no room. kInputsGone: what the contents are made of is overwritten or freed before they are needed again.
+// kNotRepeatable: what makes them may not run again.
+enum class NoDrops : std::uint8_t { kSlower, kInputsGone, kNotRepeatable };
+
 struct Plan {
   std::vector<PlannedGap> gaps;
   double predicted_ns = 0;  // duration of an iteration in a steady state; infinite if it can not run
@@ -49,6 +54,7 @@ struct Plan {
   // If some contents are recomputed: the rewritten iteration (recompute/rewriting.h), to whose profile the places and
   // buffers above refer. Null: nothing is recomputed.
   std::shared_ptr<const Rewriting> rewriting{};
+  NoDrops no_drops = NoDrops::kSlower;
   void index(std::size_t places);
 };
 

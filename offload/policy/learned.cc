@@ -280,6 +280,8 @@ void LearnedPolicy::learn() {
   if (versions_ != nullptr) {
     lineage = versions_->lineage_of(known.profile);
     known.planned_without = KernelTrial::refusals();
+    known.has_lineage = lineage.has_value();
+    known.all_known = known.has_lineage || versions_->are_all_known(known.profile.places());
   }
   planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link(), lineage,
                    plans = recompute_plans_, schedules = schedules_,
@@ -332,6 +334,25 @@ void LearnedPolicy::learn_anew_if_refused() {
   learn();
 }
 
+// Of its plan, which drops nothing.
+RecomputeObstacles::Plan LearnedPolicy::obstacle_of(const PlannedIteration& known) {
+  using Kind = RecomputeObstacles::Plan;
+  const Plan& plan = known.plan;
+  if (plan.fits && plan.gaps.empty()) return Kind::kMovesNothing;
+  if (!known.all_known) return recompute_obstacles().latest_may_wait ? Kind::kHostWaits : Kind::kUnknownAccesses;
+  if (!plan.fits) return Kind::kUnfit;
+  if (!known.has_lineage) return Kind::kOtherRoles;
+  switch (plan.no_drops) {
+    case NoDrops::kInputsGone:
+      return Kind::kInputsGone;
+    case NoDrops::kNotRepeatable:
+      return Kind::kNotRepeatable;
+    case NoDrops::kSlower:
+      break;
+  }
+  return Kind::kCopies;
+}
+
 void LearnedPolicy::adopt() {
   Plan& plan = known_[planned_].plan;
   plan = planning_.take();
@@ -339,9 +360,7 @@ void LearnedPolicy::adopt() {
   if (plan.rewriting != nullptr) {
     recompute_obstacles().dropping_plans.fetch_add(1, std::memory_order_relaxed);
   } else {
-    using Kind = RecomputeObstacles::Plan;
-    const Kind moves = plan.gaps.empty() ? Kind::kMovesNothing : Kind::kCopies;
-    recompute_obstacles().last_plan.store(plan.fits ? moves : Kind::kUnfit, std::memory_order_relaxed);
+    recompute_obstacles().last_plan.store(obstacle_of(known_[planned_]), std::memory_order_relaxed);
   }
   if (!plan.fits) plan = {};
 }

@@ -25,6 +25,7 @@
 #include "offload/policy/reactive.h"
 #include "offload/policy/recompute_policy.h"
 #include "offload/policy/static_assignment.h"
+#include "offload/recompute/obstacles.h"
 #include "offload/recompute/rewriting.h"
 
 namespace thermocline {
@@ -178,6 +179,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     std::vector<bool> unchanged;
     unsigned corrections = 0;
     std::uint64_t planned_without = 0;  // so many refusals of kernels (kernel_trial.h)
+    // Planned with the dataflow of its operations; of all of them the accesses are known.
+    bool has_lineage = false, all_known = false;
     // By position: the operation that came there last, if it was the expected one. Empty: none.
     struct Came {
       std::uint64_t known = 0;  // Arrival::known
@@ -190,6 +193,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     };
     std::vector<Came> came;
   };
+  static RecomputeObstacles::Plan obstacle_of(const PlannedIteration& known);
+
   std::array<PlannedIteration, PeriodDetector::kIterations> known_;  // by the period detector's number
   std::size_t current_ = 0;                                          // the iteration that is followed
   Background<Plan> planning_;                                        // uses the profile of known_[planned_]

@@ -70,6 +70,18 @@ class Ranking {
 
   bool has_special() const { return has_special_; }
 
+  // Why run() has chosen nothing.
+  NoDrops why_none() const {
+    const auto made = [](VersionId content) { return content != kNoVersion; };
+    const auto is_repeatable = [this](VersionId content) {
+      const std::uint32_t producer = lineage_.versions[content].producer;
+      return producer != LineageVersion::kBefore && lineage_.is_repeatable(producer);
+    };
+    if (std::ranges::none_of(contents_, made)) return NoDrops::kSlower;
+    const bool may = std::ranges::any_of(contents_, [&](VersionId c) { return made(c) && is_repeatable(c); });
+    return may ? NoDrops::kInputsGone : NoDrops::kNotRepeatable;
+  }
+
  private:
   struct Entry {
     double key;
@@ -256,6 +268,8 @@ class JointPlanner {
   Plan best() {
     best_ = plan_iteration(profile_, limit_, link_, effort_);
     try_lists();
+    const bool has_list = std::ranges::any_of(lists_, [](const List& list) { return !list.ranked.empty(); });
+    if (best_.rewriting == nullptr && !has_list && no_drops_.has_value()) best_.no_drops = *no_drops_;
     return std::move(best_);
   }
 
@@ -341,6 +355,7 @@ class JointPlanner {
   bool sweep(double ns_per_drop, std::uint32_t kept_for, Candidates which = Candidates::kAll) {
     Ranking ranking(profile_, lineage_, lasting_, limit_, ns_per_drop, kept_for, which);
     lists_.push_back({ranking.run(), kept_for});
+    if (!no_drops_.has_value()) no_drops_ = ranking.why_none();
     const std::size_t lengths = tries_quickly() ? kLengthsOfMany : kLengths;
     for (std::size_t i = 1; i <= lengths; ++i) {
       attempt(lists_.size() - 1, length_of(i, lengths, lists_.back().ranked.size()));
@@ -418,6 +433,7 @@ class JointPlanner {
   const Mapping mapping_;
   const PlanEffort effort_;
   std::vector<List> lists_;
+  std::optional<NoDrops> no_drops_;                      // if all lists are empty
   std::set<std::pair<std::size_t, std::size_t>> tried_;  // list, length
   struct Tried {
     std::size_t list, length;

@@ -9,14 +9,28 @@
 namespace thermocline {
 
 struct RecomputeObstacles {
-  // Of the last plan that drops nothing. kUnfit: there was none that fits into the budget.
-  enum class Plan : std::uint8_t { kNone, kCopies, kMovesNothing, kUnfit };
+  // Of the last plan that drops nothing. kUnfit: there was none that fits into the budget. kInputsGone, kNotRepeatable:
+  // NoDrops. kHostWaits, kUnknownAccesses: an operation of the iteration may wait for the host, or not all of its
+  // accesses are known. kOtherRoles: the buffers of an iteration are not those of the one before it.
+  enum class Plan : std::uint8_t {
+    kNone,
+    kCopies,
+    kMovesNothing,
+    kUnfit,
+    kInputsGone,
+    kNotRepeatable,
+    kHostWaits,
+    kUnknownAccesses,
+    kOtherRoles
+  };
 
   std::atomic<std::uint64_t> dropping_plans{0};  // plans that drop contents
   std::atomic<Plan> last_plan{Plan::kNone};
   // Launches that may run again by their code, but came while an operation waited for the host, or while one ran of which
   // not all accesses are known.
   std::atomic<std::uint64_t> behind_host{0}, behind_unknown{0};
+  // Of the latest operation that nobody vouches for: it may wait for the host.
+  std::atomic<bool> latest_may_wait{false};
   std::atomic<std::uint64_t> rehearsals_in_vain{0};  // for lack of memory, or of a digest
 };
 

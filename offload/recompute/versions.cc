@@ -327,6 +327,12 @@ std::vector<Bytes> Versions::content_bytes(std::size_t period) const {
   return bytes;
 }
 
+bool Versions::are_all_known(std::size_t period) const {
+  if (records_.size() < period) return false;
+  return std::all_of(records_.end() - static_cast<std::ptrdiff_t>(period), records_.end(),
+                     [](const Record& record) { return record.is_all; });
+}
+
 std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
   const std::size_t period = profile.places();
   if (records_.size() < period) return std::nullopt;

@@ -109,6 +109,8 @@ class Versions {
   // The lineage of the last `period` operations, whose profile this is. Nothing: not enough is known of them, or one of
   // them may have accessed anything.
   std::optional<Lineage> lineage_of(const Profile& profile) const;
+  // Whether these access nothing but what is known.
+  bool are_all_known(std::size_t period) const;
 
   void validate() const;
 

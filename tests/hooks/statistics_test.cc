@@ -160,6 +160,15 @@ TEST(Statistics, SayWhyNothingWasDropped) {
   EXPECT_EQ(why(), "fits");
   of.evictions = 3;
   EXPECT_EQ(why(), "copies");
+  using Plan = RecomputeObstacles::Plan;
+  const std::pair<Plan, const char*> plans[] = {
+      {Plan::kInputsGone, "inputs_overwritten"}, {Plan::kNotRepeatable, "made_by_others"},
+      {Plan::kHostWaits, "host_waits"},          {Plan::kUnknownAccesses, "unknown_accesses"},
+      {Plan::kOtherRoles, "other_buffers"},      {Plan::kCopies, "copies"}};
+  for (const auto& [plan, word] : plans) {
+    obstacles.last_plan = plan;
+    EXPECT_EQ(why(), word);
+  }
   of.evictions = 0;
   obstacles.dropping_plans = 1;
   EXPECT_EQ(why(), "not_possible");

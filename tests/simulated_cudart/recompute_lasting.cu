@@ -6,6 +6,9 @@
 //     carried   each step reads first what the step before has left in the activations of one layer
 //     left      the first step behind each fourth reads what that has left in all activations
 //     short     each fifth step ends behind the forward pass
+//     host      a host function in each step
+//     uploads   instead: each layer's content is made of an input of its own, uploaded to the same place, and read behind
+//     others    instead: each is made by the kernel that never runs again
 //     late      from step 20 on, what a kernel makes depends on how often it has run (with THERMOCLINE_TEST_PROVEN=late)
 // Prints a digest of the weights and the gradient, and one of what the last step has left in each activation.
 #include <cuda_runtime.h>
@@ -37,6 +40,12 @@ __global__ void late_stencil(const float4* in, const float4* weights, float4* ou
 __global__ void center(const float4* in, const float4* sums, float4* out, int count) {
   const int i = own();
   if (i < count) out[i] = sum(in[i], 1.5f, sums[i / kThreads], -1.0f / kThreads);
+}
+__global__ void turn_blocks(const float4* in, float4* out) {
+  __shared__ float4 all[kThreads];
+  all[threadIdx.x] = in[own()];
+  __syncthreads();
+  out[own()] = all[kThreads - 1 - threadIdx.x];
 }
 __global__ void descend(float4* weights, const float4* gradient) {
   weights[threadIdx.x] = sum(weights[threadIdx.x], 0.99f, gradient[threadIdx.x], 0.001f);
@@ -90,6 +99,26 @@ class Network {
     }
   }
 
+  // Whose contents cannot be made again. The input of the next step comes before this one's are read.
+  void unrelated_layers(unsigned step, bool by_uploads) {
+    const std::vector<float4> values(kCount, float4{static_cast<float>(step), 1, 2, 3});
+    const auto upload = [&] {
+      require(cudaMemcpy(input_.get(), values.data(), input_.bytes(), cudaMemcpyHostToDevice), "upload");
+    };
+    for (const Layer& layer : layers_) {
+      if (by_uploads) {
+        upload();
+        stencil<<<kBlocks, kThreads>>>(input_.get(), layer.weights.get(), layer.smooth.get(), kCount);
+        stencil<<<kBlocks, kThreads>>>(input_.get(), layer.weights.get(), layer.out.get(), kCount);
+      } else {
+        turn_blocks<<<kBlocks, kThreads>>>(input_.get(), layer.smooth.get());
+        turn_blocks<<<kBlocks, kThreads>>>(input_.get(), layer.out.get());
+      }
+    }
+    if (by_uploads) upload();
+    for (std::size_t i = layers_.size(); i-- > 0;) read(layers_[i]);
+  }
+
   void print() const {
     examples::Digest digest;
     digest.add(download(gradient_, kCount).data(), gradient_.bytes());
@@ -127,7 +156,15 @@ int main(int argc, char** argv) {
   float milliseconds = 0;
   for (int step = 0; step < steps; ++step) {
     require(cudaEventRecord(begin), "event");
-    network.step(static_cast<unsigned>(step), trap);
+    if (trap == "uploads" || trap == "others") {
+      network.unrelated_layers(static_cast<unsigned>(step), trap == "uploads");
+    } else {
+      network.step(static_cast<unsigned>(step), trap);
+    }
+    if (trap == "host")
+      require(cudaLaunchHostFunc(
+                  nullptr, [](void*) {}, nullptr),
+              "a host function");
     require(cudaEventRecord(end), "event");
     require(cudaEventSynchronize(end), "event");
     require(cudaEventElapsedTime(&milliseconds, begin, end), "event");

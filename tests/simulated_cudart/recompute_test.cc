@@ -175,6 +175,27 @@ TEST(Recompute, CopiesLessOfWhatIsOverwrittenInTheNextStep) {
   EXPECT_GT(drops["dropped_buffers"], drops["recomputed_buffers"]) << drops;
 }
 
+// Of steps in which nothing can be dropped, each for another reason.
+class NothingDropped : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(NothingDropped, IsSaidWithItsReason) {
+  const auto& [trap, why] = GetParam();
+  const std::vector<std::string> program = {LASTING_PROGRAM, "4", "14", trap};
+  const Outcome plain = run({"--no-library"}, program, {});
+  const Outcome outcome = run({"--budget", "12MiB", "--stats=json"}, program, {"THERMOCLINE_RECOMPUTE=auto"});
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, plain.output) << outcome.errors;
+  const Json statistics = statistics_of(outcome);
+  ASSERT_TRUE(statistics.is_object()) << outcome.errors;
+  EXPECT_EQ(statistics["dropped_buffers"], 0);
+  ASSERT_TRUE(statistics["nothing_dropped"].is_object()) << statistics;
+  EXPECT_EQ(statistics["nothing_dropped"]["why"], why) << statistics["nothing_dropped"];
+}
+
+INSTANTIATE_TEST_SUITE_P(Reasons, NothingDropped,
+                         testing::Values(std::pair("host", "host_waits"), std::pair("uploads", "inputs_overwritten"),
+                                         std::pair("others", "made_by_others")));
+
 TEST(Recompute, IsInTheTable) {
   const Outcome outcome = run({"--budget", "24MiB", "--stats"}, {TRAPS_PROGRAM, "clocks"}, kDropsAll);
   for (const char* const part :
