@@ -153,7 +153,8 @@ bool Engine::State::expects_shortage() {
 
 bool Engine::State::tracks_contents() {
   if (tracks.load(std::memory_order_relaxed)) return true;
-  if (versions == nullptr || (!options.drops_all && !expects_shortage())) return false;
+  // The first operation that is noted has not been prepared before.
+  if (versions == nullptr || info.again || (!options.drops_all && !expects_shortage())) return false;
   if (options.safety != Safety::kTrusting) not_vouched_for.join(clock.newest());
   tracks.store(true, std::memory_order_relaxed);
   return true;
