@@ -15,6 +15,9 @@ namespace thermocline {
 // written in part counts as read too.
 struct OperandUse {
   bool reads = false, writes = false;
+  // It may be reached by way of another operand's address. So whoever runs the operation again has to have it where it was:
+  // a copy elsewhere would not be found.
+  bool in_place = false;
 };
 
 // Given in addition to the accesses of Engine::begin, one entry for each; these must name whole buffers, each once. The

@@ -58,6 +58,7 @@ struct Given {
   static void join(const OperandUse& use, OperandUse* to) {
     to->reads |= use.reads;
     to->writes |= use.writes;
+    to->in_place |= use.in_place;
   }
   // Of the pointer, what ends there counts as well.
   void count_ended(const Pointer& pointer, OperandUse use) {
@@ -87,11 +88,12 @@ struct Given {
 // The buffers that the pointer may mean: what begins or ends there, and what begins just behind it (an array that is
 // counted from 1). False: it means none.
 bool add_buffers(const Engine& engine, const ParameterWord& word, std::uint64_t value, std::size_t index, Given* out) {
-  const OperandUse use{word.reads, word.writes};
+  const OperandUse use{.reads = word.reads, .writes = word.writes};
   const std::vector<BufferFacts> meant = engine.meant_by({DeviceAddress{value}});
   if (meant.empty()) return false;
-  // Of those beside the first, what is written is proven of none: they count as read as well.
-  const OperandUse maybe{word.reads || word.writes, word.writes};
+  // Of those beside the first, what is written is proven of none: they count as read as well. Who runs the launch again
+  // gives it the first one's address.
+  const OperandUse maybe{.reads = word.reads || word.writes, .writes = word.writes, .in_place = true};
   const std::size_t first = out->add(meant[0], use);
   for (std::size_t i = 1; i < meant.size(); ++i) out->add(meant[i], maybe);
   out->pointers.push_back({&word, index, value, first});

@@ -22,6 +22,7 @@ inline constexpr VersionId kNoVersion = ~VersionId{0};
 // What an operation did to one of its operands. Both flags: it updates it in place, or writes a part of it.
 struct VersionedOperand {
   bool reads = false, writes = false;
+  bool in_place = false;  // it is read in the version's own buffer, or not at all (OperandUse)
   VersionId read = kNoVersion, written = kNoVersion;
 };
 
@@ -110,7 +111,9 @@ class RecipeBuilder {
     const std::span<const VersionedOperand> operands = world_.operands(operation);
     std::vector<std::uint32_t> places(operands.size(), Recipe::kInPlace);
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].reads && !operands[i].writes && !input(operands[i].read, &places[i])) return false;
+      const VersionedOperand& operand = operands[i];
+      if (operand.in_place && (operand.writes || !world_.is_available(operand.read))) return false;
+      if (operand.reads && !operand.writes && !input(operand.read, &places[i])) return false;
     }
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const VersionedOperand& operand = operands[i];

@@ -69,6 +69,8 @@ void Versions::arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanos
     VersionedOperand& versions = record.versions.emplace_back();
     versions.reads = operand.use.reads;
     versions.writes = operand.use.writes;
+    versions.in_place = operand.use.in_place;
+    if (operand.use.in_place) in_place_.insert(operand.buffer);
     if (operand.use.reads && !current_.contains(operand.buffer)) begin_version(operand.buffer, kFound | ++found_);
     if (operand.use.reads) versions.read = current(operand.buffer);
     if (operand.use.writes) versions.written = record.may_run_again ? version_of(operation, i) : kFound | ++found_;
@@ -110,6 +112,7 @@ void Versions::changed_unseen(BufferNumber buffer) {
 void Versions::freed(BufferNumber buffer) {
   restored(buffer);
   asides_.erase(buffer);
+  in_place_.erase(buffer);
   const auto known = current_.find(buffer);
   if (known == current_.end()) return;
   buffer_of_.erase(known->second);
@@ -224,7 +227,7 @@ bool Versions::is_kept(BufferNumber buffer, Bytes bytes) {
 
 bool Versions::is_worth_a_copy(BufferNumber buffer, Bytes bytes) const {
   const auto readers = readers_.find(buffer);
-  if (readers == readers_.end()) return false;
+  if (readers == readers_.end() || in_place_.contains(buffer)) return false;
   Bytes sum = 0;
   for (const BufferNumber reader : readers->second) sum += bytes_of(current(reader));
   return is_kept_for(bytes, sum);

@@ -158,6 +158,7 @@ class Versions {
   std::unordered_map<BufferNumber, Dropped> dropped_;
   std::unordered_map<BufferNumber, std::unordered_set<BufferNumber>>
       readers_;                                             // dropped buffers, by what they depend on
+  std::unordered_set<BufferNumber> in_place_;               // some operation has read them so (OperandUse)
   std::unordered_map<BufferNumber, DeviceAddress> asides_;  // copies that the program does not know
 };
 

@@ -468,6 +468,24 @@ TEST_F(VersionsTest, ContentsAreThereFromTheirWholeWriteToTheirLastRead) {
   EXPECT_EQ(versions_.content_bytes(4), (std::vector<Bytes>{2 * kSize, 3 * kSize, 3 * kSize, 3 * kSize}));
 }
 
+// An operation that finds it through another operand's address would not find it elsewhere.
+TEST_F(VersionsTest, WhatHasToBeInItsPlaceIsReadNowhereElse) {
+  const auto in_place = [this](Versions::BufferNumber buffer) {
+    Versions::Operand operand = reads(buffer);
+    operand.use.in_place = true;
+    return operand;
+  };
+  operate({writes(1)}, false);
+  operate({reads(1), writes(2)});
+  operate({in_place(2), reads(1), writes(3)});
+  ASSERT_TRUE(versions_.drop(3));
+  EXPECT_FALSE(versions_.is_worth_a_copy(2, 1));
+  EXPECT_TRUE(versions_.is_worth_a_copy(1, 1));
+  const Versions::BufferNumber two = 2, three = 3;
+  EXPECT_EQ(versions_.lost_without({&two, 1}), std::vector{three}) << "it could be made again, in scratch memory";
+  EXPECT_FALSE(versions_.drop(2)) << "nor may it be dropped, as then it would be made somewhere else";
+}
+
 TEST_F(VersionsTest, WhatWasCopiedAsideIsReadThere) {
   operate({writes(1)}, false);
   operate({reads(1), writes(2)});
