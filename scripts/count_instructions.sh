@@ -59,6 +59,8 @@ calls() { # name, shape, times
   calls "launch, 256 bytes, four buffers with pages of their own" launch-256-whole 5000
   calls "launch, 4 KiB" launch-4096 5000
   calls "launch, 256 bytes, most of memory free" launch-256-roomy 5000
+  THERMOCLINE_RECOMPUTE=auto calls "launch, 256 bytes, most of memory free, recompute = auto" launch-256-roomy 5000
+  THERMOCLINE_DIGESTS=auto calls "launch, 256 bytes, most of memory free, digests = auto" launch-256-roomy 5000
   # Nothing is learned from it for ever.
   calls "launch, 256 bytes, one buffer in a slab" launch-256-slab 5000
 } | jq -s --arg built "$built" '{built: $built, command: "scripts/count_instructions.sh build/release", instructions: add}' >"$folder/found.json"
