@@ -69,4 +69,5 @@ cat "$folder/found.json"
 
 jq -e -n --slurpfile found "$folder/found.json" --slurpfile pinned "$3" '
   [$pinned[0].instructions | to_entries[] | $found[0].instructions[.key] as $now | select($now != null and $now > .value * 1.05)
-   | "\(.key): \(.value) pinned, \($now) found"] | if length == 0 then true else error(join("; ")) end' >/dev/null
+   | "\(.key): \(.value) pinned, \($now) found"]
+  + [$found[0].instructions | keys[] | select($pinned[0].instructions[.] == null) | "\(.): not pinned"] | if length == 0 then true else error(join("; ")) end' >/dev/null

@@ -8,8 +8,9 @@
 //           the end of each (0xFA). Writes past the end or after the free are reported later, when the pattern is
 //           checked.
 //
-// A report names the buffer and all known call sites. The program continues, and its erroneous operation is executed as
-// far as the driver would have executed it. If disabled, this costs a test of one flag in each hook.
+// A report names the buffer and all known call sites. The program continues. Its erroneous operation is executed as far as
+// the driver would have executed it; copies and sets that end behind their buffer are refused (hooks/submit/ends.h). If
+// disabled, this costs a test of one flag in each hook.
 #pragma once
 
 #include <atomic>

@@ -15,7 +15,10 @@ void Lineage::add(bool repeatable, std::span<const Access> accesses) {
   for (const Access& access : accesses) {
     VersionId before = buffers[access.buffer].current;
     if (before == kNoVersion && access.reads) before = begin_version(access.buffer, LineageVersion::kBefore);
-    VersionedOperand operand{access.reads, access.writes, access.reads ? before : kNoVersion, kNoVersion};
+    VersionedOperand operand{.reads = access.reads,
+                             .writes = access.writes,
+                             .in_place = access.in_place,
+                             .read = access.reads ? before : kNoVersion};
     if (access.writes) {
       if (before != kNoVersion) versions[before].last = place;
       operand.written = begin_version(access.buffer, place);

@@ -37,6 +37,7 @@ class Lineage {
   struct Access {
     std::uint32_t buffer = 0;
     bool reads = false, writes = false;
+    bool in_place = false;  // VersionedOperand
   };
 
   std::vector<LineageBuffer> buffers;

@@ -363,7 +363,10 @@ std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
         if (death != deaths_.end()) buffer.death = static_cast<std::uint32_t>(death->second - begin);
       }
       if (lineage.buffers[index->second].name != name) return std::nullopt;
-      accesses.push_back({index->second, operand.use.reads, operand.use.writes});
+      accesses.push_back({.buffer = index->second,
+                          .reads = operand.use.reads,
+                          .writes = operand.use.writes,
+                          .in_place = operand.use.in_place});
     }
     // Those on trial are counted on: until they are promoted what they made stays, or is copied.
     const bool is_refused = record.trial != nullptr && record.trial->is_refused();

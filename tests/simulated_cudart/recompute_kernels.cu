@@ -395,6 +395,8 @@ void constants(Result* result) {
 void side_by_side(Result* result) {
   constexpr int kFew = kCount / 2;  // half as large as what has pages of its own
   const Memory small[4] = {Memory(kFew * 4), Memory(kFew * 4), Memory(kFew * 4), Memory(kFew * 4)};
+  constexpr int kTiny = kCount / 64;
+  const Memory tiny[4] = {Memory(kTiny * 4), Memory(kTiny * 4), Memory(kTiny * 4), Memory(kTiny * 4)};
   for (int written = 0; written < 3; ++written) {
     const Memory &to = small[written], &a = small[(written + 1) % 3], &b = small[(written + 2) % 3];
     const auto uploads = [&] {
@@ -410,6 +412,14 @@ void side_by_side(Result* result) {
       uploads();
       may_::repeated<<<kBlocks, kThreads>>>(to.at + kFew, in, kCount, kFew);
       upload(to, 63, kFew);
+      result->add(in);
+    });
+    // The same of what is so small that it may be copied aside before.
+    expect_each(result, [&](float* in, float*) {
+      for (int i = 0; i < 3; ++i) upload(tiny[i], 70 + i, kTiny);
+      may_::repeated<<<kBlocks, kThreads>>>(tiny[written].at + kTiny, in, kCount, kTiny);
+      upload(tiny[written], 73, kTiny);
+      upload(tiny[(written + 1) % 3], 74, kTiny);
       result->add(in);
     });
     expect_each(result, [&](float*, float* out) {
