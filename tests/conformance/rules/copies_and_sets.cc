@@ -93,7 +93,37 @@ RULE(copies_end_with_their_memory, "A copy or a set that ends behind its memory 
   FAILS(cu.cuMemcpy2D(&copy));
   copy.WidthInBytes = 296;
   OK(cu.cuMemcpy2D(&copy));
+  CUDA_MEMCPY2D back = {};
+  back.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  back.srcDevice = at;
+  back.srcPitch = 512;
+  back.srcXInBytes = 1;
+  back.dstMemoryType = CU_MEMORYTYPE_HOST;
+  back.dstHost = bytes.data();
+  back.dstPitch = 512;
+  back.WidthInBytes = 296;
+  back.Height = 7;
+  FAILS(cu.cuMemcpy2D(&back));
+  back.srcXInBytes = 0;
+  OK(cu.cuMemcpy2D(&back));
+  // Two slices of three rows of 512 bytes, and what is left: 296 bytes of the first row of the third.
+  CUDA_MEMCPY3D box = {};
+  box.srcMemoryType = CU_MEMORYTYPE_HOST;
+  box.srcHost = bytes.data();
+  box.srcPitch = 512;
+  box.srcHeight = 3;
+  box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  box.dstDevice = at;
+  box.dstPitch = 512;
+  box.dstHeight = 3;
+  box.WidthInBytes = 297;
+  box.Height = 1;
+  box.Depth = 3;
+  FAILS(cu.cuMemcpy3D(&box));
+  box.WidthInBytes = 296;
+  OK(cu.cuMemcpy3D(&box));
   OK(cu.cuMemcpyHtoD(at, bytes.data(), 3368));
+  OK(cu.cuMemcpyDtoH(bytes.data(), at + 3367, 1));
   session.synchronize();
   HOLDS(session.read(neighbor, 842) == counting(842), "other memory stays as it was");
 }
