@@ -5,7 +5,7 @@
 // A copy out may come long before the eviction that it is for; or there may be no eviction, if the unit is accessed
 // first. So a unit that was chosen for eviction keeps that reason until it is evicted, fetched or accessed. A unit that
 // had not been chosen is evicted for the reason for which its room is needed. Contents that are dropped to be
-// recomputed are not evicted (dropped_bytes).
+// recomputed are not evicted (dropped_bytes); observers are told of them, too.
 #pragma once
 
 #include <array>
@@ -40,8 +40,25 @@ inline constexpr std::size_t kFetchReasons = 6;
 inline constexpr std::array<const char*, kFetchReasons> kFetchReasonNames = {"accessed", "pinned",    "predicted",
                                                                              "planned",  "requested", "wake"};
 
+// Why dropped contents are recomputed.
+enum class RecomputeReason : std::uint8_t {
+  kPlanned,        // according to the plan of the iteration
+  kAccessed,       // an operation that the plan did not expect reads them
+  kInputEnds,      // what they are made of is about to be overwritten or freed
+  kUnknownAccess,  // an operation is about to run whose accesses are not all known
+  kForgotten,      // the operations that make them are about to be forgotten
+  kAllNeeded,      // the engine needs all contents: for a pin, sleep, or its end
+};
+inline constexpr std::size_t kRecomputeReasons = 6;
+inline constexpr std::array<const char*, kRecomputeReasons> kRecomputeReasonNames = {
+    "planned", "accessed", "input_ends", "unknown_access", "forgotten", "all_needed"};
+
 constexpr const char* name_of(EvictReason reason) { return kEvictReasonNames[static_cast<std::size_t>(reason)]; }
 constexpr const char* name_of(FetchReason reason) { return kFetchReasonNames[static_cast<std::size_t>(reason)]; }
+
+constexpr const char* name_of(RecomputeReason reason) {
+  return kRecomputeReasonNames[static_cast<std::size_t>(reason)];
+}
 
 // For one reason: number of eviction units that were evicted or fetched, and bytes that were copied for it.
 struct MovementCount {
@@ -90,6 +107,12 @@ class MovementObserver {
   // Of a copy on the host: it is written to the spill file, or read from there.
   virtual void spilling(const MovedUnit&) {}
   virtual void reading_spilled(const MovedUnit&) {}
+  // Contents are dropped, without a copy; by whole blocks.
+  virtual void dropped(const MovedUnit&) {}
+  // Operations are about to run again, and what has been made by them once they are submitted: some of it is told of, or
+  // none if one of them was refused.
+  virtual void recomputing(RecomputeReason) {}
+  virtual void recomputed(const MovedUnit&, RecomputeReason) {}
 };
 
 }  // namespace thermocline

@@ -77,6 +77,36 @@ void write_copies(const TimelineReplay& replayed, PerfettoWriter& writer) {
   }
 }
 
+int rerun_lane(const TimelineReplay& replayed, std::uint32_t stream) {
+  return kFirstStreamLane + static_cast<int>(replayed.trace.streams.size() + stream);
+}
+
+json contents_json(const TimelineReplay& replayed, const TimelineRecomputation& made) {
+  json contents = json::array();
+  for (const std::uint32_t d : made.drops) {
+    const TimelineDrop& drop = replayed.timeline.drops[d];
+    json content = {{"bytes", drop.bytes}, {"dropped_us", drop.begin_us}};
+    if (drop.buffer != kNoIndex) {
+      content["buffer"] = replayed.timeline.buffers[drop.buffer].id;
+      content["producer"] = producer_of(replayed, replayed.timeline.buffers[drop.buffer]);
+    }
+    contents.push_back(std::move(content));
+  }
+  return contents;
+}
+
+// Each operator that runs again, by stream, since slices of one lane must not overlap.
+void write_reruns(const TimelineReplay& replayed, PerfettoWriter& writer) {
+  const ReplayTimeline& timeline = replayed.timeline;
+  for (const TimelineRerun& rerun : timeline.reruns) {
+    const TimelineRecomputation& made = timeline.recomputations[rerun.recomputation];
+    writer.slice(
+        rerun_lane(replayed, rerun.stream), replayed.trace.title_of(replayed.trace.operators[rerun.op]), rerun.begin_us,
+        rerun.end_us,
+        {{"reason", made.reason}, {"before_operator", made.before}, {"contents", contents_json(replayed, made)}});
+  }
+}
+
 void write_lanes(const TimelineReplay& replayed, PerfettoWriter& writer) {
   writer.event({{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", std::string(replayed.profile->name)}}}});
   writer.lane(kStepLane, "steps");
@@ -85,6 +115,14 @@ void write_lanes(const TimelineReplay& replayed, PerfettoWriter& writer) {
   for (std::size_t s = 0; s < replayed.trace.streams.size(); ++s) {
     writer.lane(kFirstStreamLane + static_cast<int>(s), "stream " + std::to_string(replayed.trace.streams[s]));
   }
+  for (std::uint32_t s = 0; replayed.recomputes && s < replayed.trace.streams.size(); ++s) {
+    writer.lane(rerun_lane(replayed, s), "recomputed in stream " + std::to_string(replayed.trace.streams[s]));
+  }
+}
+
+// Why the contents of a drop were made again.
+std::string fate_of(const ReplayTimeline& timeline, const TimelineDrop& drop) {
+  return drop.returned == kNoIndex ? "not_needed" : timeline.recomputations[drop.returned].reason;
 }
 
 std::string in_quotes(std::string_view text) {
@@ -114,7 +152,8 @@ void export_perfetto(const TimelineReplay& replayed, OutputFile& out) {
   for (std::size_t i = 0; i < timeline.step_end_us.size(); ++i) {
     writer.slice(kStepLane, "step " + std::to_string(i), began, timeline.step_end_us[i],
                  {{"evicted_bytes", timeline.result.steps[i].evicted_bytes},
-                  {"restored_bytes", timeline.result.steps[i].restored_bytes}});
+                  {"restored_bytes", timeline.result.steps[i].restored_bytes},
+                  {"recomputed_operations", timeline.result.steps[i].recomputed_operations}});
     began = timeline.step_end_us[i];
   }
   for (std::size_t i = 0; i < timeline.operators.size(); ++i) {
@@ -122,7 +161,8 @@ void export_perfetto(const TimelineReplay& replayed, OutputFile& out) {
     writer.slice(kFirstStreamLane + static_cast<int>(op.stream), title_of(replayed, op), op.begin_us, op.end_us,
                  {{"operator", i}});
     writer.counter("on the device", op.begin_us, op.device_bytes);
-    writer.counter("evicted", op.begin_us, op.nonresident_bytes);
+    writer.counter("evicted", op.begin_us, op.nonresident_bytes - op.dropped_bytes);
+    if (replayed.recomputes) writer.counter("dropped", op.begin_us, op.dropped_bytes);
     writer.counter("budget", op.begin_us, replayed.budget);
   }
   Bytes live = 0;
@@ -132,6 +172,7 @@ void export_perfetto(const TimelineReplay& replayed, OutputFile& out) {
     writer.counter("live", change.at_us, live);
   }
   write_copies(replayed, writer);
+  write_reruns(replayed, writer);
   writer.finish();
 }
 
@@ -158,6 +199,16 @@ void export_csv(const TimelineReplay& replayed, OutputFile& out) {
     const std::string id = copy.buffer == kNoIndex ? "" : std::to_string(timeline.buffers[copy.buffer].id);
     add(copy.begin_us, std::string(copy.to_host ? "evict" : "restore") + "," + duration(copy.end_us - copy.begin_us) +
                            "," + in_quotes(copy.reason) + ",," + id + "," + std::to_string(copy.bytes) + ",,");
+  }
+  for (const TimelineDrop& drop : timeline.drops) {
+    const std::string id = drop.buffer == kNoIndex ? "" : std::to_string(timeline.buffers[drop.buffer].id);
+    add(drop.begin_us,
+        "drop,," + in_quotes(fate_of(timeline, drop)) + ",," + id + "," + std::to_string(drop.bytes) + ",,");
+  }
+  for (const TimelineRerun& rerun : timeline.reruns) {
+    add(rerun.begin_us, "rerun," + duration(rerun.end_us - rerun.begin_us) + "," +
+                            in_quotes(replayed.trace.title_of(replayed.trace.operators[rerun.op])) + "," +
+                            std::to_string(replayed.trace.streams[rerun.stream]) + ",,,,");
   }
   for (std::size_t i = 0; i < timeline.step_end_us.size(); ++i) {
     add(timeline.step_end_us[i], "step,," + in_quotes("step " + std::to_string(i)) + ",,,,,");

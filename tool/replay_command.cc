@@ -128,9 +128,7 @@ void add_replay(CLI::App& app, CommandLine* line) {
   command->add_option("--policy", flags->policy, policy_help());
   command->add_option("--safety", flags->safety, "strict or trusting (default: strict)");
   command->add_option("--host-fallback", flags->host_fallback, "off, auto or full (default: the setting's)");
-  command->add_option("--recompute", flags->recompute,
-                      "off or auto: whether contents may be dropped and recomputed; with --exact (default: the "
-                      "setting's)");
+  add_recompute_flags(command, flags.get());
   add_alternatives_flag(command, &flags->alternatives, true);
   add_split_flag(command, &flags->split);
   command->add_option("--config", flags->config, "a settings file; no other is read");
@@ -141,8 +139,6 @@ void add_replay(CLI::App& app, CommandLine* line) {
              "deal the operators out to this many streams, ordered by the buffers they name and nothing else; "
              "with --seed by chance (default: the file's streams)");
   add_number(command, "--seed", flags->seed, kSeeds, "adversarial order of this number (default: order of time)");
-  command->add_flag("--exact", flags->exact,
-                    "tell the library what each operator reads and writes, which hooks can not see");
   command->add_flag("!--no-check", flags->check, "do not look for races on the simulated device, which is quicker");
   command->add_flag("--joint-bound", flags->joint_bound,
                     "also say what no swapping and recomputing can beat, which takes up to minutes");

@@ -10,7 +10,6 @@
 #include "tool/message.h"
 #include "tool/places.h"
 #include "tool/policy_flag.h"
-#include "tool/replay_options.h"
 #include "tool/timeline_file.h"
 #include "trace/bounds.h"
 #include "trace/joint_bound.h"
@@ -58,9 +57,7 @@ int check_flags(const ReplayFlags& flags, ReplayJob* job) {
       !parse_setting_flag("host_fallback", *flags.host_fallback, "--host-fallback", &job->settings)) {
     return kWrongUsage;
   }
-  if (flags.recompute && !parse_setting_flag("recompute", *flags.recompute, "--recompute", &job->settings)) {
-    return kWrongUsage;
-  }
+  if (!take_recompute_flag(flags, &job->settings)) return kWrongUsage;
   if (planned != nullptr && !take_plan_policy(flags, *planned, &job->settings)) return kWrongUsage;
   if (flags.compare.empty() || !flags.exact) remark_on_recompute(job->settings, flags.exact);
   return kDone;

@@ -12,20 +12,21 @@
 #include "simulator/profile.h"
 #include "tool/alternatives.h"
 #include "tool/plan_policies.h"
+#include "tool/replay_options.h"
 #include "tool/splits.h"
 #include "tool/values.h"
 #include "trace/replay.h"
 
 namespace thermocline {
 
-struct ReplayFlags {
+struct ReplayFlags : RecomputeFlags {
   std::string trace, device = "reference", alternatives = kRecordedAlternatives, split = kNoSplits;
-  std::optional<std::string> budget, policy, safety, host_fallback, recompute, config, timeline;
+  std::optional<std::string> budget, policy, safety, host_fallback, config, timeline;
   std::optional<std::size_t> steps;
   std::optional<std::uint32_t> streams;
   std::optional<std::uint64_t> seed;
   std::vector<std::string> compare;
-  bool exact = false, json = false, check = true, joint_bound = false;
+  bool json = false, check = true, joint_bound = false;
 };
 
 // Null: the policy is none that exists for replays and plans alone.

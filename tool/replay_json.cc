@@ -28,7 +28,9 @@ ordered_json steps_json(const ReplayFindings& outcome) {
                      {"maps", step.maps},
                      {"unmaps", step.unmaps},
                      {"recomputed_ms", static_cast<double>(step.recomputed_ns) * 1e-6},
-                     {"recomputed_operations", step.recomputed_operations}});
+                     {"recomputed_operations", step.recomputed_operations},
+                     {"dropped_buffers", step.dropped_buffers},
+                     {"dropped_bytes", step.dropped_bytes}});
   }
   return steps;
 }

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/replay_options.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "tool/message.h"
 #include "tool/values.h"
 
 namespace thermocline {
+
+void add_recompute_flags(CLI::App* command, RecomputeFlags* flags, const char* about) {
+  command->add_flag("--exact", flags->exact,
+                    "tell the library what each operator reads and writes, which hooks can not see");
+  command->add_option("--recompute", flags->recompute, about);
+}
+
+bool take_recompute_flag(const RecomputeFlags& flags, Settings* settings) {
+  return !flags.recompute || parse_setting_flag("recompute", *flags.recompute, "--recompute", settings);
+}
 
 ReplayOptions replay_options(const Settings& settings, const simulator::Profile& profile, const std::string& simulator,
                              Bytes budget_bytes) {
@@ -39,16 +50,25 @@ std::optional<StepPlanKind> possible_plans(const ReplayOptions& options) {
   return StepPlanKind::kJoint;
 }
 
+namespace {
+
+// "": it may.
+std::string why_nothing_is_recomputed(const Settings& settings, bool exact) {
+  if (!exact) return ": that needs --exact, which tells the library what each operator reads and writes";
+  if (settings.policy != kLearnedPolicy) return std::string(" with policy ") + settings.policy->name + "; learned does";
+  if (settings.host_fallback == HostFallback::kFull) return " with host_fallback full; auto and off do";
+  return "";
+}
+
+}  // namespace
+
+bool may_recompute(const Settings& settings, bool exact) {
+  return settings.recompute == Recompute::kAuto && why_nothing_is_recomputed(settings, exact).empty();
+}
+
 void remark_on_recompute(const Settings& settings, bool exact) {
-  if (settings.recompute != Recompute::kAuto) return;
-  const std::string nothing = "note: nothing is recomputed";
-  if (!exact) {
-    say(nothing + ": that needs 'replay --exact', which tells the library what each operator reads and writes");
-  } else if (settings.policy != kLearnedPolicy) {
-    say(nothing + " with policy " + settings.policy->name + "; learned does");
-  } else if (settings.host_fallback == HostFallback::kFull) {
-    say(nothing + " with host_fallback full; auto and off do");
-  }
+  if (settings.recompute != Recompute::kAuto || may_recompute(settings, exact)) return;
+  say("note: nothing is recomputed" + why_nothing_is_recomputed(settings, exact));
 }
 
 ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace) {

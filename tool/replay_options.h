@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of a replay on a device profile that `replay` and `estimate` have in common.
+// What all commands have in common that replay on a device profile: the flags of recomputing, and the replay's options.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,23 @@
 #include "trace/replay.h"
 #include "trace/step_plan.h"
 
+namespace CLI {  // NOLINT(readability-identifier-naming): theirs
+class App;
+}
+
 namespace thermocline {
+
+struct RecomputeFlags {
+  bool exact = false;  // the library is told what each operator reads and writes
+  std::optional<std::string> recompute;
+};
+// `about`: the help of --recompute.
+void add_recompute_flags(CLI::App* command, RecomputeFlags* flags,
+                         const char* about =
+                             "off or auto: whether contents may be dropped and recomputed; with --exact "
+                             "(default: the setting's)");
+// False, after a message, where the value is none.
+bool take_recompute_flag(const RecomputeFlags& flags, Settings* settings);
 
 // `simulator`: the simulated device's library (places.h).
 ReplayOptions replay_options(const Settings& settings, const simulator::Profile& profile, const std::string& simulator,
@@ -19,8 +35,11 @@ ReplayOptions replay_options(const Settings& settings, const simulator::Profile&
 // The plans that the engine makes under these options; none: nothing leaves the device.
 std::optional<StepPlanKind> possible_plans(const ReplayOptions& options);
 
-// Says on stderr where the settings ask for recomputing and nothing is recomputed. `exact`: the library is told what
-// each operator reads and writes.
+// Whether contents may be dropped and recomputed under these settings. `exact`: the library is told what each operator
+// reads and writes.
+bool may_recompute(const Settings& settings, bool exact);
+
+// Says on stderr where the settings ask for recomputing and nothing is recomputed.
 void remark_on_recompute(const Settings& settings, bool exact);
 
 // Options for a replay of the same steps with more memory than they can use, and without evictions.

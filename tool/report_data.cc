@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tool/report_classes.h"
@@ -31,6 +32,7 @@ class RunWriter {
     ordered_json out = {{"title", std::filesystem::path(run_.replayed.trace.path).filename().string()},
                         {"device", run_.replayed.profile->title},
                         {"policy", run_.replayed.policy},
+                        {"recompute", run_.replayed.recomputes ? "auto" : "off"},
                         {"budget", run_.replayed.budget},
                         {"length", tenths(window_.end_us)},
                         {"stepEnds", step_ends()},
@@ -50,6 +52,7 @@ class RunWriter {
     out["ops"] = operators();
     out["buffers"] = buffers();
     write_copies(&out);
+    if (run_.replayed.recomputes) write_recomputing(&out);
     return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   }
 
@@ -87,13 +90,14 @@ class RunWriter {
                      {"out", step.evicted_bytes},
                      {"in", step.restored_bytes},
                      {"maps", step.maps},
+                     {"again_ms", static_cast<double>(step.recomputed_ns) * 1e-6},
                      {"shown", i >= window_.first_step}});
     }
     return out;
   }
 
   ordered_json operators() const {
-    std::vector<std::int64_t> times, durations, names, held, evicted, part, parts;
+    std::vector<std::int64_t> times, durations, names, held, evicted, dropped, part, parts;
     // Streams overlap, but a lane is drawn from left to right.
     std::vector<std::uint32_t> order(window_.end - window_.begin);
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = window_.begin + i;
@@ -110,10 +114,12 @@ class RunWriter {
       part.push_back(shown.part);
       parts.push_back(shown.parts);
       held.push_back(static_cast<std::int64_t>(op.device_bytes / kMiB));
-      evicted.push_back(static_cast<std::int64_t>(op.nonresident_bytes / kMiB));
+      evicted.push_back(static_cast<std::int64_t>((op.nonresident_bytes - op.dropped_bytes) / kMiB));
+      dropped.push_back(static_cast<std::int64_t>(op.dropped_bytes / kMiB));
     }
     ordered_json out = {{"t", times}, {"d", durations}, {"n", names}, {"held", held}, {"evicted", evicted}};
     if (run_.replayed.whole) out.update({{"part", part}, {"parts", parts}});
+    if (run_.replayed.recomputes) out["dropped"] = dropped;
     return out;
   }
 
@@ -168,8 +174,7 @@ class RunWriter {
       lane.before = begin;
       lane.durations.push_back(clamped(copy.end_us) - begin);
       lane.bytes.push_back(copy.bytes);
-      const auto shown = shown_.find(copy.buffer);
-      lane.buffers.push_back(shown == shown_.end() ? -1 : shown->second);
+      lane.buffers.push_back(row_of(copy.buffer));
       lane.reasons.push_back(reason_of(copy));
       const auto place = places.find(copy.restores);
       lane.restores.push_back(place == places.end() ? -1 : place->second);
@@ -179,6 +184,57 @@ class RunWriter {
       (*out)[to_host ? "out" : "in"] = {{"t", lane.times},   {"d", lane.durations}, {"n", lane.bytes},
                                         {"b", lane.buffers}, {"r", lane.restores},  {"w", lane.reasons}};
     }
+  }
+
+  std::int64_t row_of(std::uint32_t buffer) const {
+    const auto shown = shown_.find(buffer);
+    return shown == shown_.end() ? -1 : shown->second;
+  }
+
+  // A group is what runs again in a row, and the contents that it makes.
+  void write_recomputing(ordered_json* out) const {
+    std::vector<std::int64_t> times, durations, names, reasons, groups, before;
+    std::int64_t last = 0;
+    for (const TimelineRerun& rerun : timeline_.reruns) {
+      if (rerun.end_us < window_.begin_us || rerun.begin_us >= window_.end_us) continue;
+      const TimelineRecomputation& group = timeline_.recomputations[rerun.recomputation];
+      const std::int64_t begin = clamped(rerun.begin_us);
+      times.push_back(begin - std::exchange(last, begin));
+      durations.push_back(clamped(rerun.end_us) - begin);
+      names.push_back(run_.replayed.trace.operators[rerun.op].name);
+      reasons.push_back(std::ranges::find(kRecomputeReasonNames, std::string_view(group.reason)) -
+                        kRecomputeReasonNames.begin());
+      groups.push_back(rerun.recomputation);
+      before.push_back(group.before);
+    }
+    (*out)["again"] = {{"t", times}, {"d", durations}, {"n", names}, {"w", reasons}, {"k", groups}, {"before", before}};
+    (*out)["reasons"]["again"] = kRecomputeReasonNames;
+    write_drops(out);
+  }
+
+  void write_drops(ordered_json* out) const {
+    const TimelineWindow last = last_steps(timeline_, 1);
+    const simulator::Profile& device = *run_.replayed.profile;
+    std::vector<std::int64_t> times, durations, buffers, groups, copies;
+    std::vector<std::uint64_t> bytes;
+    std::uint64_t unneeded = 0;
+    for (const TimelineDrop& drop : timeline_.drops) {
+      if (drop.after >= last.begin && drop.after < last.end && drop.returned == kNoIndex) ++unneeded;
+      if (drop.end_us < window_.begin_us || drop.begin_us > window_.end_us) continue;
+      times.push_back(clamped(drop.begin_us));
+      durations.push_back(clamped(drop.end_us) - times.back());
+      bytes.push_back(drop.bytes);
+      buffers.push_back(row_of(drop.buffer));
+      groups.push_back(drop.returned == kNoIndex ? -1 : static_cast<std::int64_t>(drop.returned));
+      const double size = static_cast<double>(drop.bytes);
+      copies.push_back(std::llround((size / device.link_to_host.value + size / device.link_to_device.value) * 1e7));
+    }
+    (*out)["drops"] = {{"t", times}, {"d", durations}, {"n", bytes}, {"b", buffers}, {"k", groups}, {"copies", copies}};
+    const ReplayStep& step = timeline_.result.steps.back();
+    (*out)["summary"]["dropped"] = {
+        {"contents", step.dropped_buffers}, {"bytes", step.dropped_bytes}, {"unneeded", unneeded}};
+    (*out)["summary"]["again"] = {{"operators", step.recomputed_operations},
+                                  {"ms", static_cast<double>(step.recomputed_ns) * 1e-6}};
   }
 
   const ReportedRun& run_;

@@ -11,7 +11,6 @@
 #include "tool/message.h"
 #include "tool/number_option.h"
 #include "tool/places.h"
-#include "tool/replay_options.h"
 #include "tool/splits.h"
 #include "tool/values.h"
 #include "trace/steady_step.h"
@@ -31,7 +30,8 @@ int check_flags(const TimelineFlags& flags, Settings* settings, std::optional<Bu
   if (loaded.settings.budget.is_set()) *budget = Budget{.size = loaded.settings.budget};
   if (flags.budget && !(*budget = parse_budget_flag(*flags.budget, "--budget", Whole::kPeak))) return kWrongUsage;
   if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", settings)) return kWrongUsage;
-  remark_on_recompute(*settings, false);
+  if (!take_recompute_flag(flags, settings)) return kWrongUsage;
+  remark_on_recompute(*settings, flags.exact);
   out->policy = value_text(*find_option("policy"), *settings);
   out->profile = find_device_flag(flags.device, "--device");
   if (out->profile == nullptr || !is_split_mode(flags.split)) return kWrongUsage;
@@ -65,6 +65,7 @@ void add_timeline_flags(CLI::App* command, TimelineFlags* flags) {
       "--budget", flags->budget,
       "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
   command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
+  add_recompute_flags(command, flags);
   add_split_flag(command, &flags->split);
   command->add_option("--config", flags->config, "a settings file; no other is read");
   add_number(
@@ -91,6 +92,8 @@ int replay_timeline_of(const TimelineFlags& flags, const std::string& path, Time
   out->min_offload_bytes = settings.min_offload_bytes.resolve(0);
   ReplayOptions& options = out->options = replay_options(settings, *out->profile, *simulator, out->budget);
   options.device.check = false;
+  options.exact = flags.exact;
+  out->recomputes = may_recompute(settings, flags.exact);
   if (!prepare(flags, out, &reason)) {
     say(path + ": " + reason);
     return kBadInput;

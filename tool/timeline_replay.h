@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "simulator/profile.h"
+#include "tool/replay_options.h"
 #include "trace/replay_timeline.h"
 #include "trace/split.h"
 
@@ -17,7 +18,7 @@ class App;
 
 namespace thermocline {
 
-struct TimelineFlags {
+struct TimelineFlags : RecomputeFlags {
   std::string trace, device = "reference";
   std::string split = "off";
   std::optional<std::string> budget, policy, config;
@@ -27,6 +28,7 @@ struct TimelineFlags {
 struct TimelineReplay {
   const simulator::Profile* profile = nullptr;
   std::string policy;
+  bool recomputes = false;  // it may
   Bytes budget = 0, min_offload_bytes = 0;
   std::string budget_text;  // "11.93 GiB = 50% of the peak 23.86 GiB"
   Trace trace;              // as it was replayed

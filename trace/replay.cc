@@ -68,6 +68,19 @@ class Replay : private Relauncher {
     bool changes() const { return writes || is_fresh; }
   };
 
+  // An operator that may run again.
+  struct Remembered {
+    std::uint64_t id;
+    std::uint64_t ordinal;
+    const TraceOperator* op;
+    const char* name;
+    struct Operand {
+      Bytes bytes;
+      std::uint32_t flags;
+    };
+    std::vector<Operand> operands;
+  };
+
   const Driver& driver() const { return device_->driver(); }
 
   Status start() {
@@ -122,7 +135,9 @@ class Replay : private Relauncher {
                               .plans = after.plans - before.plans,
                               .divergences = after.divergences - before.divergences,
                               .recomputed_operations = after.recomputed_operations - before.recomputed_operations,
-                              .recomputed_ns = after.recomputed_ns - before.recomputed_ns});
+                              .recomputed_ns = after.recomputed_ns - before.recomputed_ns,
+                              .dropped_buffers = after.dropped_buffers - before.dropped_buffers,
+                              .dropped_bytes = after.dropped_bytes - before.dropped_bytes});
   }
 
   // Buffers that the step frees are replaced by those that the step before left alive.
@@ -292,12 +307,23 @@ class Replay : private Relauncher {
     auto* const handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
     const SimulatedDeviceControl& control = device_->control();
     if (op.mark == TraceOperator::kNoMark) {
-      return Status(control.relaunch_operator(handle, known->name, op.flops, op.bytes, op.microseconds, operands.data(),
-                                              operands.size(), known->ordinal));
+      const Status status(control.relaunch_operator(handle, known->name, op.flops, op.bytes, op.microseconds,
+                                                    operands.data(), operands.size(), known->ordinal));
+      return tell_of_relaunch(status, *known, stream);
     }
     const SimulatedSlices slices = slices_of(op, known->ordinal, true);
-    return Status(control.launch_slices(handle, known->name, op.flops, op.bytes, op.microseconds, operands.data(),
-                                        operands.size(), &slices));
+    const Status status(control.launch_slices(handle, known->name, op.flops, op.bytes, op.microseconds, operands.data(),
+                                              operands.size(), &slices));
+    return tell_of_relaunch(status, *known, stream);
+  }
+
+  Status tell_of_relaunch(Status status, const Remembered& known, StreamHandle stream) const {
+    if (!status.ok() || options_.watcher == nullptr) return status;
+    const auto at = std::ranges::find(streams_, stream);
+    THERMOCLINE_CHECK(at != streams_.end(), "operators run again in the program's streams");
+    options_.watcher->ran_again(static_cast<std::uint32_t>(known.op - trace_.operators.data()),
+                                static_cast<std::uint32_t>(at - streams_.begin()), known.ordinal);
+    return status;
   }
 
   MemoryAccess access_of(const Named& named, const Buffer& buffer) const {
@@ -378,17 +404,6 @@ class Replay : private Relauncher {
   std::uint64_t launched_ = 0;          // number of operators
   std::uint64_t ordinals_ = 0;          // the parts of an operator counted as one
   // The most recent operators, if they may run again.
-  struct Remembered {
-    std::uint64_t id;
-    std::uint64_t ordinal;
-    const TraceOperator* op;
-    const char* name;
-    struct Operand {
-      Bytes bytes;
-      std::uint32_t flags;
-    };
-    std::vector<Operand> operands;
-  };
   std::deque<Remembered> remembered_;
   RelaunchInfo relaunch_;
   // Members only to reuse their memory.

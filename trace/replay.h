@@ -36,6 +36,9 @@ class ReplayWatcher {
   virtual void renamed(std::uint32_t produced, std::uint32_t carried) = 0;
   virtual void submitted(std::uint32_t op, std::uint32_t stream, const Engine& engine) = 0;
   virtual void step_ended() = 0;
+  // The operator `op` was submitted once more, before the one that is being submitted.
+  // `ordinal`: the number of its first launch on the device.
+  virtual void ran_again(std::uint32_t /*op*/, std::uint32_t /*stream*/, std::uint64_t /*ordinal*/) {}
 };
 
 // Sits between the engine and its driver, and is notified when the engine is working, to measure the engine's own time.
@@ -72,6 +75,8 @@ struct ReplayStep {
   std::uint64_t maps = 0, unmaps = 0;
   std::uint64_t plans = 0, divergences = 0;  // plans made, and plans abandoned, while the step was submitted
   std::uint64_t recomputed_operations = 0, recomputed_ns = 0;
+  std::uint64_t dropped_buffers = 0;  // as in EngineStatistics
+  Bytes dropped_bytes = 0;
 };
 
 // At which memory ran out. `index`: as TraceEvent::index.

@@ -38,6 +38,7 @@ class TimelineRecorder : public ReplayWatcher, public MovementObserver {
     current_[buffer] = static_cast<std::uint32_t>(lives_.size());
     lives_.push_back({now, std::numeric_limits<std::int64_t>::max(), operators(), kNoIndex});
     timeline_->changes.push_back({.at_us = 0, .begins = true, .buffer = current_[buffer]});
+    at_address_[address.value] = current_[buffer];
     timeline_->buffers.push_back({.id = trace_.buffers[buffer].id,
                                   .address = address.value,
                                   .bytes = trace_.buffers[buffer].bytes,
@@ -54,6 +55,7 @@ class TimelineRecorder : public ReplayWatcher, public MovementObserver {
     timeline_->changes.push_back({.at_us = 0, .begins = false, .buffer = at});
     lives_[at].end_ns = now;
     lives_[at].end_operator = operators();
+    end_drop(at);
     timeline_->buffers[at].outlives_window = false;
   }
   // All renames of a step come before its other events, and may form chains, so they are applied together.
@@ -74,13 +76,60 @@ class TimelineRecorder : public ReplayWatcher, public MovementObserver {
                                     .end_us = 0,
                                     .device_bytes = now.device_bytes,
                                     .nonresident_bytes = now.nonresident_bytes,
+                                    .dropped_bytes = dropped_bytes_,
                                     .host_bytes = now.host_live_bytes});
   }
   void step_ended() override { timeline_->step_ends.push_back(operators()); }
+  void ran_again(std::uint32_t op, std::uint32_t stream, std::uint64_t ordinal) override {
+    reruns_of_[ordinal].push_back(static_cast<std::uint32_t>(timeline_->reruns.size()));
+    timeline_->recomputations.back().end = static_cast<std::uint32_t>(timeline_->reruns.size() + 1);
+    timeline_->reruns.push_back({.op = op,
+                                 .stream = stream,
+                                 .begin_us = 0,
+                                 .end_us = 0,
+                                 .recomputation = static_cast<std::uint32_t>(timeline_->recomputations.size() - 1)});
+  }
 
   void copying_out(const MovedUnit& unit, EvictReason reason) override { add_reason(true, unit, name_of(reason)); }
   void evicted(const MovedUnit&, EvictReason) override {}
   void fetching(const MovedUnit& unit, FetchReason reason) override { add_reason(false, unit, name_of(reason)); }
+  // The plan drops contents after the operator that is being submitted.
+  void dropped(const MovedUnit& unit) override {
+    const std::uint32_t buffer = alive_at(unit.address.value);
+    if (buffer != kNoIndex) open_drops_[buffer] = static_cast<std::uint32_t>(timeline_->drops.size());
+    if (buffer != kNoIndex) dropped_bytes_ += unit.bytes;
+    timeline_->drops.push_back({.begin_us = 0,
+                                .end_us = 0,
+                                .bytes = unit.bytes,
+                                .buffer = buffer,
+                                .after = operators(),
+                                .returned = kNoIndex});
+    drop_ends_.push_back(kNoIndex);
+  }
+  void recomputing(RecomputeReason reason) override {
+    const auto at = static_cast<std::uint32_t>(timeline_->reruns.size());
+    timeline_->recomputations.push_back(
+        {.reason = name_of(reason), .before = operators(), .begin = at, .end = at, .drops = {}});
+  }
+  void recomputed(const MovedUnit& unit, RecomputeReason) override {
+    const std::uint32_t buffer = alive_at(unit.address.value);
+    const auto open = open_drops_.find(buffer);
+    if (open == open_drops_.end()) return;
+    timeline_->drops[open->second].returned = static_cast<std::uint32_t>(timeline_->recomputations.size() - 1);
+    timeline_->recomputations.back().drops.push_back(open->second);
+    end_drop(buffer);
+  }
+  // By drop: the operator before which it ended; kNoIndex: it did not.
+  const std::vector<std::uint32_t>& drop_ends() const { return drop_ends_; }
+
+  // The run of the operator with that number on the device that has not been taken yet; kNoIndex: there is none.
+  std::uint32_t take_rerun(std::uint64_t ordinal) {
+    const auto found = reruns_of_.find(ordinal);
+    if (found == reruns_of_.end() || found->second.empty()) return kNoIndex;
+    const std::uint32_t rerun = found->second.front();
+    found->second.pop_front();
+    return rerun;
+  }
 
   // The reason of the next copy at that address in that direction: copies of one eviction unit are done in the order in
   // which they are submitted.
@@ -98,6 +147,19 @@ class TimelineRecorder : public ReplayWatcher, public MovementObserver {
     renames_.clear();
   }
 
+  std::uint32_t alive_at(std::uint64_t address) const {
+    const auto found = at_address_.find(address);
+    return found == at_address_.end() ? kNoIndex : found->second;
+  }
+
+  void end_drop(std::uint32_t buffer) {
+    const auto open = open_drops_.find(buffer);
+    if (open == open_drops_.end()) return;
+    drop_ends_[open->second] = operators();
+    dropped_bytes_ -= timeline_->drops[open->second].bytes;
+    open_drops_.erase(open);
+  }
+
   void add_reason(bool to_host, const MovedUnit& unit, const char* reason) {
     reasons_[{unit.address.value, to_host}].push_back(reason);
   }
@@ -107,6 +169,9 @@ class TimelineRecorder : public ReplayWatcher, public MovementObserver {
   void use(std::uint32_t buffer, bool writes) {
     const std::uint32_t at = current_[buffer];
     if (at == kNoIndex) return;  // a buffer of no bytes
+    // What is dropped still is overwritten, unless this is the operator after which it was dropped.
+    const auto open = open_drops_.find(at);
+    if (open != open_drops_.end() && timeline_->drops[open->second].after < operators()) end_drop(at);
     TimelineBuffer& b = timeline_->buffers[at];
     if (b.uses.empty() || b.uses.back() != operators()) b.uses.push_back(operators());
     if (writes && b.producer == kNoIndex && lives_[at].first_operator > 0) b.producer = operators();
@@ -120,6 +185,11 @@ class TimelineRecorder : public ReplayWatcher, public MovementObserver {
   std::vector<std::uint64_t> ordinal_of_;
   std::uint64_t ordinals_ = 0;
   std::map<std::pair<std::uint64_t, bool>, std::deque<const char*>> reasons_;  // by address and direction
+  std::unordered_map<std::uint64_t, std::uint32_t> at_address_;                // the newest buffer
+  std::unordered_map<std::uint32_t, std::uint32_t> open_drops_;                // by buffer of the timeline
+  std::vector<std::uint32_t> drop_ends_;                                       // by drop
+  std::unordered_map<std::uint64_t, std::deque<std::uint32_t>> reruns_of_;     // by ordinal, in order of submission
+  Bytes dropped_bytes_ = 0;
 };
 
 class FileDescriptor {
@@ -140,7 +210,7 @@ class FileDescriptor {
 struct TimedOperation {
   double begin_us = 0, duration_us = 0, submitted_us = 0;
   std::int64_t lane = 0;
-  std::int64_t bytes = 0, address = 0, ordinal = 0;
+  std::int64_t bytes = 0, address = 0, ordinal = 0, relaunch = 0;
 };
 
 bool read_arguments(JsonCursor& cursor, TimedOperation* ran) {
@@ -154,6 +224,8 @@ bool read_arguments(JsonCursor& cursor, TimedOperation* ran) {
       cursor.read_integer(&ran->address);
     } else if (key == "ordinal") {
       cursor.read_integer(&ran->ordinal);
+    } else if (key == "relaunch") {
+      cursor.read_integer(&ran->relaunch);
     } else {
       cursor.skip_value();
     }
@@ -271,6 +343,13 @@ bool read_timeline(const std::string& path, TimelineRecorder& recorder, ReplayTi
     TimedOperation ran;
     if (!read_line(line, &ran)) continue;
     const double end_us = ran.begin_us + ran.duration_us;
+    if (ran.relaunch != 0) {
+      if (const std::uint32_t at = recorder.take_rerun(static_cast<std::uint64_t>(ran.ordinal)); at != kNoIndex) {
+        timeline->reruns[at].begin_us = ran.begin_us;
+        timeline->reruns[at].end_us = end_us;
+      }
+      continue;
+    }
     // The final reads of remaining contents are not part of the program.
     if (const std::uint32_t at = ran.ordinal > 0 ? launches.next(ran.ordinal) : kNoIndex; at != kNoIndex) {
       TimelineOperator& op = timeline->operators[at];
@@ -313,6 +392,15 @@ void set_times(const TimelineRecorder& recorder, ReplayTimeline* timeline) {
     buffer.end_us = latest;
     if (life.end_operator != kNoIndex) buffer.end_us = life.end_operator == 0 ? 0 : ops[life.end_operator - 1].end_us;
     buffer.end_us = std::max(buffer.end_us, buffer.begin_us);
+  }
+  for (std::size_t i = 0; i < timeline->drops.size(); ++i) {
+    TimelineDrop& drop = timeline->drops[i];
+    const std::uint32_t end = recorder.drop_ends()[i];
+    drop.begin_us = drop.after < ops.size() ? ops[drop.after].end_us : latest;
+    drop.end_us = end < ops.size() ? ops[end].begin_us : latest;
+    if (drop.returned == kNoIndex) continue;
+    const TimelineRecomputation& made = timeline->recomputations[drop.returned];
+    if (made.end > made.begin) drop.end_us = timeline->reruns[made.end - 1].end_us;
   }
   double now = 0;
   for (TimelineChange& change : timeline->changes) {

@@ -22,8 +22,9 @@ struct TimelineOperator {
   std::uint32_t op;      // index into the trace's operators
   std::uint32_t stream;  // index into the trace's streams
   double begin_us, end_us;
-  // State when it had been submitted: bytes on the device, non-resident bytes, and bytes on the host.
-  Bytes device_bytes, nonresident_bytes, host_bytes;
+  // State when it had been submitted: bytes on the device, non-resident bytes, of these those that are dropped, and bytes
+  // on the host.
+  Bytes device_bytes, nonresident_bytes, dropped_bytes, host_bytes;
 };
 
 struct TimelineBuffer {
@@ -47,6 +48,31 @@ struct TimelineCopy {
   const char* reason;  // of the eviction or the fetch (offload/movement.h)
 };
 
+// Contents that were dropped without a copy.
+struct TimelineDrop {
+  double begin_us;         // when the operator after which they were dropped had ended
+  double end_us;           // when they had been recomputed; else when they were not needed any more
+  Bytes bytes;             // whole pages
+  std::uint32_t buffer;    // kNoIndex: none that is alive
+  std::uint32_t after;     // operator
+  std::uint32_t returned;  // index into recomputations; kNoIndex: overwritten or freed without having been needed
+};
+
+// Operators that ran again in a row, to make the contents of one or more drops.
+struct TimelineRecomputation {
+  const char* reason;                // offload/movement.h
+  std::uint32_t before;              // the operator before which they ran; if there is none, the number of operators
+  std::uint32_t begin, end;          // into reruns
+  std::vector<std::uint32_t> drops;  // that end with it
+};
+
+struct TimelineRerun {
+  std::uint32_t op;      // index into the trace's operators
+  std::uint32_t stream;  // index into the trace's streams
+  double begin_us, end_us;
+  std::uint32_t recomputation;
+};
+
 // The beginning or end of a buffer's life. In program order, in which no address is in use twice at once; times do not
 // decrease.
 struct TimelineChange {
@@ -59,7 +85,10 @@ struct ReplayTimeline {
   std::vector<TimelineOperator> operators;  // in program order
   std::vector<TimelineBuffer> buffers;      // in order of allocation
   std::vector<TimelineChange> changes;
-  std::vector<TimelineCopy> copies;      // in order of their beginnings
+  std::vector<TimelineCopy> copies;  // in order of their beginnings
+  std::vector<TimelineDrop> drops;   // in program order, as the next two
+  std::vector<TimelineRecomputation> recomputations;
+  std::vector<TimelineRerun> reruns;
   std::vector<std::uint32_t> step_ends;  // number of operators before each
   std::vector<double> step_end_us;       // when the last operator of each step had ended
   ReplayResult result;

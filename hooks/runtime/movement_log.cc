@@ -14,6 +14,8 @@ class MovementLog : public MovementObserver {
   void fetching(const MovedUnit& unit, FetchReason reason) override { say("fetching", unit, name_of(reason)); }
   void spilling(const MovedUnit& unit) override { say("writing to the spill file", unit, "the host fills up"); }
   void reading_spilled(const MovedUnit& unit) override { say("reading from the spill file", unit, "wanted"); }
+  void dropped(const MovedUnit& unit) override { say("dropped", unit, "it can be recomputed"); }
+  void recomputed(const MovedUnit& unit, RecomputeReason reason) override { say("recomputed", unit, name_of(reason)); }
 
  private:
   static void say(const char* what, const MovedUnit& unit, const char* reason) {

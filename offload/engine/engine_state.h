@@ -318,9 +318,12 @@ class Engine::State {
   void add_all();
   Status expect_anything(StreamHandle handle);
   bool list_known_operands(std::vector<Versions::Operand>* list);
-  Status recompute_one_by_one(std::span<const Versions::BufferNumber> buffers, StreamHandle handle);
+  Status recompute_one_by_one(std::span<const Versions::BufferNumber> buffers, StreamHandle handle,
+                              RecomputeReason reason);
   Status recompute_planned(StreamHandle handle);
-  Status recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle, bool as_planned);
+  // `as_planned`: all that the plan runs again before the operation that arrives, and nothing else.
+  Status recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle, RecomputeReason reason,
+                   bool as_planned);
   Status run(const Recipe& recipe, StreamHandle handle, bool as_planned, std::vector<DeviceAddress>* at);
   Status run_again(const Recipe& recipe, std::uint32_t index, StreamHandle handle, std::vector<DeviceAddress>* at);
   Status make_ready(std::span<const MemoryAccess> list, StreamHandle handle);

@@ -11,6 +11,19 @@
 #include "offload/recompute/obstacles.h"
 
 namespace thermocline {
+namespace {
+
+// Of a buffer with a block of its own.
+MovedUnit whole_unit_of(const Buffer& buffer) {
+  const Block& block = buffer.block();
+  return {.address = buffer.address(),
+          .bytes = block.bytes(),
+          .block = block.begin(),
+          .block_bytes = block.bytes(),
+          .is_slab = false};
+}
+
+}  // namespace
 
 void Residency::drop_contents(BlockState& state) {
   THERMOCLINE_CHECK(trusting_, "pages change hands at once only while all accesses are known");
@@ -151,7 +164,8 @@ void Engine::State::note_return() {
 // Whoever arrives may access anything. Nothing that it could find is dropped, and no address leads to what is another's
 // by now; what contents have been made of, nobody knows from then on.
 Status Engine::State::expect_anything(StreamHandle handle) {
-  if (Status status = recompute_one_by_one(versions->dropped(), handle); !status.ok()) return status;
+  if (Status status = recompute_one_by_one(versions->dropped(), handle, RecomputeReason::kUnknownAccess); !status.ok())
+    return status;
   recompute_policy->distrusts();
   if (Status status = residency.distrust(); !status.ok()) return status;
   versions->forget_contents();
@@ -171,10 +185,10 @@ Status Engine::State::recompute_before(StreamHandle handle) {
     if (operand.use.writes) written.push_back(operand.buffer);
     if (operand.use.reads && versions->is_dropped(operand.buffer)) read.push_back(operand.buffer);
   }
-  if (status.ok()) status = recompute_one_by_one(read, handle);
+  if (status.ok()) status = recompute_one_by_one(read, handle, RecomputeReason::kAccessed);
   if (status.ok()) status = copy_aside(written, handle);
-  if (status.ok()) status = recompute_one_by_one(versions->lost_without(written), handle);
-  if (status.ok()) status = recompute_one_by_one(versions->too_old(), handle);
+  if (status.ok()) status = recompute_one_by_one(versions->lost_without(written), handle, RecomputeReason::kInputEnds);
+  if (status.ok()) status = recompute_one_by_one(versions->too_old(), handle, RecomputeReason::kForgotten);
   if (rehearses) status = status.ok() ? rehearse(*arrived.relaunch, handle) : skip_rehearsal(status);
   info = arrived;
   // What has run again was prepared in their place.
@@ -208,13 +222,14 @@ Status Engine::State::recompute_planned(StreamHandle handle) {
       if (versions->is_dropped(buffer.number())) wanted.push_back(buffer.number());
     });
   }
-  return recompute(wanted, handle, true);
+  return recompute(wanted, handle, RecomputeReason::kPlanned, true);
 }
 
-Status Engine::State::recompute_one_by_one(std::span<const Versions::BufferNumber> buffers, StreamHandle handle) {
+Status Engine::State::recompute_one_by_one(std::span<const Versions::BufferNumber> buffers, StreamHandle handle,
+                                           RecomputeReason reason) {
   for (const Versions::BufferNumber& buffer : buffers) {
     if (!versions->is_dropped(buffer)) continue;
-    if (Status status = recompute({&buffer, 1}, handle, false); !status.ok()) return status;
+    if (Status status = recompute({&buffer, 1}, handle, reason, false); !status.ok()) return status;
   }
   return {};
 }
@@ -222,7 +237,7 @@ Status Engine::State::recompute_one_by_one(std::span<const Versions::BufferNumbe
 Status Engine::State::recompute_all() {
   if (versions == nullptr || !versions->any_dropped()) return {};
   put_back_overwriting();
-  return recompute_one_by_one(versions->dropped(), StreamHandle{});
+  return recompute_one_by_one(versions->dropped(), StreamHandle{}, RecomputeReason::kAllNeeded);
 }
 
 Status Engine::State::run_nothing_again() {
@@ -232,11 +247,13 @@ Status Engine::State::run_nothing_again() {
   return {};
 }
 
-Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle, bool as_planned) {
+Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle,
+                                RecomputeReason reason, bool as_planned) {
   const std::optional<Recipe> recipe = versions->recipe_for(buffers);
   THERMOCLINE_CHECK(recipe || buffers.size() > 1, "what was dropped can be recomputed");
   // Together they are too many for one recipe.
-  if (!recipe) return recompute_one_by_one(buffers, handle);
+  if (!recipe) return recompute_one_by_one(buffers, handle, reason);
+  if (options.movements != nullptr) options.movements->recomputing(reason);
   std::vector<DeviceAddress> at(recipe->values.size());
   recomputing = true;
   const Status status = run(*recipe, handle, as_planned, &at);
@@ -253,6 +270,7 @@ Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers,
       versions->restored(buffer->number());
       ++counters.recomputed_buffers;
       counters.recomputed_bytes += buffer->block().bytes();
+      if (options.movements != nullptr) options.movements->recomputed(whole_unit_of(*buffer), reason);
     } else {
       residency.drop_contents(residency.state_of(buffer->block()));
     }
@@ -416,6 +434,7 @@ bool Engine::State::drop_block(BlockState& state) {
   }
   ++counters.dropped_buffers;
   counters.dropped_bytes += block.bytes();
+  if (options.movements != nullptr) options.movements->dropped(whole_unit_of(*only));
   residency.drop_contents(state);
   return true;
 }
@@ -450,7 +469,7 @@ bool Engine::State::lets_go(const Buffer& buffer) {
   }
   const std::vector<Versions::BufferNumber> lost = versions->lost_without({&number, 1});
   // The stream of the last operation may be gone.
-  if (!recompute_one_by_one(lost, StreamHandle{}).ok()) return false;
+  if (!recompute_one_by_one(lost, StreamHandle{}, RecomputeReason::kInputEnds).ok()) return false;
   if (verification != nullptr) verification->forget(number);
   versions->freed(number);
   return true;

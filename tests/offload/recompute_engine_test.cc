@@ -2,13 +2,35 @@
 // What the engine does with dropped contents when an operation arrives that may access more than it names.
 #include <array>
 #include <atomic>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "offload/movement.h"
 #include "offload/relauncher.h"
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {
 namespace {
+
+// What was dropped and recomputed, in words.
+class RecomputeListener : public MovementObserver {
+ public:
+  void copying_out(const MovedUnit&, EvictReason) override {}
+  void evicted(const MovedUnit&, EvictReason) override {}
+  void fetching(const MovedUnit&, FetchReason) override {}
+  void dropped(const MovedUnit& unit) override { add("dropped", unit); }
+  void recomputing(RecomputeReason reason) override { told.emplace_back(std::string("for ") + name_of(reason)); }
+  void recomputed(const MovedUnit& unit, RecomputeReason) override { add("recomputed", unit); }
+
+  std::vector<std::string> told;
+
+ private:
+  void add(const char* what, const MovedUnit& unit) {
+    told.push_back(std::string(what) + " " + std::to_string(unit.bytes) + " at " + std::to_string(unit.address.value));
+  }
+};
 
 class RecomputeEngineTest : public EngineTest, private Relauncher {
  protected:
@@ -19,7 +41,8 @@ class RecomputeEngineTest : public EngineTest, private Relauncher {
            .host_is_readable = false,
            .soft_limit = soft_limit,
            .recompute = Recompute::kAuto,
-           .relauncher = this});
+           .relauncher = this,
+           .movements = &told_});
     from_ = allocate(from_bytes_);
     to_ = allocate(kSize);
     other_ = allocate(kSize);
@@ -58,13 +81,46 @@ class RecomputeEngineTest : public EngineTest, private Relauncher {
                     .ok());
   }
   std::uint64_t recomputed() const { return engine_->statistics().recomputed_operations; }
+  // What has been told since the last time.
+  std::vector<std::string> told() { return std::exchange(told_.told, {}); }
+  std::vector<std::string> dropped_and_recomputed_for(const std::string& reason) const {
+    const std::string what = " " + std::to_string(kSize) + " at " + std::to_string(to_.value);
+    return {"dropped" + what, "for " + reason, "recomputed" + what};
+  }
 
   static constexpr Bytes kSize = 8 * kMiB;
   static constexpr std::uint64_t launched_ = 2;  // the number of make() among the device's operators
   Bytes from_bytes_ = kSize;
   DeviceAddress from_, to_, other_;
   std::atomic<bool> unseen_{false};
+  RecomputeListener told_;
 };
+
+TEST_F(RecomputeEngineTest, WhoWatchesIsToldWhatIsDroppedAndWhyItIsRecomputed) {
+  const auto drop = [this] {
+    make();
+    EXPECT_TRUE(engine_->drop(to_).ok());
+  };
+  drop();
+  EXPECT_TRUE(engine_->make_all_again().ok());
+  EXPECT_EQ(told(), dropped_and_recomputed_for("all_needed"));
+  drop();
+  const std::array uses{OperandUse{.reads = true}};
+  const RelaunchInfo relaunch{.id = 2, .may_run_again = false, .uses = uses};
+  ASSERT_TRUE(
+      submit({{to_, kSize}}, Access::kRead, {.kind = 9, .nanoseconds = 1000, .relaunch = &relaunch}, std::nan(""))
+          .ok());
+  EXPECT_EQ(told(), dropped_and_recomputed_for("accessed"));
+  drop();
+  make();
+  EXPECT_EQ(told().size(), 1u) << "what is overwritten is not recomputed";
+  EXPECT_TRUE(engine_->drop(to_).ok());
+  overwrite_input();
+  EXPECT_EQ(told(), dropped_and_recomputed_for("input_ends"));
+  drop();
+  ASSERT_TRUE(operate({{other_, kSize}}).ok());
+  EXPECT_EQ(told(), dropped_and_recomputed_for("unknown_access"));
+}
 
 TEST_F(RecomputeEngineTest, WhatIsDroppedIsThereWhenAnybodyMayAccessIt) {
   make();

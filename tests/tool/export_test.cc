@@ -5,14 +5,13 @@
 #include <sstream>
 
 #include "tests/tool/command_fixture.h"
+#include "tests/tool/replayed.h"
 #include "tests/tool/unpickle.h"
 
 namespace thermocline::test {
 namespace {
 
 using nlohmann::json;
-
-const std::string kUnet = std::string(THERMOCLINE_TRACES) + "/unet3d_b1_128.jsonl.gz";
 
 class Export : public Command {
  protected:
@@ -67,6 +66,63 @@ TEST_F(Export, ForPerfettoSlicesNestAndEveryFlowLeadsFromAnEvictionToItsRestore)
     EXPECT_EQ(in_for[name], count["copied_bytes"]) << name;
   EXPECT_FALSE(out_for.contains("unknown") || in_for.contains("unknown"));
   EXPECT_GT(out_for.size(), 1u);
+}
+
+// As the replay counts it, in a lane of its own, with the buffers that it is for.
+TEST_F(Export, WhatRunsAgainHasItsLaneAndItsReason) {
+  const std::vector<std::string> flags = {kResnet, "--budget", "50%", "--exact", "--recompute", "auto", "--steps", "5"};
+  const auto with = [&](std::vector<std::string> command, const std::vector<std::string>& more) {
+    command.insert(command.end(), flags.begin(), flags.end());
+    command.insert(command.end(), more.begin(), more.end());
+    return run(command);
+  };
+  const json replay = json::parse(with({"replay"}, {"--json", "--no-check"}).out);
+  ASSERT_EQ(with({"export"}, {"--format", "perfetto", "-o", path("out")}).status, 0);
+  const json out = json::parse(read(path("out")));
+  int lane = -1;
+  for (const json& e : out["traceEvents"]) {
+    if (e["name"] == "thread_name" && e["args"]["name"] == "recomputed in stream 0") lane = e["tid"];
+  }
+  ASSERT_GE(lane, 0);
+  std::size_t runs = 0, operators = 0;
+  double end = 0, us = 0;
+  unsigned long long dropped = 0, evicted = 0;
+  for (const json& e : out["traceEvents"]) {
+    if (e["name"] == "dropped") dropped = std::max(dropped, e["args"]["bytes"].get<unsigned long long>());
+    if (e["name"] == "evicted" && e["ph"] == "C")
+      evicted = std::max(evicted, e["args"]["bytes"].get<unsigned long long>());
+    if (e["ph"] != "X") continue;
+    if (e["args"].contains("operator")) ++operators;
+    if (e["tid"] != lane) continue;
+    ++runs;
+    EXPECT_GE(e["ts"].get<double>(), end - 0.002) << e;
+    end = e["ts"].get<double>() + e["dur"].get<double>();
+    us += e["dur"].get<double>();
+    EXPECT_EQ(e["args"]["reason"], "planned");
+    EXPECT_FALSE(e["args"]["contents"].empty()) << e;
+    for (const json& content : e["args"]["contents"]) {
+      EXPECT_LT(content["dropped_us"], e["ts"]);
+      EXPECT_TRUE(content.contains("buffer") && content.contains("producer")) << e;
+    }
+  }
+  EXPECT_GT(runs, 0u);
+  EXPECT_EQ(runs, replay["recomputed_operations"]);
+  EXPECT_GT(operators, runs);
+  double ms = 0;
+  for (const json& step : replay["steps"]) ms += step["recomputed_ms"].get<double>();
+  EXPECT_NEAR(us * 1e-3, ms, 0.01 * ms);
+  EXPECT_GT(dropped, 1ULL << 30);
+  EXPECT_LT(evicted, 4ULL << 30);
+  ASSERT_EQ(with({"export"}, {"--format", "csv", "-o", path("csv")}).status, 0);
+  std::istringstream lines(read(path("csv")));
+  std::size_t again = 0, drops = 0;
+  for (std::string line; std::getline(lines, line);) {
+    again += line.find(",rerun,") != std::string::npos ? 1 : 0;
+    drops += line.find(",drop,,\"planned\",,") != std::string::npos ? 1 : 0;
+    EXPECT_EQ(std::ranges::count(line, ','), 8) << line;
+  }
+  EXPECT_EQ(again, runs);
+  EXPECT_GT(drops, 0u);
 }
 
 TEST_F(Export, ForPyTorchsViewerBlocksTileTheirSegmentsAndNoAddressIsTakenTwice) {

@@ -134,7 +134,7 @@ TEST_F(Command, WhereNothingIsRecomputedThatIsSaid) {
     return result.err;
   };
   EXPECT_EQ(replayed({}),
-            "thermocline: note: nothing is recomputed: that needs 'replay --exact', which tells the library what each "
+            "thermocline: note: nothing is recomputed: that needs --exact, which tells the library what each "
             "operator reads and writes\n");
   EXPECT_EQ(replayed({"--exact", "--policy", "reactive"}),
             "thermocline: note: nothing is recomputed with policy reactive; learned does\n");

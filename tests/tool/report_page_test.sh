@@ -19,6 +19,12 @@ document.body.dataset.colours = [...document.querySelectorAll("canvas")].map((ca
   for (const pixel of pixels) if (pixel >>> 24 === 255) seen.add(pixel & 0xf0f0f0);
   return seen.size;
 }).join(" ");
+// What is made again is violet, more or less, in the second lane.
+const lanes = document.querySelectorAll("canvas")[1], scale = lanes.height / lanes.clientHeight, laneTop = LANE.top + LANE.height + LANE.gap;
+const pixel = lanes.getContext("2d").getImageData(0, Math.ceil(laneTop * scale), lanes.width, Math.floor(LANE.height * scale)).data;
+let again = 0;
+for (let i = 0; i < pixel.length; i += 4) if (pixel[i] > pixel[i + 1] + 15 && pixel[i + 2] > pixel[i + 1] + 15) ++again;
+document.body.dataset.again = data.runs[0].recompute === "auto" ? (again > 0 ? "drawn" : "missing") : (again > 0 ? "unasked" : "none");
 document.body.dataset.rows = document.querySelectorAll("tbody tr").length;
 document.body.dataset.events = data.runs.reduce((sum, run) => sum + run.ops.t.length + 2 * run.buffers.n.length + run.out.t.length + run.in.t.length, 0);
 // As by hand: the wheel shows less, the mouse says what is there, a double click shows all again.
@@ -36,7 +42,7 @@ JS
 
 # NAME CANVASES REPORT'S FLAGS...
 draw() {
-  local name=$1 canvases=$2 page=$scratch/$1.html body colours rows property
+  local name=$1 canvases=$2 page=$scratch/$1.html colours rows property
   shift 2
   "$thermocline" report "$@" -o "$page" 2>"$scratch/said" || {
     cat "$scratch/said" >&2
@@ -79,6 +85,15 @@ draw() {
 }
 
 draw one 2 "$traces/resnet50_b64.jsonl.gz" --budget 60%
+[[ $body == *'data-again="none"'* ]] || {
+  echo "report_page_test: one shows what is made again, where nothing is: $body" >&2
+  exit 1
+}
+draw again 2 "$traces/resnet50_b64.jsonl.gz" --budget 50% --exact --recompute auto
+[[ $body == *'data-again="drawn"'* ]] || {
+  echo "report_page_test: again does not show what is made again: $body" >&2
+  exit 1
+}
 draw two 4 "$traces/resnet50_b64.jsonl.gz" --budget 60% --against "$traces/unet3d_b1_128.jsonl.gz"
 # A million events; under sanitizers a third of that.
 steps=27

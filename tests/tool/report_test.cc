@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "tests/tool/command_fixture.h"
+#include "tests/tool/replayed.h"
 
 namespace thermocline::test {
 namespace {
 
 using nlohmann::json;
-
-const std::string kUnet = std::string(THERMOCLINE_TRACES) + "/unet3d_b1_128.jsonl.gz";
 
 json data_in(const std::string& page) {
   const std::string begin = "<script id=\"data\" type=\"application/json\">";
@@ -95,6 +94,59 @@ TEST_F(Report, WhatItDrawsIsWhatTheReplaySays) {
     EXPECT_EQ(shown[lane].size(), columns);
     for (const json& column : shown[lane]) EXPECT_EQ(column.size(), shown[lane]["t"].size()) << lane;
   }
+}
+
+TEST_F(Report, WhatIsMadeAgainIsShown) {
+  const std::vector<std::string> flags = {kResnet, "--budget", "50%", "--exact", "--recompute", "auto", "--steps", "6"};
+  const json shown = data_in(page(flags))["runs"][0];
+  std::vector<std::string> arguments = flags;
+  arguments.insert(arguments.begin(), "replay");
+  arguments.insert(arguments.end(), {"--json", "--no-check"});
+  const json replayed = json::parse(run(arguments).out);
+  EXPECT_EQ(shown["recompute"], "auto");
+  EXPECT_EQ(shown["summary"]["step_ms"], replayed["steady_step_ms"]);
+  const json &last = replayed["steps"][5], &before = replayed["steps"][4];
+  EXPECT_GT(last["recomputed_operations"], 0);
+  EXPECT_EQ(shown["summary"]["again"]["operators"], last["recomputed_operations"]);
+  EXPECT_EQ(shown["summary"]["again"]["ms"], last["recomputed_ms"]);
+  // Each run of an operator, as long as the replay says, with a reason, and some content that it is for.
+  const json &again = shown["again"], &drops = shown["drops"];
+  for (const json& column : again) EXPECT_EQ(column.size(), again["t"].size());
+  for (const json& column : drops) EXPECT_EQ(column.size(), drops["t"].size());
+  EXPECT_EQ(again["t"].size(),
+            last["recomputed_operations"].get<std::size_t>() + before["recomputed_operations"].get<std::size_t>());
+  double ms = 0;
+  for (std::size_t i = 0; i < again["t"].size(); ++i) {
+    ms += again["d"][i].get<double>() * 1e-4;
+    EXPECT_LT(again["n"][i].get<std::size_t>(), shown["names"].size());
+    EXPECT_EQ(shown["reasons"]["again"][again["w"][i].get<std::size_t>()], "planned");
+    EXPECT_NE(std::ranges::find(drops["k"], again["k"][i]), drops["k"].end()) << "it makes nothing that was dropped";
+  }
+  EXPECT_NEAR(ms, last["recomputed_ms"].get<double>() + before["recomputed_ms"].get<double>(), 0.01 * ms);
+  // What was dropped comes back behind the operator that makes it, and is of a buffer.
+  std::uint64_t bytes = 0;
+  for (std::size_t k = 0; k < drops["t"].size(); ++k) {
+    EXPECT_GE(drops["b"][k], 0);
+    EXPECT_GT(drops["d"][k], 0);
+    EXPECT_GT(drops["copies"][k], 0);
+    bytes += drops["n"][k].get<std::uint64_t>();
+  }
+  EXPECT_GE(bytes, shown["summary"]["dropped"]["bytes"].get<std::uint64_t>());
+  EXPECT_EQ(shown["summary"]["dropped"]["bytes"], last["dropped_bytes"]);
+  EXPECT_EQ(shown["summary"]["dropped"]["contents"], last["dropped_buffers"]);
+  EXPECT_GT(last["dropped_bytes"], 1 << 30);
+  EXPECT_GT(*std::ranges::max_element(shown["ops"]["dropped"]), 1024) << "MiB at once";
+}
+
+TEST_F(Report, WhereNothingIsRecomputedThatIsSaidAndHasNoLane) {
+  const ProcessResult result =
+      run({"report", kUnet, "--budget", "60%", "--steps", "3", "--recompute", "auto", "-o", path("page.html")});
+  EXPECT_NE(result.err.find("nothing is recomputed: that needs --exact"), std::string::npos) << result.err;
+  const json shown = data_in(read(path("page.html")))["runs"][0];
+  EXPECT_EQ(shown["recompute"], "off");
+  EXPECT_FALSE(shown.contains("again") || shown.contains("drops") || shown["ops"].contains("dropped"));
+  expect_refused({"report", kUnet, "--recompute", "aut"}, 2,
+                 "--recompute: 'aut' is no recompute; known are off, auto; did you mean 'auto'?");
 }
 
 TEST_F(Report, WhatAProgramCallsItsBuffersIsShown) {

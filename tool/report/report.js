@@ -7,7 +7,7 @@ const OUT = "#e15759", IN = "#3f9b57";
 // Of the page's scheme, light or dark: report.css has them.
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const colours = {};
-const readColours = () => { for (const name of ["ink", "soft", "panel", "grid", "lane", "mark", "halo", "budget", "live"]) colours[name] = colour(name); };
+const readColours = () => { for (const name of ["ink", "soft", "panel", "grid", "lane", "mark", "halo", "budget", "live", "again"]) colours[name] = colour(name); };
 readColours();
 const tip = document.getElementById("tip");
 
@@ -46,7 +46,9 @@ class Run {
   constructor(raw) {
     Object.assign(this, raw);
     this.ops.t = running(this.ops.t);
-    for (const lane of [this.out, this.in]) lane.t = running(lane.t);
+    this.recomputes = raw.recompute === "auto";
+    this.lanes = LANES.filter(([, key]) => key !== "again" || this.recomputes);
+    for (const [, key] of this.lanes) if (key !== "ops") this[key].t = running(this[key].t);
     const b = this.buffers;
     const order = [];
     for (let i = 0; i < b.n.length; ++i) {
@@ -71,7 +73,7 @@ class Run {
     let at = 0, live = 0;
     return this.ops.t.length === 0 ? [] : Array.from(this.ops.t, (t, i) => {
       while (at < this.changes.length && this.changes[at][0] <= t) { live += this.changes[at][2] * this.buffers.n[this.changes[at][1]]; ++at; }
-      return Math.max(0, live / 1048576 - this.ops.evicted[i]);
+      return Math.max(0, live / 1048576 - this.ops.evicted[i] - (this.recomputes ? this.ops.dropped[i] : 0));
     });
   }
   // Colours and names of what memory is stacked by.
@@ -103,10 +105,17 @@ class Run {
   }
   producer(p) { return p < 0 ? "from before" : this.names[p]; }
   // An operator, and of a part of one which.
-  title(i) {
+  operatorTitle(i) {
     const parts = this.ops.parts ? this.ops.parts[i] : 0;
     return this.names[this.ops.n[i]] + (parts ? " part " + (this.ops.part[i] + 1) + " of " + parts : "");
   }
+  // What runs again, and for what: of its group, the contents that are made.
+  madeBy(i) {
+    const group = this.again.k[i], d = this.drops, found = [];
+    for (let k = 0; k < d.k.length; ++k) if (d.k[k] === group) found.push(k);
+    return found;
+  }
+  content(k) { return this.drops.b[k] < 0 ? "a buffer" : "buffer " + this.buffers.id[this.drops.b[k]]; }
   alive(at) {
     const found = [], b = this.buffers;
     for (let i = 0; i < b.n.length; ++i) if (b.t[i] <= at && at < b.t[i] + b.d[i] + (b.d[i] === 0)) found.push(i);
@@ -303,15 +312,18 @@ function drawHeld(g, chart, y) {
   line(held, colours.ink, 1.5);
   line(spans(run, view, columns, run.ops.here), colours.live, 1.5);
   line(spans(run, view, columns, run.ops.evicted), OUT, 1.5);
+  if (run.recomputes) line(spans(run, view, columns, run.ops.dropped), colours.again, 1.5);
 }
 
-const LANES = [["computing", "ops", "#4e79a7"], ["out to host", "out", OUT], ["in to device", "in", IN]];
+// Where contents are recomputed, what runs again has a lane of its own.
+const LANES = [["computing", "ops", "#4e79a7"], ["made again", "again", null], ["out to host", "out", OUT], ["in to device", "in", IN]];
 const LANE = { height: 26, gap: 8, top: 6 };
 
 function drawLanes(g, chart) {
   const { run, view } = chart, bottom = chart.height - 20;
   drawTimeAxis(g, chart, 2, bottom);
-  LANES.forEach(([name, key, colour], at) => {
+  run.lanes.forEach(([name, key, ofLane], at) => {
+    const colour = ofLane || colours.again;
     const top = LANE.top + at * (LANE.height + LANE.gap), lane = run[key];
     g.fillStyle = colours.soft;
     g.textAlign = "right";
@@ -339,7 +351,7 @@ function drawLanes(g, chart) {
       const x = Math.max(chart.left, chart.x(lane.t[i])), end = Math.min(chart.width - 8, chart.x(lane.t[i] + lane.d[i]));
       g.fillStyle = key === "ops" ? PALETTE[run.opClass[lane.n[i]] % PALETTE.length] : colour;
       g.fillRect(x, top, Math.max(0.5, end - x - 0.6), LANE.height);
-      const text = key === "ops" ? run.title(i) : lane.b[i] < 0 ? "" : "buffer " + run.buffers.id[lane.b[i]];
+      const text = key === "ops" ? run.operatorTitle(i) : key === "again" ? run.names[lane.n[i]] : lane.b[i] < 0 ? "" : "buffer " + run.buffers.id[lane.b[i]];
       if (end - x > 40 && g.measureText(text).width < end - x - 8) {
         g.fillStyle = "#fff";
         g.fillText(text, x + 4, top + LANE.height / 2 + 4);
@@ -352,24 +364,38 @@ const aboutBuffer = (run, i) => {
   const b = run.buffers;
   const text = "buffer " + b.id[i] + ", " + bytes(b.n[i]) + "\nproduced by " + run.owner(i) + " (" + run.classes[b.c[i]] + ")\nalive " + ms(b.d[i]) + ", used " + quantity(b.u[i], "time");
   const gaps = run.gaps(i);
-  return text + (gaps.length === 0 ? "" : gaps.slice(0, 4).map(([from, to, n]) => "\nevicted " + ms(from) + " \u2013 " + ms(to) + " (" + bytes(n) + ")").join("") + (gaps.length > 4 ? "\nand " + quantity(gaps.length - 4, "more part") : ""));
+  return text + (gaps.length === 0 ? "" : gaps.slice(0, 4).map(([from, to, n]) => "\nevicted " + ms(from) + " \u2013 " + ms(to) + " (" + bytes(n) + ")").join("") + (gaps.length > 4 ? "\nand " + quantity(gaps.length - 4, "more part") : "")) + aboutDrops(run, i);
 };
+const aboutDrops = (run, i) => {
+  if (!run.recomputes) return "";
+  const d = run.drops, all = d.b.map((b, k) => b === i ? k : -1).filter((k) => k >= 0);
+  return all.slice(0, 4).map((k) => "\ndropped at " + ms(d.t[k]) + (d.k[k] < 0 ? ", not read again" : ", made again by " + ms(d.t[k] + d.d[k]))).join("");
+};
+
+function aboutRerun(run, i) {
+  const { n, d, t, w, before } = run.again, made = run.madeBy(i);
+  const copies = made.reduce((sum, k) => sum + run.drops.copies[k], 0);
+  return run.names[n[i]] + " again\n" + ms(d[i]) + " at " + ms(t[i]) + ", before operator " + before[i] + "\nbecause: " + run.reasons.again[w[i]].replaceAll("_", " ") +
+    made.slice(0, 4).map((k) => "\nfor " + run.content(k) + ", " + bytes(run.drops.n[k]) + ", dropped " + ms(run.drops.d[k]) + " before").join("") +
+    (made.length > 4 ? "\nand " + quantity(made.length - 4, "more buffer") : "") + (made.length === 0 ? "" : "\ncopied out and back instead: " + ms(copies) + " of the link");
+}
 
 function hoverMemory(t, y, chart) {
   const { run } = chart, held = run.alive(t), at = Math.max(0, floorIndex(run.ops.t, t));
   const live = held.reduce((sum, i) => sum + run.buffers.n[i], 0), of = new Map();
   for (const i of held) of.set(run.groupOf[i], (of.get(run.groupOf[i]) || 0) + run.buffers.n[i]);
   const groups = [...of.entries()].sort((a, b) => b[1] - a[1]).slice(0, 5);
-  return ms(t) + ", while " + run.title(at) + "\nalive " + bytes(live) + " in " + quantity(held.length, "buffer") + "\non the device " + bytes(run.ops.held[at] * 1048576) + ", evicted " + bytes(run.ops.evicted[at] * 1048576) +
+  return ms(t) + ", while " + run.operatorTitle(at) + "\nalive " + bytes(live) + " in " + quantity(held.length, "buffer") + "\non the device " + bytes(run.ops.held[at] * 1048576) + ", evicted " + bytes(run.ops.evicted[at] * 1048576) + (run.recomputes ? ", dropped " + bytes(run.ops.dropped[at] * 1048576) : "") +
     "\n" + groups.map(([k, n]) => bytes(n) + "  " + run.groups[k]).join("\n");
 }
 
 function hoverLanes(t, y, chart) {
   const { run } = chart, at = Math.floor((y - LANE.top) / (LANE.height + LANE.gap));
-  if (at < 0 || at >= LANES.length) return null;
-  const key = LANES[at][1], lane = run[key], i = floorIndex(lane.t, t);
+  if (at < 0 || at >= run.lanes.length) return null;
+  const key = run.lanes[at][1], lane = run[key], i = floorIndex(lane.t, t);
   if (i < 0 || t > lane.t[i] + lane.d[i]) return null;
-  if (key === "ops") return run.title(i) + "\noperator " + (run.firstOperator + i) + ", " + ms(lane.d[i]) + "\nat " + ms(lane.t[i]);
+  if (key === "ops") return run.operatorTitle(i) + "\noperator " + (run.firstOperator + i) + ", " + ms(lane.d[i]) + "\nat " + ms(lane.t[i]);
+  if (key === "again") return aboutRerun(run, i);
   const what = (key === "out" ? "out to the host" : "back to the device") + ": " + bytes(lane.n[i]) + " in " + ms(lane.d[i]) + (lane.w[i] < 0 ? "" : "\nbecause: " + run.reasons[key][lane.w[i]].replaceAll("_", " "));
   const buffer = lane.b[i];
   return what + (buffer < 0 ? "" : "\n" + aboutBuffer(run, buffer));

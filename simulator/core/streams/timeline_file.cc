@@ -45,6 +45,11 @@ std::uint64_t ordinal_of(const Work& work) {
   return kernel == nullptr ? 0 : kernel->ordinal;
 }
 
+bool is_relaunch(const Work& work) {
+  const auto* op = std::get_if<Operator>(&work);
+  return op != nullptr && op->is_relaunch;
+}
+
 }  // namespace
 
 std::unique_ptr<TimelineFile> TimelineFile::open(const std::string& path, DeviceId devices) {
@@ -84,14 +89,15 @@ void TimelineFile::ran(const Operation& operation) {
   if (operation.engine == Engine::kNone) return;
   std::fprintf(
       file_.get(),
-      R"({"ph":"X","pid":%d,"tid":%d,"name":"%s","ts":%.3f,"dur":%.3f,"args":{"stream":%u,"submitted":%.3f,"bytes":%llu,"address":%llu,"ordinal":%llu}},)"
+      R"({"ph":"X","pid":%d,"tid":%d,"name":"%s","ts":%.3f,"dur":%.3f,"args":{"stream":%u,"submitted":%.3f,"bytes":%llu,"address":%llu,"ordinal":%llu%s}},)"
       "\n",
       operation.served_by + 1, static_cast<int>(operation.engine), plain(name_of(operation.work)).c_str(),
       static_cast<double>(operation.end - operation.duration) / kNsPerUs,
       static_cast<double>(operation.duration) / kNsPerUs, operation.stream,
       static_cast<double>(operation.submitted) / kNsPerUs, static_cast<unsigned long long>(bytes_of(operation.work)),
       static_cast<unsigned long long>(device_address_of(operation.work)),
-      static_cast<unsigned long long>(ordinal_of(operation.work)));
+      static_cast<unsigned long long>(ordinal_of(operation.work)),
+      is_relaunch(operation.work) ? R"(,"relaunch":1)" : "");
 }
 
 }  // namespace simulator
