@@ -2,8 +2,8 @@
 // thermocline estimate: would this trace fit on the known devices, and how slow would it be?
 //
 // Each answer comes from a replay through the library itself on that device's profile with all of its memory, with
-// default settings; `thermocline replay --device D` shows more. The profiles' figures and their sources are printed
-// with the answers in JSON, and by `thermocline devices`.
+// default settings but for recompute; `thermocline replay --device D` shows more. The profiles' figures and their
+// sources are printed with the answers in JSON, and by `thermocline devices`.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +15,7 @@
 #include <string>
 
 #include "config/load.h"
+#include "driver/quantity.h"
 #include "tool/alternatives.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
@@ -41,7 +42,7 @@ constexpr const char* kDefaultBudget = "95%";
 // Learning takes two or three steps; the figures are of the steps after that.
 constexpr std::size_t kEstimateSteps = 8;
 
-struct EstimateFlags {
+struct EstimateFlags : RecomputeFlags {
   std::string trace;
   std::vector<std::string> devices;
   std::string budget = kDefaultBudget;
@@ -52,11 +53,15 @@ struct EstimateFlags {
 
 // What every replay is of.
 struct Replayed {
+  Settings settings = default_settings();
+  bool exact = false;
   Alternatives alternatives;
   bool may_split = false;
   std::optional<std::size_t> asked;  // steps
   bool repeat = true;
   StepProgram program;  // as recorded
+
+  bool recomputes() const { return may_recompute(settings, exact); }
 };
 
 struct DeviceAnswer {
@@ -66,7 +71,7 @@ struct DeviceAnswer {
   bool moves = false;  // something had to be evicted
   double step_ms = 0, compute_ms = 0;
   std::optional<double> bound_ms;  // none if steps differ
-  Bytes evicted_bytes = 0;         // per step
+  ReplayStep last;                 // what is dropped and recomputed in a step
   std::vector<TraceChoice> taken;  // alternatives
   std::string refused;             // where it runs out of memory, and the buffers; lines
   ordered_json refused_json = nullptr;
@@ -123,7 +128,8 @@ bool take_splits(const Replayed& replayed, const ReplayOptions& options, DeviceA
 
 // False, with a message in `reason`, if the simulated device fails for another reason than memory.
 bool ask(const Replayed& replayed, const std::string& simulator, DeviceAnswer* answer, std::string* reason) {
-  ReplayOptions options = replay_options(default_settings(), *answer->profile, simulator, answer->budget_bytes);
+  ReplayOptions options = replay_options(replayed.settings, *answer->profile, simulator, answer->budget_bytes);
+  options.exact = replayed.exact;
   options.device.check = false;
   Taken taken;
   if (!take_alternatives(replayed, options, &taken, reason)) return false;
@@ -134,7 +140,7 @@ bool ask(const Replayed& replayed, const std::string& simulator, DeviceAnswer* a
   ReplayResult result;
   if (!replay(taken.trace, taken.program, options, &result, reason)) return false;
   answer->runs = result.outcome == ReplayOutcome::kOk;
-  answer->moves = result.statistics.evicted_bytes > 0;
+  answer->moves = result.statistics.evicted_bytes > 0 || result.statistics.dropped_bytes > 0;
   const SteadySteps steady{learned_after_steps(result.steps), replayed.repeat};
   answer->compute_ms = steady.ms(unlimited.steps);
   if (!answer->runs) {
@@ -144,7 +150,7 @@ bool ask(const Replayed& replayed, const std::string& simulator, DeviceAnswer* a
     return true;
   }
   answer->step_ms = steady.ms(result.steps);
-  answer->evicted_bytes = result.steps.back().evicted_bytes;
+  answer->last = result.steps.back();
   const SwapBounds bounds(taken.trace, *options.rates);
   if (bounds.repeats()) answer->bound_ms = bounds.under(answer->budget_bytes).bound_ms;
   return true;
@@ -161,6 +167,13 @@ ordered_json figures_json(const Profile& p) {
   return {{"memory_bytes", sourced(p.memory_bytes)},         {"fp32_flops", sourced(p.fp32_flops)},
           {"memory_bandwidth", sourced(p.memory_bandwidth)}, {"link_to_device", sourced(p.link_to_device)},
           {"link_to_host", sourced(p.link_to_host)},         {"launch_ns", sourced(p.launch)}};
+}
+
+ordered_json recomputed_json(const ReplayStep& step) {
+  return {{"operations_per_step", step.recomputed_operations},
+          {"ms_per_step", static_cast<double>(step.recomputed_ns) * 1e-6},
+          {"dropped_buffers_per_step", step.dropped_buffers},
+          {"dropped_bytes_per_step", step.dropped_bytes}};
 }
 
 ExecutionOrder order_of(const Trace& trace) {
@@ -184,19 +197,21 @@ void print_json(const EstimateFlags& flags, const Trace& trace, const Replayed& 
                       {"devices", ordered_json::array()}};
   for (const DeviceAnswer& a : answers) {
     const auto if_runs = [&a](auto value) { return a.runs ? ordered_json(value) : ordered_json(nullptr); };
-    out["devices"].push_back({{"device", a.profile->name},
-                              {"title", a.profile->title},
-                              {"budget_bytes", a.budget_bytes},
-                              {"fit", fit(a)},
-                              {"steady_step_ms", if_runs(a.step_ms)},
-                              {"compute_step_ms", a.compute_ms},
-                              {"slowdown", if_runs(a.step_ms / a.compute_ms)},
-                              {"bound_ms", a.bound_ms ? ordered_json(*a.bound_ms) : ordered_json(nullptr)},
-                              {"evicted_bytes_per_step", if_runs(a.evicted_bytes)},
-                              {"alternatives", alternatives_json(a.taken, flags.alternatives)},
-                              {"refused", a.refused_json},
-                              {"split", a.split},
-                              {"figures", figures_json(*a.profile)}});
+    out["devices"].push_back(
+        {{"device", a.profile->name},
+         {"title", a.profile->title},
+         {"budget_bytes", a.budget_bytes},
+         {"fit", fit(a)},
+         {"steady_step_ms", if_runs(a.step_ms)},
+         {"compute_step_ms", a.compute_ms},
+         {"slowdown", if_runs(a.step_ms / a.compute_ms)},
+         {"bound_ms", a.bound_ms ? ordered_json(*a.bound_ms) : ordered_json(nullptr)},
+         {"evicted_bytes_per_step", if_runs(a.last.evicted_bytes)},
+         {"recomputed", a.runs && replayed.recomputes() ? recomputed_json(a.last) : ordered_json(nullptr)},
+         {"alternatives", alternatives_json(a.taken, flags.alternatives)},
+         {"refused", a.refused_json},
+         {"split", a.split},
+         {"figures", figures_json(*a.profile)}});
   }
   std::puts(json_text(out).c_str());
 }
@@ -205,6 +220,14 @@ std::string milliseconds(double ms) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f ms", ms);
   return text;
+}
+
+// The columns of a table.
+std::string recomputed_text(const ReplayStep& step) {
+  char text[64];
+  std::snprintf(text, sizeof text, " %12s  ", human_bytes(step.dropped_bytes).c_str());
+  return text + quantity(step.recomputed_operations, "operator") + ", " +
+         milliseconds(static_cast<double>(step.recomputed_ns) * 1e-6);
 }
 
 void print_order(const ExecutionOrder& order) {
@@ -231,8 +254,9 @@ void print_refusals(const std::vector<DeviceAnswer>& answers) {
 void print_text(const EstimateFlags& flags, const Trace& trace, const Replayed& replayed,
                 const std::vector<DeviceAnswer>& answers) {
   std::fprintf(stdout, "%s holds %s at most\n", flags.trace.c_str(), human_bytes(trace.peak_live_bytes).c_str());
-  std::fprintf(stdout, "  %-12s %10s  %-8s %12s %9s %12s %12s\n", "device", "memory", "fits", "step", "slowdown",
-               "at best", "out a step");
+  const bool recomputes = replayed.recomputes();
+  std::fprintf(stdout, "  %-12s %10s  %-8s %12s %9s %12s %12s%s\n", "device", "memory", "fits", "step", "slowdown",
+               recomputes ? "swapping" : "at best", "out a step", recomputes ? "      dropped  made again" : "");
   for (const DeviceAnswer& a : answers) {
     const std::string memory = human_bytes(a.budget_bytes);
     if (!a.runs) {
@@ -240,15 +264,23 @@ void print_text(const EstimateFlags& flags, const Trace& trace, const Replayed& 
                    a.profile->name, memory.c_str(), fit(a), a.compute_ms);
       continue;
     }
-    std::fprintf(stdout, "  %-12s %10s  %-8s %12s %8.2fx %12s %12s\n", a.profile->name, memory.c_str(), fit(a),
+    std::fprintf(stdout, "  %-12s %10s  %-8s %12s %8.2fx %12s %12s%s\n", a.profile->name, memory.c_str(), fit(a),
                  milliseconds(a.step_ms).c_str(), a.step_ms / a.compute_ms,
-                 a.bound_ms ? milliseconds(*a.bound_ms).c_str() : "-", human_bytes(a.evicted_bytes).c_str());
+                 a.bound_ms ? milliseconds(*a.bound_ms).c_str() : "-", human_bytes(a.last.evicted_bytes).c_str(),
+                 recomputes ? recomputed_text(a.last).c_str() : "");
   }
   print_refusals(answers);
   for (const DeviceAnswer& a : answers) {
     const std::string taken = alternatives_text(a.taken);
     if (!taken.empty()) std::fprintf(stdout, "Alternatives on %s: %s.\n", a.profile->name, taken.c_str());
     if (!a.split_told.empty()) std::fprintf(stdout, "Split on %s: %s.\n", a.profile->name, a.split_told.c_str());
+  }
+  if (recomputes) {
+    std::fputs(
+        "Dropped: in a step, without a copy. Made again: by operators that run a second time. Swapping: what only "
+        "swaps is "
+        "not faster.\n",
+        stdout);
   }
   print_order(order_of(trace));
   if (!replayed.repeat) {
@@ -274,6 +306,9 @@ int estimate(const EstimateFlags& flags) {
     return kFailed;
   }
   Replayed replayed;
+  if (!take_recompute_flag(flags, &replayed.settings)) return kWrongUsage;
+  replayed.exact = flags.exact;
+  remark_on_recompute(replayed.settings, replayed.exact);
   if (!replayed.alternatives.read(flags.trace, flags.alternatives, true)) return kBadInput;
   const Trace& trace = replayed.alternatives.recorded();
   replayed.may_split = flags.split != kNoSplits;
@@ -321,6 +356,7 @@ void add_estimate(CLI::App& app, CommandLine* line) {
       "a size, 95% of each device's memory, or 60%peak of the trace's peak (default: 95%; the rest is the driver's "
       "and the context's)");
   add_alternatives_flag(command, &flags->alternatives, true);
+  add_recompute_flags(command, flags.get());
   add_split_flag(command, &flags->split);
   add_number(
       command, "--steps", flags->steps, kStepCounts,

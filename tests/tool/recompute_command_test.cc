@@ -123,6 +123,33 @@ TEST_F(Command, AThirdOfTheMemoryIsEnoughForRecomputing) {
   }
 }
 
+// At each budget, as a replay of as many steps says.
+TEST_F(Command, EstimatesSayWhatIsRecomputed) {
+  const std::vector<std::string> flags = {"--device", "reference", "--exact", "--recompute", "auto", "--steps", "6"};
+  const auto with = [&](std::vector<std::string> command, const std::vector<std::string>& more) {
+    command.insert(command.end(), flags.begin(), flags.end());
+    command.insert(command.end(), more.begin(), more.end());
+    return run(command);
+  };
+  const json estimated = json::parse(with({"estimate", kResnet}, {"--budget", "50%peak", "--json"}).out)["devices"][0];
+  const json replayed = replay_json(with({"replay", kResnet}, {"--budget", "50%", "--json", "--no-check"}));
+  const json& last = replayed["steps"][5];
+  EXPECT_EQ(estimated["steady_step_ms"], replayed["steady_step_ms"]);
+  EXPECT_LT(estimated["steady_step_ms"], estimated["bound_ms"]) << "copies alone are slower";
+  EXPECT_GT(last["recomputed_operations"], 0);
+  EXPECT_EQ(estimated["recomputed"]["operations_per_step"], last["recomputed_operations"]);
+  EXPECT_EQ(estimated["recomputed"]["ms_per_step"], last["recomputed_ms"]);
+  EXPECT_EQ(estimated["recomputed"]["dropped_buffers_per_step"], last["dropped_buffers"]);
+  EXPECT_EQ(estimated["recomputed"]["dropped_bytes_per_step"], last["dropped_bytes"]);
+  const std::string text = with({"estimate", kResnet}, {"--budget", "50%peak"}).out;
+  EXPECT_NE(text.find("made again"), std::string::npos) << text;
+  EXPECT_NE(text.find(std::to_string(last["recomputed_operations"].get<int>()) + " operators, "), std::string::npos)
+      << text;
+  const ProcessResult plain = run({"estimate", kUnet, "--device", "reference", "--steps", "3", "--recompute", "auto"});
+  EXPECT_EQ(plain.out.find("made again"), std::string::npos) << plain.out;
+  EXPECT_NE(plain.err.find("nothing is recomputed: that needs --exact"), std::string::npos) << plain.err;
+}
+
 // Of the three replays none recomputes, and each says why.
 TEST_F(Command, WhereNothingIsRecomputedThatIsSaid) {
   const auto replayed = [this](std::vector<std::string> more) {
