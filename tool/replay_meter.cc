@@ -35,19 +35,22 @@ std::string reason_in(const Trace& trace, const ReplayResult& result) {
 }  // namespace
 
 ReplayMeter::ReplayMeter(const Trace& trace, const Trace& whole, const simulator::Profile& profile,
-                         const std::string& simulator, std::optional<std::size_t> steps)
+                         const std::string& simulator, std::optional<std::size_t> steps, bool exact)
     : trace_(trace),
       whole_(whole),
       profile_(profile),
       simulator_(simulator),
-      repeats_(steady_step(whole, rates_of(profile)).repeats) {
+      repeats_(steady_step(whole, rates_of(profile)).repeats),
+      exact_(exact) {
   if (choose_steps(whole, steps, kUsualSteps, repeats_, &whole_program_, &failure_))
     choose_steps(trace, steps, kUsualSteps, repeats_, &program_, &failure_);
 }
 
 ReplayOptions ReplayMeter::options_of(const Knobs& knobs, Bytes budget) const {
   ReplayOptions options = replay_options(default_settings(), profile_, simulator_, budget);
+  options.exact = exact_;
   options.engine.policy = knobs.policy;
+  options.engine.recompute = knobs.recompute;
   options.engine.safety = knobs.safety;
   if (knobs.page_bytes != 0) options.engine.page_bytes = knobs.page_bytes;
   options.engine.min_offload_bytes = knobs.min_offload_bytes;
@@ -70,7 +73,7 @@ bool ReplayMeter::run(const Trace& trace, const StepProgram& program, const Repl
   }
   out->step_ms = SteadySteps{learned_after_steps(result.steps), repeats_}.ms(result.steps);
   for (const ReplayStep& step : result.steps) out->all_ms += step.ms;
-  out->evicted_bytes = result.steps.back().evicted_bytes;
+  out->last = result.steps.back();
   out->peak_host_bytes = result.statistics.peak_host_bytes;
   out->checksum = result.checksum;
   return true;
@@ -81,7 +84,8 @@ const Measured* ReplayMeter::measure(const Knobs& k, Bytes budget) {
   // As the engine chooses, so that nothing is replayed twice.
   const Bytes limit = std::min(budget, Bytes{profile_.memory_bytes.value});
   const Bytes page = page_bytes_for(limit, options.engine.page_bytes, Bytes{profile_.page_bytes.value});
-  const Key key{k.policy, k.safety, page, k.min_offload_bytes, k.low_water_percent, k.clean_reserve_percent, budget};
+  const Key key{k.policy,    k.safety, page, k.min_offload_bytes, k.low_water_percent, k.clean_reserve_percent,
+                k.recompute, budget};
   const auto known = known_.find(key);
   if (known != known_.end()) return &known->second;
   Measured measured;

@@ -19,8 +19,8 @@ struct Measured {
   std::string why_not;  // a short reason, if memory ran out
   double step_ms = 0;   // the step time of `replay` (SteadySteps)
   double all_ms = 0;
-  Bytes evicted_bytes = 0;  // in the last step
   Bytes peak_host_bytes = 0;
+  ReplayStep last;  // step
   std::uint64_t checksum = 0, races = 0;
 };
 
@@ -29,10 +29,10 @@ class ReplayMeter {
   static constexpr std::size_t kUsualSteps = 8;
 
   // `whole`: the same program before its operators were split (trace/split.h). Unset, it chooses how many `steps` to
-  // replay (choose_steps). The other arguments must outlive the meter, which can be used if failure() is empty: the
+  // replay (choose_steps). `exact`: the library is told what each operator reads and writes. The other arguments must outlive the meter, which can be used if failure() is empty: the
   // steps asked for may be impossible.
   ReplayMeter(const Trace& trace, const Trace& whole, const simulator::Profile& profile, const std::string& simulator,
-              std::optional<std::size_t> steps);
+              std::optional<std::size_t> steps, bool exact);
 
   // Null, with the reason in failure(), if the device fails for another reason than memory.
   const Measured* measure(const Knobs& knobs, Bytes budget);
@@ -47,7 +47,7 @@ class ReplayMeter {
   bool steps_repeat() const { return repeats_; }
 
  private:
-  using Key = std::tuple<const PolicyEntry*, Safety, Bytes, Bytes, unsigned, unsigned, Bytes>;
+  using Key = std::tuple<const PolicyEntry*, Safety, Bytes, Bytes, unsigned, unsigned, Recompute, Bytes>;
 
   ReplayOptions options_of(const Knobs& knobs, Bytes budget) const;
   bool run(const ReplayOptions& options, Measured* out) { return run(trace_, program_, options, out); }
@@ -58,7 +58,7 @@ class ReplayMeter {
   const simulator::Profile& profile_;
   const std::string& simulator_;
   StepProgram program_, whole_program_;
-  bool repeats_;
+  bool repeats_, exact_;
   std::map<Key, Measured> known_;
   Measured checked_;
   std::optional<Measured> unlimited_;

@@ -34,7 +34,7 @@ constexpr unsigned kCurve[] = {100, 90, 80, 70, 60, 50, 40, 30, 20};
 constexpr double kMostBatch = 1 << 20;
 constexpr DecimalRange kBatches{"1", "1048576"};
 
-struct TuneFlags {
+struct TuneFlags : RecomputeFlags {
   std::string trace, device = "reference", slowdown = "10%", split = kNoSplits;
   std::optional<std::string> budget, output, pair;
   std::vector<double> batches;
@@ -47,12 +47,16 @@ class Tuner {
   // `whole`: the trace as it was recorded; `split` is what is replayed under a budget.
   Tuner(const TuneFlags& flags, const Trace& whole, const SplitTrace& split, const simulator::Profile& profile,
         const std::string& simulator)
-      : flags_(flags), trace_(split.trace), profile_(profile), meter_(trace_, whole, profile, simulator, flags.steps) {
+      : flags_(flags),
+        trace_(split.trace),
+        profile_(profile),
+        meter_(trace_, whole, profile, simulator, flags.steps, flags.exact) {
     found_.trace = flags.trace;
     found_.profile = &profile;
     found_.steps = meter_.steps();
     found_.peak_live_bytes = whole.peak_live_bytes;
     found_.steps_repeat = meter_.steps_repeat();
+    found_.exact = flags.exact;
     found_.is_split = split.any_split();
     found_.split_told = split_text(whole, split.operators);
     found_.split = split_json(whole, split.operators);
@@ -66,7 +70,7 @@ class Tuner {
   // False if the device failed.
   bool tune() {
     if (!meter_.failure().empty()) return false;
-    const KnobSearch search = search_knobs(found_.defaults, flags_.allow_trusting, asking());
+    const KnobSearch search = search_knobs(found_.defaults, terms(), asking());
     if (!meter_.failure().empty()) return false;
     found_.best = search.best;
     found_.runs = search.worth.has_value();
@@ -86,6 +90,11 @@ class Tuner {
   const std::string& failure() const { return meter_.failure().empty() ? failure_ : meter_.failure(); }
 
  private:
+  KnobTerms terms() const {
+    return {.trusting = flags_.allow_trusting,
+            .recompute = flags_.exact && flags_.recompute.value_or("auto") == "auto"};
+  }
+
   AskWorth asking() {
     return [this](const Knobs& knobs) -> std::optional<KnobWorth> {
       progress_.show(meter_.replays(), kLikelyReplays);
@@ -248,7 +257,7 @@ class BatchSearch {
     progress_.show(asked_.size(), 2 * static_cast<std::size_t>(std::log2(kMostBatch)));
     Trace trace;
     if (!scale_trace(a_, b_, batch, &trace, reason)) return nullptr;
-    ReplayMeter meter(trace, trace, *found_.profile, simulator_, flags_.steps);
+    ReplayMeter meter(trace, trace, *found_.profile, simulator_, flags_.steps, flags_.exact);
     const Measured* const limited = meter.failure().empty() ? meter.measure(found_.best, found_.budget) : nullptr;
     const Measured* const unlimited = limited == nullptr ? nullptr : meter.unlimited();
     if (unlimited == nullptr) {
@@ -260,7 +269,7 @@ class BatchSearch {
                                 .step_ms = limited->step_ms,
                                 .compute_ms = unlimited->step_ms,
                                 .peak_live_bytes = trace.peak_live_bytes,
-                                .evicted_bytes = limited->evicted_bytes,
+                                .evicted_bytes = limited->last.evicted_bytes + limited->last.dropped_bytes,
                                 .runs = limited->runs,
                                 .is_allowed = is_allowed};
     return &asked_.emplace(batch, answer).first->second;
@@ -325,6 +334,9 @@ int check_flags(const TuneFlags& flags, TuneJob* job) {
   job->profile = find_device_flag(flags.device, "--device");
   if (job->profile == nullptr || !is_split_mode(flags.split)) return kWrongUsage;
   if (flags.budget && !(job->budget = parse_budget_flag(*flags.budget, "--budget", Whole::kPeak))) return kWrongUsage;
+  Settings asked = default_settings();
+  if (!take_recompute_flag(flags, &asked)) return kWrongUsage;
+  remark_on_recompute(asked, flags.exact);
   const auto slowdown = parse_slowdown(flags.slowdown);
   if (!slowdown) return kWrongUsage;
   job->slowdown = *slowdown;
@@ -378,6 +390,7 @@ SplitTrace split_job(const TuneFlags& flags, const TuneJob& job, Bytes budget) {
   const WantedSteps steps{flags.steps, ReplayMeter::kUsualSteps, steady_step(job.trace, rates).repeats};
   ReplayOptions options = replay_options(default_settings(), *job.profile, job.simulator, budget);
   options.device.check = false;
+  options.exact = flags.exact;
   return take_splits(flags.split, job.trace, budget, rates,
                      [&](const Trace& trace) { return replayed_step_ms(trace, steps, options); });
 }
@@ -435,6 +448,8 @@ void add_tune(CLI::App& app, CommandLine* line) {
   command->add_option(
       "--budget", flags->budget,
       "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
+  add_recompute_flags(command, flags.get(),
+                      "off or auto: whether to try dropping and recomputing contents; with --exact (default: auto)");
   add_split_flag(command, &flags->split);
   command->add_option("-o,--output", flags->output, "write the settings into this file, with comments ('-': stdout)");
   command->add_option("--pair", flags->pair,

@@ -54,9 +54,18 @@ std::vector<std::string> summary(const TuneFindings& f) {
   } else {
     lines.push_back("defaults       " + compared({f.with_defaults->step_ms, f.with_defaults->all_ms}, f.with_best));
   }
+  if (f.best.recompute != Recompute::kOff) {
+    const ReplayStep& last = f.with_best.last;
+    lines.push_back("made again     " + quantity(last.recomputed_operations, "operator") +
+                    text(" a step, in %.2f ms; ", static_cast<double>(last.recomputed_ns) * 1e-6) +
+                    human_bytes(last.dropped_bytes) + " dropped, not copied");
+  }
   if (f.bound_ms) {
-    lines.push_back(text("at best        %.2f ms, whoever swaps (thermocline bound); this is %s above", *f.bound_ms,
-                         percent_above(step, *f.bound_ms).c_str()));
+    const bool is_below = step < *f.bound_ms;  // only with recomputing
+    const std::string distance =
+        is_below ? text("%.1f %% below", (1 - step / *f.bound_ms) * 100) : percent_above(step, *f.bound_ms) + " above";
+    lines.push_back(text("at best        %.2f ms, whoever swaps%s (thermocline bound); this is %s", *f.bound_ms,
+                         is_below ? " without recomputing" : "", distance.c_str()));
   }
   if (f.least_budget) {
     lines.push_back("least budget   " + human_bytes(*f.least_budget) + "; with 1 MiB less, " + f.least_because);
@@ -155,8 +164,8 @@ ordered_json pair_json(const PairFindings& pair) {
 }  // namespace
 
 const std::vector<std::string>& knob_keys() {
-  static const std::vector<std::string> keys = {"policy",    "safety",       "page_bytes", "min_offload_bytes",
-                                                "low_water", "clean_reserve"};
+  static const std::vector<std::string> keys = {"policy",    "safety",        "page_bytes", "min_offload_bytes",
+                                                "low_water", "clean_reserve", "recompute"};
   return keys;
 }
 
@@ -165,6 +174,7 @@ std::string knob_text(const Knobs& knobs, const std::string& key) {
   if (key == "safety") return knobs.safety == Safety::kStrict ? "strict" : "trusting";
   if (key == "page_bytes") return knobs.page_bytes == 0 ? "" : SizeSetting::of_bytes(knobs.page_bytes).text();
   if (key == "min_offload_bytes") return SizeSetting::of_bytes(knobs.min_offload_bytes).text();
+  if (key == "recompute") return knobs.recompute == Recompute::kOff ? "off" : "auto";
   const unsigned percent = key == "low_water" ? knobs.low_water_percent : knobs.clean_reserve_percent;
   return std::to_string(percent) + "%";
 }
@@ -174,6 +184,7 @@ void copy_knob(const Knobs& from, const std::string& key, Knobs* to) {
   if (key == "safety") to->safety = from.safety;
   if (key == "page_bytes") to->page_bytes = from.page_bytes;
   if (key == "min_offload_bytes") to->min_offload_bytes = from.min_offload_bytes;
+  if (key == "recompute") to->recompute = from.recompute;
   if (key == "low_water") to->low_water_percent = from.low_water_percent;
   if (key == "clean_reserve") to->clean_reserve_percent = from.clean_reserve_percent;
 }
@@ -184,14 +195,16 @@ std::string settings_file(const TuneFindings& f) {
   for (const std::string& line : summary(f)) out += "#   " + line + "\n";
   out += "#\n# Found in " + quantity(f.replays, "replay") + ". To see it again:\n#   thermocline replay " +
          shell_word(f.trace) + " --device " + f.profile->name + " --steps " + std::to_string(f.steps) +
-         (f.is_split ? " --split auto" : "") + " --config THIS_FILE\n";
+         (f.is_split ? " --split auto" : "") + (f.exact ? " --exact" : "") + " --config THIS_FILE\n";
   if (f.is_split)
     out += "# Only replays compute operators in parts: a running program needs the budget that it needs whole.\n";
+  if (f.best.recompute != Recompute::kOff)
+    out += "# A running program recomputes what kernels make whose PTX shows that they may run again.\n";
   out += "\n";
   out += "budget = \"" + SizeSetting::of_bytes(f.budget).text() + "\"  # " + f.budget_text + "\n";
   for (const std::string& key : knob_keys()) {
     // Unset, it is chosen by the budget.
-    if (knob_text(f.best, key).empty()) continue;
+    if (knob_text(f.best, key).empty() || (key == "recompute" && !f.exact)) continue;
     std::string line = key + " = \"" + knob_text(f.best, key) + "\"";
     const auto changed = std::ranges::find(f.changed, key, &ChangedKnob::key);
     line.resize(std::max<std::size_t>(line.size() + 2, 32), ' ');
@@ -217,6 +230,7 @@ void print_findings(const TuneFindings& f, std::FILE* out) {
   } else {
     for (const std::string& line : summary(f)) std::fprintf(out, "  %s\n", line.c_str());
     for (const std::string& key : knob_keys()) {
+      if (key == "recompute" && !f.exact) continue;
       const std::string value = text_of(f.best, key);
       const bool is_default = value == text_of(f.defaults, key);
       std::fprintf(out, "  %-20s %s\n", key.c_str(),
@@ -260,6 +274,9 @@ void print_findings_json(const TuneFindings& f) {
                       {"least_budget_bytes", or_null(f.least_budget)},
                       {"least_budget_because", f.least_because},
                       {"least_possible_bytes", or_null(f.least_possible)},
+                      {"recomputed_ms", if_runs(static_cast<double>(f.with_best.last.recomputed_ns) * 1e-6)},
+                      {"recomputed_operations", if_runs(f.with_best.last.recomputed_operations)},
+                      {"dropped_bytes", if_runs(f.with_best.last.dropped_bytes)},
                       {"trusting_step_ms", or_null(f.trusting_ms)},
                       {"steps_repeat", f.steps_repeat},
                       {"curve", curve},

@@ -31,7 +31,7 @@ struct CurvePoint {
 // The largest batch size, between two recorded ones and beyond, that is slowed down by no more than allowed.
 struct BatchAnswer {
   double batch = 0, step_ms = 0, compute_ms = 0;
-  Bytes peak_live_bytes = 0, evicted_bytes = 0;  // evicted_bytes: in the last step
+  Bytes peak_live_bytes = 0, evicted_bytes = 0;  // evicted_bytes: evicted or dropped, in the last step
   bool runs = false;
   bool is_allowed = false;
 };
@@ -49,6 +49,7 @@ struct TuneFindings {
   const simulator::Profile* profile = nullptr;
   Bytes budget = 0, peak_live_bytes = 0;
   std::string budget_text;  // "25.0 MiB = 40% of the peak 63.8 MiB"
+  bool exact = false;       // the library was told what each operator reads and writes, and may have recomputed
   bool is_split = false;    // operators were split for the budget, and all figures but compute_ms are of these parts
   std::string split_told;   // "" for none
   nlohmann::ordered_json split = nullptr;

@@ -33,16 +33,18 @@ std::vector<Change> changes_of(const Values& values) {
   return changes;
 }
 
-std::vector<Setting> all_settings(bool may_trust) {
+std::vector<Setting> all_settings(KnobTerms terms) {
   constexpr std::array kTried = {kLearnedPolicy, kReactivePolicy};
   constexpr std::array kSafeties = {Safety::kTrusting, Safety::kStrict};
+  constexpr std::array kRecompute = {Recompute::kAuto, Recompute::kOff};
   constexpr std::array<Bytes, 9> kSmallest = {16 * kKiB, 128 * kKiB, 512 * kKiB, kMiB,     2 * kMiB,
                                               4 * kMiB,  8 * kMiB,   16 * kMiB,  32 * kMiB};
   constexpr std::array<Bytes, 4> kPages = {2 * kMiB, 4 * kMiB, 8 * kMiB, 16 * kMiB};
   constexpr std::array kLowWater = {10U, 20U, 30U, 40U, 50U, 60U, 70U, 80U, 90U};
   constexpr std::array kReserve = {0U, 10U, 25U, 40U, 60U};
   std::vector<Setting> all = {{changes_of<&Knobs::policy>(kTried)}};
-  if (may_trust) all.push_back({changes_of<&Knobs::safety>(kSafeties)});
+  if (terms.recompute) all.push_back({changes_of<&Knobs::recompute>(kRecompute)});
+  if (terms.trusting) all.push_back({changes_of<&Knobs::safety>(kSafeties)});
   all.push_back({changes_of<&Knobs::page_bytes>(kPages)});
   all.push_back({changes_of<&Knobs::min_offload_bytes>(kSmallest)});
   all.push_back({changes_of<&Knobs::low_water_percent>(kLowWater), true});
@@ -52,10 +54,10 @@ std::vector<Setting> all_settings(bool may_trust) {
 
 }  // namespace
 
-KnobSearch search_knobs(const Knobs& begin, bool may_trust, const AskWorth& ask) {
+KnobSearch search_knobs(const Knobs& begin, KnobTerms terms, const AskWorth& ask) {
   KnobSearch search{.best = begin, .begin = ask(begin), .worth = {}, .asked = 1};
   search.worth = search.begin;
-  const std::vector<Setting> all = all_settings(may_trust);
+  const std::vector<Setting> all = all_settings(terms);
   // Settings tried since the last gain. When all have been tried without one, no single change helps.
   std::size_t unhelped = 0;
   for (std::size_t at = 0; unhelped < all.size(); at = (at + 1) % all.size()) {
@@ -71,6 +73,16 @@ KnobSearch search_knobs(const Knobs& begin, bool may_trust, const AskWorth& ask)
       search.worth = worth;
     }
     unhelped = search.best == before ? unhelped + 1 : 0;
+  }
+  // What was chosen later may have made up for it.
+  if (search.best.recompute == begin.recompute) return search;
+  Knobs without = search.best;
+  without.recompute = begin.recompute;
+  ++search.asked;
+  const std::optional<KnobWorth> worth = ask(without);
+  if (!is_better(search.worth, worth, false)) {
+    search.best = without;
+    search.worth = worth;
   }
   return search;
 }

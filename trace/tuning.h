@@ -26,6 +26,7 @@ struct Knobs {
   Bytes min_offload_bytes = EngineOptions{}.min_offload_bytes;
   unsigned low_water_percent = EngineOptions{}.low_water_percent;
   unsigned clean_reserve_percent = EngineOptions{}.clean_reserve_percent;
+  Recompute recompute = EngineOptions{}.recompute;
 
   friend bool operator==(const Knobs&, const Knobs&) = default;
 };
@@ -44,8 +45,14 @@ struct KnobSearch {
   std::size_t asked = 0;
 };
 
-// `may_trust`: trusting safety may be chosen, which requires that all accesses of the program are known.
-KnobSearch search_knobs(const Knobs& begin, bool may_trust, const AskWorth& ask);
+// What may be chosen that requires something of the program.
+struct KnobTerms {
+  bool trusting = false;   // trusting safety: all accesses of the program are known
+  bool recompute = false;  // recomputing: it is known what each operator reads and writes
+};
+
+// Recomputing is chosen only if the step is slower without it, whatever else has been chosen.
+KnobSearch search_knobs(const Knobs& begin, KnobTerms terms, const AskWorth& ask);
 
 // The least budget, in steps of `grain`, within (low, high] for which `runs` is true; nothing if it is false for
 // `high`. Assumes that a program that runs with a budget also runs with a larger one.

@@ -79,6 +79,72 @@ TEST_F(Tune, TheBudgetIsTheOneThatWasAskedFor) {
   EXPECT_EQ(out["curve"][1]["budget_bytes"], in_percent("90%"));
 }
 
+// Forward and backward over activations of 16 MiB, which take ten times as long to copy as to make.
+std::string cheap_activations(int layers) {
+  const auto line = [](const std::string& text) { return "{" + text + "}\n"; };
+  const auto number = [](int n) { return std::to_string(n); };
+  constexpr const char* kBytes = R"(,"n":16777216)";
+  std::string text = line(R"("schema":"thermocline-trace/1")") + line(R"("e":"alloc","b":0,"n":4096)");
+  const auto op = [&](const char* name, const std::string& reads, int to) {
+    text += line(R"("e":"op","k":")" + std::string(name) + R"(","r":[0)" + reads + R"(],"w":[)" + number(to) +
+                 R"(],"flops":1e9,"bytes":1e6)");
+  };
+  for (int step = 0; step < 3; ++step) {
+    const int first = 1 + step * (layers + 1), gradient = first + layers;
+    for (int i = 0; i < layers; ++i) {
+      text += line(R"("e":"alloc","b":)" + number(first + i) + kBytes);
+      op("forth", i == 0 ? "" : "," + number(first + i - 1), first + i);
+    }
+    text += line(R"("e":"alloc","b":)" + number(gradient) + kBytes);
+    op("loss", "," + number(gradient - 1), gradient);
+    for (int i = layers - 1; i >= 0; --i) {
+      op("back", "," + number(first + i) + "," + number(gradient), gradient);
+      text += line(R"("e":"free","b":)" + number(first + i));
+    }
+    text += line(R"("e":"free","b":)" + number(gradient)) + line(R"("e":"step","i":)" + number(step));
+  }
+  return text;
+}
+
+TEST_F(Tune, WhereRecomputingIsFasterItIsWritten) {
+  const std::string trace = write("t.jsonl", cheap_activations(24));
+  const std::string file = path("tuned.toml");
+  const std::vector<std::string> common = {trace, "--device",   "titan-x-12g", "--budget",
+                                           "50%", "--no-curve", "-o",          file};
+  const auto with = [&common](std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    return more;
+  };
+  const json swapped = tune(with({}));
+  EXPECT_EQ(swapped["settings"]["recompute"], "off") << "it is not known what operators read and write";
+  EXPECT_EQ(read(file).find("recompute"), std::string::npos);
+  const json off = tune(with({"--exact", "--recompute", "off"}));
+  EXPECT_EQ(off["settings"]["recompute"], "off");
+  EXPECT_EQ(off["recomputed_operations"], 0);
+  const json out = tune(with({"--exact"}));
+  EXPECT_EQ(out["settings"]["recompute"], "auto");
+  EXPECT_LT(out["steady_step_ms"].get<double>(), 0.9 * off["steady_step_ms"].get<double>());
+  EXPECT_GT(out["recomputed_operations"], 0);
+  EXPECT_GT(out["dropped_bytes"], 0);
+  EXPECT_EQ(run({"config", "check", file}).status, 0);
+  const std::string written = read(file);
+  EXPECT_NE(written.find("recompute = \"auto\""), std::string::npos) << written;
+  EXPECT_NE(written.find("--steps 8 --exact --config THIS_FILE"), std::string::npos) << written;
+  const json replayed = json::parse(
+      run({"replay", trace, "--device", "titan-x-12g", "--steps", "8", "--exact", "--config", file, "--json"}).out);
+  EXPECT_EQ(replayed["steady_step_ms"], out["steady_step_ms"]);
+}
+
+TEST_F(Tune, WhereRecomputingMakesNoDifferenceItIsNotWritten) {
+  const std::string trace = write("t.jsonl", training(8, 4));
+  const std::string file = path("tuned.toml");
+  const json out = tune({trace, "--exact", "--budget", "150%", "--steps", "4", "--no-curve", "-o", file});
+  EXPECT_EQ(out["settings"]["recompute"], "off");
+  EXPECT_NE(read(file).find("recompute = \"off\""), std::string::npos) << read(file);
+  const ProcessResult told = run({"tune", trace, "--recompute", "auto", "--steps", "2", "--no-curve"});
+  EXPECT_NE(told.err.find("nothing is recomputed: that needs --exact"), std::string::npos) << told.err;
+}
+
 // Its name must not become a line of the settings.
 TEST_F(Tune, ATraceWithAnyNameGivesAGoodFile) {
   const std::string trace = write("it's\npolicy = 3 \xc3\xbc.jsonl", training(8, 4));

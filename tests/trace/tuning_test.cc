@@ -23,7 +23,7 @@ TEST(Tuning, ItsResultWasAskedAndIsNeverWorseThanTheBeginning) {
       return KnobWorth{step, step * 8};
     };
     const Knobs begin;
-    const KnobSearch search = search_knobs(begin, false, ask);
+    const KnobSearch search = search_knobs(begin, {}, ask);
     if (asked.empty()) continue;
     ASSERT_TRUE(search.worth.has_value());
     if (search.begin) {
@@ -39,7 +39,7 @@ TEST(Tuning, EachSettingIsFoundWhereTheyDoNotDependOnEachOther) {
                         (k.low_water_percent == 20 ? 0 : 10) + (k.clean_reserve_percent == 40 ? 0 : 10);
     return KnobWorth{step, step};
   };
-  const KnobSearch search = search_knobs(Knobs(), false, ask);
+  const KnobSearch search = search_knobs(Knobs(), {}, ask);
   EXPECT_EQ(search.worth->step_ms, 100);
   EXPECT_EQ(search.best.policy, kReactivePolicy);
   EXPECT_EQ(search.best.min_offload_bytes, 4 * kMiB);
@@ -48,15 +48,39 @@ TEST(Tuning, EachSettingIsFoundWhereTheyDoNotDependOnEachOther) {
 }
 
 TEST(Tuning, WhereNothingHelpsTheSettingsStay) {
-  const KnobSearch search = search_knobs(Knobs(), true, [](const Knobs&) { return KnobWorth{5, 40}; });
+  const KnobSearch search = search_knobs(Knobs(), {.trusting = true, .recompute = true}, [](const Knobs&) {
+    return KnobWorth{5, 40};
+  });
   EXPECT_EQ(search.best, Knobs());
+}
+
+TEST(Tuning, RecomputingIsTriedWhereItMayBeAndTakenWhereItIsFaster) {
+  const auto ask = [](const Knobs& k) -> std::optional<KnobWorth> {
+    return KnobWorth{k.recompute == Recompute::kAuto ? 60.0 : 100.0, 800};
+  };
+  EXPECT_EQ(search_knobs(Knobs(), {}, ask).best.recompute, Recompute::kOff);
+  const KnobSearch search = search_knobs(Knobs(), {.recompute = true}, ask);
+  EXPECT_EQ(search.best.recompute, Recompute::kAuto);
+  EXPECT_EQ(search.worth->step_ms, 60);
+}
+
+// Alone it is faster; with the pages that are found after it, it is not.
+TEST(Tuning, RecomputingIsNotTakenWhereSomethingElseMakesUpForIt) {
+  const auto ask = [](const Knobs& k) -> std::optional<KnobWorth> {
+    if (k.page_bytes == 4 * kMiB) return KnobWorth{50, 400};
+    return KnobWorth{k.recompute == Recompute::kAuto ? 60.0 : 100.0, 800};
+  };
+  const KnobSearch search = search_knobs(Knobs(), {.recompute = true}, ask);
+  EXPECT_EQ(search.best.page_bytes, 4 * kMiB);
+  EXPECT_EQ(search.best.recompute, Recompute::kOff);
+  EXPECT_EQ(search.worth->step_ms, 50);
 }
 
 TEST(Tuning, FirstStepsDecideOnlyAboutWhatHappensWithoutAPlan) {
   const auto ask = [](const Knobs& k) -> std::optional<KnobWorth> {
     return KnobWorth{5, 40.0 - (k.min_offload_bytes == 8 * kMiB ? 9 : 0) - (k.low_water_percent == 30 ? 9 : 0)};
   };
-  const KnobSearch search = search_knobs(Knobs(), false, ask);
+  const KnobSearch search = search_knobs(Knobs(), {}, ask);
   EXPECT_EQ(search.best.min_offload_bytes, kMiB);
   EXPECT_EQ(search.best.low_water_percent, 30u);
 }
@@ -66,8 +90,8 @@ TEST(Tuning, TrustingIsNotChosenUnlessAllowed) {
     const double step = k.safety == Safety::kTrusting ? 1 : 2;
     return KnobWorth{step, step};
   };
-  EXPECT_EQ(search_knobs(Knobs(), false, ask).best.safety, Safety::kStrict);
-  EXPECT_EQ(search_knobs(Knobs(), true, ask).best.safety, Safety::kTrusting);
+  EXPECT_EQ(search_knobs(Knobs(), {}, ask).best.safety, Safety::kStrict);
+  EXPECT_EQ(search_knobs(Knobs(), {.trusting = true}, ask).best.safety, Safety::kTrusting);
 }
 
 TEST(Tuning, SettingsThatRunAreFoundWhereTheFirstOnesDoNot) {
@@ -75,7 +99,7 @@ TEST(Tuning, SettingsThatRunAreFoundWhereTheFirstOnesDoNot) {
     if (k.min_offload_bytes >= kMiB) return std::nullopt;
     return KnobWorth{7, 7};
   };
-  const KnobSearch search = search_knobs(Knobs(), false, ask);
+  const KnobSearch search = search_knobs(Knobs(), {}, ask);
   EXPECT_FALSE(search.begin.has_value());
   ASSERT_TRUE(search.worth.has_value());
   EXPECT_LT(search.best.min_offload_bytes, kMiB);
@@ -87,7 +111,7 @@ TEST(Tuning, PagesInWhichItRunsAreFoundWhereItDoesNotInThoseOfItsBudget) {
     const double step = k.page_bytes == 4 * kMiB ? 7 : 8;
     return KnobWorth{step, step};
   };
-  EXPECT_EQ(search_knobs(Knobs(), false, ask).best.page_bytes, 4 * kMiB);
+  EXPECT_EQ(search_knobs(Knobs(), {}, ask).best.page_bytes, 4 * kMiB);
 }
 
 TEST(Tuning, TheLeastBudgetIsFoundToTheGrain) {
