@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Draws a window of one or more timelines (thermocline replay --timeline FILE) as an SVG: three rows each, computing, out
-# to the host, in to the device. Runs that follow one another within 20 us are drawn as one.
+# to the host, in to the device. What runs again, to recompute what was dropped, has a colour of its own. Runs that follow one another within 20 us are drawn as one.
 #
 #   scripts/timeline_svg.sh TITLE=FILE:FROM_MS:TO_MS ... > picture.svg
 set -euo pipefail
@@ -12,6 +12,7 @@ for part in "$@"; do
   longest=$(awk -v a="$longest" -v s="$spec" 'BEGIN { n = split(s, p, ":"); d = p[n] - p[n - 1]; print (d > a ? d : a) }')
 done
 height=$(( $# * (head + 3 * (row + gap) + 12) + 24 ))
+again=false
 cat <<SVG
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 $((width + left + 20)) $height" font-family="sans-serif" font-size="12">
 <rect width="100%" height="100%" fill="#ffffff"/>
@@ -23,7 +24,9 @@ for part in "$@"; do
   from=${rest##*:} file=${rest%:*}
   [[ -r $file ]] || { echo "timeline_svg.sh: $file can not be read" >&2; exit 2; }
   echo "<text x=\"4\" y=\"$((top + 14))\" font-weight=\"bold\">$title</text>"
-  jq -r '.[] | select(.ph == "X") | [.tid, .ts, .dur] | @tsv' "$file" |
+  if jq -e 'any(.[]; .args.relaunch == 1)' "$file" >/dev/null; then again=true; fi
+  # Operators that run again: 3.
+  jq -r '.[] | select(.ph == "X") | [if .args.relaunch == 1 then 3 else .tid end, .ts, .dur] | @tsv' "$file" |
     sort -k1,1n -k2,2n |
     awk -v from="$from" -v to="$to" -v longest="$longest" -v width=$width -v left=$left -v top=$((top + head)) \
         -v row=$row -v gap=$gap '
@@ -32,13 +35,13 @@ for part in "$@"; do
         if (end > to) end = to
         if (end <= begin) return
         busy[tid] += end - begin
-        place = tid == 0 ? 0 : (tid == 2 ? 1 : 2)
+        place = tid == 0 || tid == 3 ? 0 : (tid == 2 ? 1 : 2)
         x = left + (begin - from) / longest * width
         w = (end - begin) / longest * width
         printf "<rect x=\"%.1f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"/>\n", x, top + place * (row + gap), w, row, colour[tid]
       }
       BEGIN {
-        colour[0] = "#4c78a8"; colour[2] = "#e4572e"; colour[1] = "#54a24b"
+        colour[0] = "#4c78a8"; colour[2] = "#e4572e"; colour[1] = "#54a24b"; colour[3] = "#b279d0"
         name[0] = "computing"; name[2] = "out to host"; name[1] = "in to device"
         for (t = 0; t < 3; ++t) {
           place = t == 0 ? 0 : (t == 2 ? 1 : 2)
@@ -57,5 +60,6 @@ for part in "$@"; do
   echo "<text x=\"$((left + width))\" y=\"$((top + 14))\" text-anchor=\"end\">$(awk -v a="$from" -v b="$to" 'BEGIN { printf "%.1f ms", b - a }')</text>"
   top=$((top + head + 3 * (row + gap) + 12))
 done
-echo "<text x=\"$left\" y=\"$((top + 8))\" fill=\"#666666\">device time, to one scale</text>"
+if $again; then note="; operators that run again: violet"; else note=""; fi
+echo "<text x=\"$left\" y=\"$((top + 8))\" fill=\"#666666\">device time, to one scale$note</text>"
 echo "</svg>"
