@@ -75,8 +75,7 @@ void KnownOperations::validate(const Heap& heap) const {
 bool Engine::State::is_undisturbed() const {
   return !caches.has_changes() && detained.empty() && !looks.has_arrived() && host_read == nullptr &&
          left_out.empty() && has_budget_of_its_own() && audit == nullptr && !tracks.load(std::memory_order_relaxed) &&
-         (versions == nullptr || !may_run_short) &&
-         !host_mappings.full() && !residency.is_trusting();
+         (versions == nullptr || !may_run_short) && !host_mappings.full() && !residency.is_trusting();
 }
 
 // The same allocations, all there.
