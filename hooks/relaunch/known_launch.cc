@@ -60,11 +60,13 @@ struct Given {
     to->writes |= use.writes;
     to->in_place |= use.in_place;
   }
-  // Of the pointer, what ends there counts as well.
+  // Of the pointer, what ends there counts as well. One is found by way of the other's address: neither may be elsewhere.
   void count_ended(const Pointer& pointer, OperandUse use) {
     GivenBuffer& buffer = buffers[static_cast<std::size_t>(pointer.ended)];
+    use.in_place = true;
     join(use, &buffer.use);
     ++buffer.pointers;
+    buffers[pointer.buffer].use.in_place = true;
   }
   // Of all pointers.
   void count_all_ended() {
@@ -88,11 +90,11 @@ struct Given {
 // The buffers that the pointer may mean: what begins or ends there, and what begins just behind it (an array that is
 // counted from 1). False: it means none.
 bool add_buffers(const Engine& engine, const ParameterWord& word, std::uint64_t value, std::size_t index, Given* out) {
-  const OperandUse use{.reads = word.reads, .writes = word.writes};
   const std::vector<BufferFacts> meant = engine.meant_by({DeviceAddress{value}});
   if (meant.empty()) return false;
-  // Of those beside the first, what is written is proven of none: they count as read as well. Who runs the launch again
-  // gives it the first one's address.
+  // Who runs the launch again gives it the first one's address. Of those beside it, what is written is proven of none: they
+  // count as read as well.
+  const OperandUse use{.reads = word.reads, .writes = word.writes, .in_place = meant.size() > 1};
   const OperandUse maybe{.reads = word.reads || word.writes, .writes = word.writes, .in_place = true};
   const std::size_t first = out->add(meant[0], use);
   for (std::size_t i = 1; i < meant.size(); ++i) out->add(meant[i], maybe);
