@@ -185,7 +185,8 @@ void add_bound(CLI::App& app, CommandLine* line) {
           "commas or spaces (default: 80%peak,70%peak,60%peak,50%peak,40%peak)")
       ->delimiter(',');
   add_number(command, "--slots", flags->slots, kSlotCounts,
-             "about how many slots the step is cut into at a time (default: 20; with --joint from 3 to 20); more take "
+             "about how many slots the step is cut into at a time (default: 20; with --joint 3 to 20, fewer for longer "
+             "steps); more take "
              "longer");
   command->add_option(
       "--pages", flags->pages,

@@ -7,13 +7,18 @@
 namespace thermocline {
 namespace {
 
+Bytes bytes_of(std::size_t elements, std::size_t element_bytes) {
+  Bytes bytes = 0;
+  return __builtin_mul_overflow(elements, element_bytes, &bytes) ? kNoMemoryIsAsLarge : bytes;
+}
+
 AccessList filled(CUdeviceptr at, std::size_t elements, std::size_t element_bytes) {
-  return AccessList().write(at, elements * element_bytes);
+  return AccessList().write(at, bytes_of(elements, element_bytes));
 }
 
 template <Function F, class Element, class... More>
 CUresult fill(StreamHandle stream, Host host, CUdeviceptr at, Element value, std::size_t elements, More... more) {
-  const std::size_t bytes = elements * sizeof value;
+  const std::size_t bytes = bytes_of(elements, sizeof value);
   return in_parts(stream, filled(at, elements, sizeof value), at, 0, bytes, [&](std::size_t done, std::size_t now) {
     const std::size_t count = done == 0 && now == bytes ? elements : now / sizeof value;
     return operate<F>(stream, host, filled(at + done, count, sizeof value), at + done, value, count, more...);
@@ -23,7 +28,7 @@ CUresult fill(StreamHandle stream, Host host, CUdeviceptr at, Element value, std
 template <Function F, class Element, class... More>
 CUresult fill_rows(StreamHandle stream, Host host, CUdeviceptr at, std::size_t pitch, Element value, std::size_t width,
                    std::size_t rows, More... more) {
-  const Placed to{at, Box{.width = width * sizeof value, .rows = rows, .pitch = pitch}};
+  const Placed to{at, Box{.width = bytes_of(width, sizeof value), .rows = rows, .pitch = pitch}};
   AccessList accesses;
   add_write(&accesses, to.at, to.box);
   return in_parts(stream, accesses, to, Placed{0, Box{.width = 0}}, [&](const Region& region) {

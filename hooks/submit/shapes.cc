@@ -80,7 +80,12 @@ Placed place(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
 
 Bytes span_of(const Box& box) {
   if (box.width == 0 || box.rows == 0 || box.layers == 0) return 0;
-  return ((box.layers - 1) * box.layer_rows + box.rows - 1) * box.pitch + box.width;
+  Bytes rows = 0, bytes = 0;
+  const bool wraps = __builtin_mul_overflow(box.layers - 1, box.layer_rows, &rows) ||
+                     __builtin_add_overflow(rows, box.rows - 1, &rows) ||
+                     __builtin_mul_overflow(rows, box.pitch, &bytes) ||
+                     __builtin_add_overflow(bytes, box.width, &bytes);
+  return wraps ? kNoMemoryIsAsLarge : bytes;
 }
 
 void add_read(AccessList* accesses, CUdeviceptr at, const Box& box) { accesses->read(at, span_of(box)); }

@@ -23,6 +23,8 @@ struct Placed {
   Box box;
 };
 
+// What wraps around ends behind any buffer.
+inline constexpr Bytes kNoMemoryIsAsLarge = ~Bytes{0};
 // From the first byte of the first row to the last byte of the last.
 Bytes span_of(const Box& box);
 

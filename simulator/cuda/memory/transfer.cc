@@ -31,14 +31,20 @@ Direction direction(MemoryKind to, MemoryKind from) {
   return from == MemoryKind::kDevice ? Direction::kToHost : Direction::kOnHost;
 }
 
+// Shape::bytes() may wrap around.
+bool is_empty(const Shape& shape) { return shape.width == 0 || shape.height == 0 || shape.depth == 0; }
+
 // Whether it begins in memory of cuMemAlloc and ends behind it, by the byte. A driver refuses such a copy in the call
 // itself, also one that is asynchronous by name (pmodels/mpich#7819: 1504 bytes at byte 1880 of 3368, invalid argument).
 // What it does past the end of mappings, pools and managed memory was not found: there the device finds it.
 bool goes_past_its_end(const State& state, Address at, const Shape& shape) {
   const auto* const found = state.allocation_at(at);
-  if (found == nullptr || found->second.kind != AllocationKind::kDevice || shape.bytes() == 0) return false;
-  const Bytes reach = (shape.depth - 1) * shape.slice_pitch + (shape.height - 1) * shape.row_pitch + shape.width;
-  return reach > found->first + found->second.bytes - at;
+  if (found == nullptr || found->second.kind != AllocationKind::kDevice || is_empty(shape)) return false;
+  Bytes slices = 0, rows = 0, reach = 0;
+  const bool wraps = __builtin_mul_overflow(shape.depth - 1, shape.slice_pitch, &slices) ||
+                     __builtin_mul_overflow(shape.height - 1, shape.row_pitch, &rows) ||
+                     __builtin_add_overflow(slices, rows, &reach) || __builtin_add_overflow(reach, shape.width, &reach);
+  return wraps || reach > found->first + found->second.bytes - at;
 }
 
 // More than any host has.
@@ -129,7 +135,7 @@ CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, B
   if (blocking == Blocking::kYes) {
     if (const CUresult result = may_copy_at_once(call, id); result != CUDA_SUCCESS) return result;
   }
-  if (to.shape.bytes() == 0) return CUDA_SUCCESS;
+  if (is_empty(to.shape)) return CUDA_SUCCESS;
   Copy copy;
   if (const CUresult result = make_copy(machine, to, from, &copy); result != CUDA_SUCCESS) return result;
   if (captured(call.state(), id) != nullptr) return submit(call, id, std::move(copy));
@@ -161,7 +167,7 @@ CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, s
     if (const CUresult result = may_copy_at_once(call, id); result != CUDA_SUCCESS) return result;
   }
   if (to % element != 0 || shape.row_pitch % element != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (shape.bytes() == 0) return CUDA_SUCCESS;
+  if (is_empty(shape)) return CUDA_SUCCESS;
   if (goes_past_its_end(call.state(), to, shape)) return CUDA_ERROR_INVALID_VALUE;
   Set set;
   if (const CUresult result = make_set(call.machine(), to, shape, value, element, &set); result != CUDA_SUCCESS)

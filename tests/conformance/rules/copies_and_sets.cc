@@ -81,6 +81,10 @@ RULE(copies_end_with_their_memory, "A copy or a set that ends behind its memory 
   FAILS(cu.cuMemsetD8(at, 7, bytes.size()));
   FAILS(cu.cuMemsetD32Async(at + 4, 7, 842, session.stream()));
   FAILS(cu.cuMemsetD2D8(at, 512, 7, 297, 7));
+  // Products that wrap around.
+  FAILS(cu.cuMemsetD2D8(at, 1024, 7, 10, (std::size_t{1} << 54) + 3));
+  FAILS(cu.cuMemsetD2D8(at, std::size_t{1} << 62, 7, 10, 5));
+  FAILS(cu.cuMemsetD32(at, 7, (std::size_t{1} << 62) + 1));
   CUDA_MEMCPY2D copy = {};
   copy.srcMemoryType = CU_MEMORYTYPE_HOST;
   copy.srcHost = bytes.data();
