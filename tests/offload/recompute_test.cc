@@ -470,7 +470,7 @@ TEST_F(VersionsTest, ContentsAreThereFromTheirWholeWriteToTheirLastRead) {
 
 // An operation that finds it through another operand's address would not find it elsewhere.
 TEST_F(VersionsTest, WhatHasToBeInItsPlaceIsReadNowhereElse) {
-  const auto in_place = [this](Versions::BufferNumber buffer) {
+  const auto in_place = [](Versions::BufferNumber buffer) {
     Versions::Operand operand = reads(buffer);
     operand.use.in_place = true;
     return operand;

@@ -85,6 +85,17 @@ RULE(copies_end_with_their_memory, "A copy or a set that ends behind its memory 
   FAILS(cu.cuMemsetD2D8(at, 1024, 7, 10, (std::size_t{1} << 54) + 3));
   FAILS(cu.cuMemsetD2D8(at, std::size_t{1} << 62, 7, 10, 5));
   FAILS(cu.cuMemsetD32(at, 7, (std::size_t{1} << 62) + 1));
+  session.synchronize();
+  HOLDS(session.read(neighbor, 842) == counting(842), "other memory stays as it was");
+}
+
+RULE(rectangles_end_with_their_memory,
+     "A copy of a rectangle or a box that ends behind its memory is refused in its own call",
+     MEMORY "cuMemcpy2D, cuMemcpy3D", .open = "the page does not mention it (copies_end_with_their_memory)") {
+  const CUdeviceptr at = session.allocate(3368);
+  const CUdeviceptr neighbor = session.allocate(3368);
+  session.write(neighbor, counting(842));
+  std::vector<unsigned char> bytes(64 << 10, 7);
   CUDA_MEMCPY2D copy = {};
   copy.srcMemoryType = CU_MEMORYTYPE_HOST;
   copy.srcHost = bytes.data();
