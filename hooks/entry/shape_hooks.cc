@@ -295,12 +295,27 @@ CUresult copy_one(StreamHandle stream, Host host, const CUDA_MEMCPY3D_BATCH_OP& 
   });
 }
 
+// Of a batch of which one copy ends behind a buffer, nothing is submitted. `one`: what the copy of that index accesses.
+template <class One>
+CUresult refuse_past_an_end(StreamHandle stream, const AccessList& all, std::size_t count, std::size_t* failed,
+                            One one) {
+  const CUresult refused = thermocline::refuse_past_an_end(stream, all);
+  for (std::size_t i = 0; refused != CUDA_SUCCESS && failed != nullptr && i < count; ++i) {
+    if (thermocline::refuse_past_an_end(stream, one(i)) == CUDA_SUCCESS) continue;
+    *failed = i;
+    break;
+  }
+  return refused;
+}
+
 // Submitted at once if everything fits on the device, otherwise one copy after the other: their order is unspecified.
 // `call` makes the driver call for a batch. `failed`, if the function has it, is the index of the copy that failed.
 template <Function F, class Call>
 CUresult copy_batch(StreamHandle stream, const Batch& batch, std::size_t* failed, Call call) {
   AccessList accesses = named_by(batch.to, batch.from, batch.bytes, batch.count);
-  if (const CUresult refused = refuse_past_an_end(stream, accesses); refused != CUDA_SUCCESS) return refused;
+  const auto one = [&](std::size_t i) { return named_by(batch.to + i, batch.from + i, batch.bytes + i, 1); };
+  const CUresult refused = refuse_past_an_end(stream, accesses, batch.count, failed, one);
+  if (refused != CUDA_SUCCESS) return refused;
   const Host host = host_of(batch.attributes, batch.kinds);
   bool at_once = true;
   if (batch.is_complete()) {
@@ -322,7 +337,9 @@ template <Function F, class Call>
 CUresult copy_batch(StreamHandle stream, CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count, std::size_t* failed,
                     Call call) {
   AccessList accesses = named_by(copies, count);
-  if (const CUresult refused = refuse_past_an_end(stream, accesses); refused != CUDA_SUCCESS) return refused;
+  const auto one = [&](std::size_t i) { return named_by(copies + i, 1); };
+  const CUresult refused = refuse_past_an_end(stream, accesses, count, failed, one);
+  if (refused != CUDA_SUCCESS) return refused;
   const Host host = host_of(copies, count);
   bool at_once = copies == nullptr;
   if (!at_once) {

@@ -45,11 +45,11 @@ std::string text_of(LaunchVerdict verdict, const RerunRefusal& refused, const st
     case LaunchVerdict::kOtherMemory:
       return "it accesses memory that is not the library's, or that holds pointers";
     case LaunchVerdict::kAliased:
-      return "what it writes is given to it twice, or ends where something begins before which it may read";
+      return "what it writes is given to it twice, or it may read there by a pointer to the buffer behind";
     case LaunchVerdict::kByAddress:
       return "it may compute with addresses";
     case LaunchVerdict::kOutside:
-      return "it writes past its buffer or from the middle of one, or reads before where one begins";
+      return "it writes past its buffer or from the middle of one, or reads before the begin of one";
     case LaunchVerdict::kMayWait:
       return "it may wait in a loop for others to write";
   }

@@ -26,7 +26,7 @@ enum class LaunchVerdict : std::uint8_t {
   kSpecial,      // with attributes, cooperative, of clusters
   kOtherShape,   // a shape or sizes that the proof is not of
   kOtherMemory,  // memory that is not the library's, or that holds pointers
-  kAliased,      // what it writes is given to it twice, or by its end
+  kAliased,      // what it writes is given to it twice, or may be read by a pointer to the buffer behind
   kByAddress,    // it may compute with addresses
   kOutside,      // it writes past its buffer or from the middle of one, or reads before one
   kMayWait,      // for others, in a loop

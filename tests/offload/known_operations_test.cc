@@ -98,7 +98,7 @@ TEST_F(KnownOperationsTest, AnAddressThatAnotherBufferHasMeansThatOne) {
   ASSERT_EQ(first, a);
   ASSERT_EQ(second, a + 2 * kPage);
   ASSERT_TRUE(operate({{second, kSize}}).ok());
-  // What its block's number stands for now is there.
+  // The block that has that one's index by now is on the device.
   ASSERT_TRUE(operate({{first, kSize}}).ok());
   const DeviceAddress other = allocate(6 * kPage);
   evict_by({{other, 6 * kPage}});

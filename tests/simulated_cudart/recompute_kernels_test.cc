@@ -63,8 +63,8 @@ TEST(RecomputeKernels, SayWhyTheyMayNotRunAgain) {
       {"::ends_early", "it does not store on every path"},
       {"::right_neighbour", "it reads from what it writes to, at other places than the thread's own"},
       {"::upper_half", "it reads from what it writes to, at other places than the thread's own"},
-      {"::from_behind", "what it writes is given to it twice, or ends where something begins before which it may read"},
-      {"::before_the_begin", "it writes past its buffer or from the middle of one, or reads before where one begins"},
+      {"::from_behind", "what it writes is given to it twice, or it may read there by a pointer to the buffer behind"},
+      {"::before_the_begin", "it writes past its buffer or from the middle of one, or reads before the begin of one"},
       {"::in_order", "it may compute with addresses"},
       {"::picks", "it takes pointers from shared or local memory, as where it picks one of an array by number"},
   };
