@@ -44,7 +44,7 @@ inline bool Slabs::has_many_holes() const {
 Buffer* Slabs::find_small_hole_elsewhere(std::uint64_t granules) {
   if (!has_many_holes()) return nullptr;
   const std::vector<Block*>& small = of_kind_[static_cast<std::size_t>(SlabKind::kSmall)];
-  Block* away = nullptr;
+  Block* evicted = nullptr;
   Buffer* anywhere = nullptr;
   for (std::size_t tried = 0; tried < std::min(small.size(), kMostTried); ++tried) {
     next_small_ = next_small_ + 1 < small.size() ? next_small_ + 1 : 0;
@@ -57,12 +57,12 @@ Buffer* Slabs::find_small_hole_elsewhere(std::uint64_t granules) {
       filling_ = slab;
       return fit;
     }
-    if (many && away == nullptr) away = slab;
+    if (many && evicted == nullptr) evicted = slab;
     if (anywhere == nullptr || (slab->mapped() && !anywhere->block_->mapped())) anywhere = fit;
   }
-  if (away == nullptr) return anywhere;
-  filling_ = away;
-  return away->small_holes_->fit(granules);
+  if (evicted == nullptr) return anywhere;
+  filling_ = evicted;
+  return evicted->small_holes_->fit(granules);
 }
 
 Buffer* Slabs::place(Bytes requested) { return place_inline(requested, false); }

@@ -236,26 +236,26 @@ Status StreamClock::take_event(EventHandle* out) {
 }
 
 void StreamClock::spare(EventHandle event) {
-  if (const auto lent = lent_.find(event); lent != lent_.end()) {
-    lent->second.is_spare = true;
+  if (const auto referenced = referenced_.find(event); referenced != referenced_.end()) {
+    referenced->second.is_spare = true;
   } else {
     spare_events_.push_back(event);
   }
 }
 
-EventHandle StreamClock::lend_deferred() {
-  THERMOCLINE_CHECK(deferred_.has_value(), "Only what has to be waited for is lent.");
+EventHandle StreamClock::reference_deferred() {
+  THERMOCLINE_CHECK(deferred_.has_value(), "Only what has to be waited for is referenced.");
   const EventHandle event = *std::exchange(deferred_, std::nullopt);
-  ++lent_[event].times;
+  ++referenced_[event].times;
   return event;
 }
 
-void StreamClock::give_back(EventHandle event) {
-  const auto lent = lent_.find(event);
-  THERMOCLINE_CHECK(lent != lent_.end(), "What is given back was lent.");
-  if (--lent->second.times > 0) return;
-  if (lent->second.is_spare) spare_events_.push_back(event);
-  lent_.erase(lent);
+void StreamClock::release_reference(EventHandle event) {
+  const auto referenced = referenced_.find(event);
+  THERMOCLINE_CHECK(referenced != referenced_.end(), "What is released was referenced.");
+  if (--referenced->second.times > 0) return;
+  if (referenced->second.is_spare) spare_events_.push_back(event);
+  referenced_.erase(referenced);
 }
 
 const StreamClock::Fence* StreamClock::covering(const Stream& stream, Ordinal ordinal) const {

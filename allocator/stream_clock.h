@@ -20,7 +20,7 @@
 //
 // Deferred waits: while a Deferring lives, synchronize() does not block; it returns not_ready and remembers the event.
 // The caller then abandons what it was doing, releases its lock, waits for the event, and starts again. Meanwhile the
-// event is on loan (lend_deferred), and nothing is recorded in it.
+// event is on loan (reference_deferred), and nothing is recorded in it.
 //
 // Not thread-safe: the owner locks. advance() must be called after the submission that it counts, or under the same
 // lock.
@@ -137,8 +137,8 @@ class StreamClock {
   // Whether a wait has been deferred since the newest Deferring began.
   bool has_deferred() const { return deferred_.has_value(); }
   // The event of the deferred wait. It is not recorded again until it is returned.
-  EventHandle lend_deferred();
-  void give_back(EventHandle event);
+  EventHandle reference_deferred();
+  void release_reference(EventHandle event);
 
   // The program itself has synchronized: everything submitted so far (to the stream, or to all) has completed.
   void synchronized(StreamIndex stream);
@@ -231,12 +231,12 @@ class StreamClock {
   StreamHandle latest_handle_ = kNoHandle;
   StreamIndex latest_{};
   std::vector<EventHandle> spare_events_;
-  // An event on loan to deferred waits: how many waits have it, and whether it is no longer the event of any fence.
-  struct Lent {
+  // An event that deferred waits refer to: how many, and whether it is no longer the event of any fence.
+  struct Referenced {
     int times = 0;
     bool is_spare = false;
   };
-  std::unordered_map<EventHandle, Lent> lent_;
+  std::unordered_map<EventHandle, Referenced> referenced_;
   std::optional<EventHandle> deferred_;
   bool defers_ = false;
   std::uint64_t host_waits_ = 0;

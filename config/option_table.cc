@@ -233,7 +233,7 @@ constexpr std::array kOptions = {
                                  "Copying idle buffers out early begins when this part of the budget is taken."),
     option<&Settings::clean_reserve>("clean_reserve", "THERMOCLINE_CLEAN_RESERVE", OptionType::kPercent,
                                      kCleanReserve.text,
-                                     "Early copies keep up to this part of the budget ready to be given away."),
+                                     "Early copies keep up to this part of the budget ready to be evicted at once."),
     option<&Settings::idle_after>(
         "idle_after", "THERMOCLINE_IDLE_AFTER", OptionType::kDuration, kIdleAfter.text,
         "A program that has not allocated, freed or moved anything for so long gives back to the driver what it does "

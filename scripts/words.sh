@@ -8,10 +8,10 @@ types='TouchList|Limbo|Recogniser|SafetyNet|Tenan(t|cy)[A-Z]?|ForeignMemory|Stan
 elsewhere=(':!docs/glossary.md' ':!scripts/words.sh' ':!scripts/lint.py' ':!cmake/build_jemalloc.sh' ':!bench/traces' ':!bench/results')
 # Of the library and of what is built on it alone: the simulator, tests and integrations use some of these words for something else.
 layers=(driver allocator offload telemetry config hooks trace tool)
-left_out_there='[a-z_]*settle[a-z_]*|patien(t|tly|ce)|begin_patiently|remak(e|es|ing)|remade|makeable|heirs|story|budget_told'
+left_out_there='[a-z_]*settle[a-z_]*|patien(t|tly|ce)|begin_patiently|remak(e|es|ing)|remade|makeable|heirs|story|budget_told|absent|lent'
 types_there='kStands|[ .>]stands\(|Remake|kNotRemade|[Pp]artList|kPartBytes|parts_of\(|part_size|hollow_parts|clean_parts|ChosenParts|EvictionUnit[&*]? (const )?parts?\b'
 types_there+='|[>. :]cover\(|cover_(new|now)|[.>]covered\b|is_bare|bring_[a-z_]+|[ :]bring\(|(there is|with|without|under) a net\b'
-types_there+='|Story[A-Z]|Told[A-Z]|struct (Known|Told|Place) |kPatience|[.>](leave|arrive|return_at)\b[^(]'
+types_there+='|Story[A-Z]|Told[A-Z]|struct (Known|Told|Place|Lent) |lent_|kPatience|[.>](leave|arrive|return_at)\b[^(]'
 left_out_in_pytorch='settle[sd]?|away|begin_return|brought_back|takes\(|leave\(|arrive'
 found=0
 git grep -nwIE "$left_out" -- . "${elsewhere[@]}" && found=1

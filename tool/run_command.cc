@@ -41,7 +41,7 @@ namespace thermocline {
 namespace {
 
 struct RunFlags {
-  // An absent flag is not the same as an empty one, which is wrong.
+  // A missing flag is not the same as an empty one, which is wrong.
   std::optional<std::string> budget, policy, config, device, trace, limit, faults;
   std::string stats;  // empty: according to the settings
   std::optional<std::uint64_t> seed;

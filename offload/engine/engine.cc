@@ -86,11 +86,11 @@ Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
       lock.lock();
       continue;
     }
-    const EventHandle event = clock.lend_deferred();
+    const EventHandle event = clock.reference_deferred();
     lock.unlock();
     status = state_->foundation->driver.synchronize(event);
     lock.lock();
-    clock.give_back(event);
+    clock.release_reference(event);
     if (!status.ok()) return status;
   }
   const WaitsInPlace at_last;

@@ -208,11 +208,11 @@ Status Engine::State::admit(StreamHandle handle) {
 }
 
 Status Engine::State::fetch_operands() {
-  const bool absent =
+  const bool any_nonresident =
       std::ranges::any_of(operands, [](const BlockState* state) { return !state->has_wanted() && state->defined(); });
   const Status status = make_operands_resident();
   if (status.is_out_of_memory()) return refuse_operation();
-  if (status.ok() && absent) policy->missed();
+  if (status.ok() && any_nonresident) policy->missed();
   return status;
 }
 

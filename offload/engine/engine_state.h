@@ -247,7 +247,7 @@ class Engine::State {
   std::atomic<bool> has_global_references{false};
   // What of the budget an operation can have, for those who ask without the lock; 0 where it needs whole buffers.
   std::atomic<Bytes> room{0};
-  // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
+  // An operand has been non-resident when it was accessed. From then on buffers' lifetimes matter more than what an allocation
   // costs: one that is cached would be kept, or copied, as if it were alive.
   bool pressed = false;
   // Half of the budget has been live at once: then the policy is told of operations. What it learns from them would not

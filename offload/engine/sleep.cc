@@ -63,11 +63,11 @@ SleepReport Engine::State::report_of_sleep(std::uint64_t since, bool no_host) {
 // Opens the lock and waits for what could not be waited for under it.
 Status Engine::wait_for_deferred(std::unique_lock<Mutex>& lock) {
   StreamClock& clock = state_->clock;
-  const EventHandle event = clock.lend_deferred();
+  const EventHandle event = clock.reference_deferred();
   lock.unlock();
   const Status status = state_->foundation->driver.synchronize(event);
   lock.lock();
-  clock.give_back(event);
+  clock.release_reference(event);
   return status;
 }
 

@@ -159,7 +159,7 @@ Status Residency::drop_first_leaving(Victims victims, bool* progress) {
   return status;
 }
 
-// An absent unit may lie partly over mapped space (Heap::allocate); its pages are free for others until it is accessed.
+// A non-resident unit may lie partly over mapped space (Heap::allocate); its pages are free for others until it is accessed.
 Status Residency::drop_partial(bool* progress) {
   for (EvictionUnit& unit : evicted_) {
     const BlockState& state = *unit.whole;

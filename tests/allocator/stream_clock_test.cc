@@ -484,9 +484,9 @@ TEST_F(StreamClockTest, ADeferredWaitAnswersWithoutWaiting) {
     const StreamClock::Deferring none(*clock, false);
     EXPECT_TRUE(clock->has_deferred());
   }
-  const EventHandle event = clock->lend_deferred();
+  const EventHandle event = clock->reference_deferred();
   ASSERT_TRUE(driver.synchronize(event).ok());
-  clock->give_back(event);
+  clock->release_reference(event);
   EXPECT_TRUE(clock->passed(use));
   EXPECT_TRUE(clock->synchronize(submit(b)).ok()) << "others wait as ever";
 }
@@ -498,13 +498,13 @@ TEST_F(StreamClockTest, AnEventThatIsWaitedForIsRecordedForNothingElse) {
     const StreamClock::Deferring defers(*clock, true);
     ASSERT_EQ(clock->synchronize(use), Status::not_ready());
   }
-  const EventHandle event = clock->lend_deferred();
+  const EventHandle event = clock->reference_deferred();
   fake.run_all();
   ASSERT_TRUE(clock->passed(use));
   submit(b);
   ASSERT_TRUE(clock->fence(b).ok());
   EXPECT_TRUE(driver.query(event).ok()) << "it is recorded behind what still runs";
-  clock->give_back(event);
+  clock->release_reference(event);
   submit(a);
   ASSERT_TRUE(clock->fence(a).ok());
   EXPECT_EQ(fake.events(), 2u) << "and comes again when nobody waits for it any more";

@@ -197,7 +197,7 @@ TEST_P(CleanDropTest, AWriteBehindTheDigestCounts) {
   }
 }
 
-// While it is away somebody unseen writes to it, and when it is back what was there before is written again: the pages
+// While it is evicted somebody unseen writes to it, and when it is back what was there before is written again: the pages
 // then hold what once was copied out, and the host does not.
 TEST_P(CleanDropTest, ACopyThatTheDeviceWroteToIsAnotherOne) {
   if (GetParam() == HostFallback::kOff) GTEST_SKIP() << "nobody can reach it there";
@@ -206,7 +206,7 @@ TEST_P(CleanDropTest, ACopyThatTheDeviceWroteToIsAnotherOne) {
   write(a, 3 * kPage, 1);
   write(b, 4 * kPage, 2);
   for (int turn = 0; turn < 2; ++turn) use(a), use(b), use(c), synchronize();
-  // Copied out early, with a digest, and then given away.
+  // Copied out early, with a digest, and then evicted.
   use(a), synchronize();
   ASSERT_TRUE(engine_->evict(a).ok());
   synchronize();

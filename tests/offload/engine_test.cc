@@ -307,18 +307,18 @@ TEST_F(EngineTest, WithoutAPolicyNothingIsEvicted) {
   EXPECT_EQ(engine_->prefetch(a), Status::not_supported());
 }
 
-// What is away stays right, and comes back where there is room.
+// What is evicted stays right, and comes back where there is room.
 TEST_F(EngineTest, OnceMemoryMayBeUsedUnseenNothingLeavesAnyMore) {
   for (const PolicyEntry* const policy : {kLruPolicy, kReactivePolicy, kLearnedPolicy}) {
     for (const Safety safety : {Safety::kStrict, Safety::kTrusting}) {
       std::atomic<bool> unseen{false};
       start({.budget_bytes = 16 * kPage, .policy = policy, .evict_no_more = &unseen, .safety = safety});
-      const DeviceAddress away = allocate(6 * kPage), there = allocate(6 * kPage), newest = allocate(6 * kPage);
-      for (const DeviceAddress at : {away, there, newest}) ASSERT_TRUE(operate({{at, 6 * kPage}}, Access::kWrite).ok());
-      ASSERT_FALSE(engine_->find(away)->resident);
+      const DeviceAddress evicted = allocate(6 * kPage), there = allocate(6 * kPage), newest = allocate(6 * kPage);
+      for (const DeviceAddress at : {evicted, there, newest}) ASSERT_TRUE(operate({{at, 6 * kPage}}, Access::kWrite).ok());
+      ASSERT_FALSE(engine_->find(evicted)->resident);
       const EngineStatistics before = engine_->statistics();
       unseen = true;
-      EXPECT_TRUE(operate({{away, 6 * kPage}}).is_out_of_memory());
+      EXPECT_TRUE(operate({{evicted, 6 * kPage}}).is_out_of_memory());
       DeviceAddress more;
       EXPECT_TRUE(!engine_->allocate(6 * kPage, std::nullopt, &more).ok() ||
                   operate({{more, 6 * kPage}}).is_out_of_memory());
@@ -328,7 +328,7 @@ TEST_F(EngineTest, OnceMemoryMayBeUsedUnseenNothingLeavesAnyMore) {
       EXPECT_EQ(engine_->statistics().evicted_bytes, before.evicted_bytes);
       EXPECT_EQ(engine_->statistics().evictions, before.evictions);
       ASSERT_TRUE(engine_->free(newest, std::nullopt).ok());
-      EXPECT_TRUE(operate({{there, 6 * kPage}, {away, 6 * kPage}}).ok());
+      EXPECT_TRUE(operate({{there, 6 * kPage}, {evicted, 6 * kPage}}).ok());
       TearDown();
     }
   }

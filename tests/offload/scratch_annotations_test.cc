@@ -13,16 +13,16 @@
 namespace thermocline {
 namespace {
 
-struct Told {
+struct Annotations {
   std::map<std::uint64_t, std::uint64_t> bytes;  // of what is there
   std::set<std::uint64_t> ever;
 };
 
 // The lines of tests/driver/nvtx_tool.cc.
-Told told() {
+Annotations read_annotations() {
   void* const tool = dlopen(std::getenv("NVTX_INJECTION64_PATH"), RTLD_NOW | RTLD_NOLOAD);
   EXPECT_NE(tool, nullptr) << "NVTX loaded the tool";
-  Told all;
+  Annotations all;
   if (tool == nullptr) return all;
   std::istringstream log(reinterpret_cast<const char* (*)()>(dlsym(tool, "nvtx_tool_log"))());
   std::string line;
@@ -49,7 +49,7 @@ TEST_F(ScratchAnnotations, ToolsAreToldOfScratchMemoryWhileItIsUsed) {
   start(Safety::kStrict, 24 * kDefaultPageBytes, nullptr, true);
   promote();
   ASSERT_EQ(ran_into_.size(), KernelTrial::kEqualRehearsals);
-  const Told after = told();
+  const Annotations after = read_annotations();
   for (const DeviceAddress into : ran_into_) EXPECT_TRUE(after.ever.contains(into.value)) << into.value;
   EXPECT_EQ(after.bytes.size(), 3u) << "what is left is the program's";
   for (const DeviceAddress own : {from_, to_, other_}) EXPECT_TRUE(after.bytes.contains(own.value));

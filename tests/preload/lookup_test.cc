@@ -103,18 +103,18 @@ TEST(Lookups, AVariantThatIsNotKnownStopsEvictionBeforeTheLibraryBegins) {
   const ProcessResult result = run_beside_a_newer_variant("early");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out,
-            "granted fewer\nevicted before: none\nright\nrefused of those away: none\nrefused at last: none\n"
+            "granted fewer\nevicted before: none\nright\nrefused of those evicted: none\nrefused at last: none\n"
             "evicted since: none\n");
   EXPECT_EQ(statistic(result, "evicted_bytes"), 0u);
   expect_said_once_and_counted(result);
 }
 
-// What is away by then is right wherever it is used where it can be, and is used on the device again when there is room.
+// What is evicted by then is right wherever it is used where it can be, and is used on the device again when there is room.
 TEST(Lookups, AVariantThatIsNotKnownStopsEvictionOfARunningEngine) {
   const ProcessResult result = run_beside_a_newer_variant("late");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out,
-            "granted all\nevicted before: some\nright\nrefused of those away: some\nrefused at last: none\n"
+            "granted all\nevicted before: some\nright\nrefused of those evicted: some\nrefused at last: none\n"
             "evicted since: none\n");
   EXPECT_NE(result.err.find("nothing leaves the device any more"), std::string::npos) << result.err;
   expect_said_once_and_counted(result);
@@ -124,7 +124,7 @@ TEST(Lookups, WithoutSuchAVariantEvictionGoesOn) {
   const ProcessResult result = run_beside_a_newer_variant("never");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out,
-            "granted all\nevicted before: some\nright\nrefused of those away: none\nrefused at last: none\n"
+            "granted all\nevicted before: some\nright\nrefused of those evicted: none\nrefused at last: none\n"
             "evicted since: some\n");
   EXPECT_EQ(statistic(result, "unknown_functions"), 0u);
 }

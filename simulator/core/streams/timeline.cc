@@ -154,7 +154,7 @@ void Timeline::has_run(Operation& operation) {
   if (std::exchange(operation.is_running, false)) --started_;
 }
 
-void Timeline::settle_duration(Operation& operation) {
+void Timeline::determine_duration(Operation& operation) {
   if (const auto* const conditional = std::get_if<Conditional>(&operation.work)) {
     execute_at_start(operation);
     operation.duration = conditional->node->took;
@@ -197,7 +197,7 @@ void Timeline::complete(Operation& operation) {
 void Timeline::start_next(std::size_t lane) {
   const Ready next = pop(queues_[lane]);
   Operation& operation = at(next.id);
-  settle_duration(operation);
+  determine_duration(operation);
   operation.end = std::max(engine_free_[lane], next.time) + operation.duration;
   running_[lane] = next.id;
   engine_free_[lane] = operation.end;
@@ -269,7 +269,7 @@ void Timeline::step_at_random() {
     blocked_.push_back(operation.id);
     return;
   }
-  settle_duration(operation);
+  determine_duration(operation);
   // Times mean little in this order; they only never decrease.
   operation.end = std::max(operation.ready, last_end_) + operation.duration;
   complete(operation);

@@ -135,7 +135,7 @@ class Timeline {
   void release_blocked(Time now);
   bool run_early_once();
   void execute(Operation& operation);
-  void settle_duration(Operation& operation);
+  void determine_duration(Operation& operation);
   void execute_at_start(Operation& operation);
   void has_run(Operation& operation);
   void complete(Operation& operation);

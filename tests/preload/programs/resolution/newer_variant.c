@@ -83,7 +83,7 @@ int main(int count, char** arguments) {
   int right = 0;
   for (int i = 0; i < granted; ++i) right += is_right(i);
   puts(right == granted ? "right" : "wrong");
-  printf("refused of those away: %s\n", amount((uint64_t)refused(scratch, 0, granted)));
+  printf("refused of those evicted: %s\n", amount((uint64_t)refused(scratch, 0, granted)));
   CHECK(cuMemFree(scratch));
 
   // The last three and the scratch fit.
