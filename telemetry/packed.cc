@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "driver/hash.h"
+
 namespace thermocline {
 namespace {
 
@@ -22,7 +24,7 @@ std::uint64_t word_at(const char* at) {
 std::uint64_t checksum_of(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325u ^ bytes.size();
   const auto mix = [&hash](std::uint64_t word) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash = (hash ^ word) * kHashFactor;
     hash ^= hash >> 32;
   };
   std::size_t at = 0;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "allocator/heap.h"
+#include "driver/hash.h"
 #include "offload/operator_class.h"
 #include "offload/planning/period_detector.h"
 #include "offload/planning/profile.h"
@@ -200,7 +201,7 @@ class Surveyor {
   void operate(const RecordedEvent& event) {
     ++operators_;
     const PeriodDetector::Event step =
-        period_detector_.add(event.token * 0x9E3779B97F4A7C15u + event.name, live_.live_bytes(), reuse_of(event));
+        period_detector_.add(event.token * kHashFactor + event.name, live_.live_bytes(), reuse_of(event));
     const std::uint64_t period = period_detector_.period();
     if (step == PeriodDetector::Event::kFound) {
       for (const std::uint64_t at : {operators_ - 2 * period, operators_ - period, operators_}) end_step(at);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "driver/check.h"
+#include "driver/hash.h"
 #include "driver/owned.h"
 #include "driver/quantity.h"
 #include "offload/relauncher.h"
@@ -343,7 +344,7 @@ class Replay : private Relauncher {
   // Equal work must have equal names and tokens; hooks use the function and its grid for that.
   OperationInfo info_of(const TraceOperator& op, std::string_view name) const {
     std::uint64_t kind = std::hash<std::string_view>()(name);
-    for (const double figure : {op.flops, op.bytes}) kind = kind * 0x9E3779B97F4A7C15U + std::hash<double>()(figure);
+    for (const double figure : {op.flops, op.bytes}) kind = kind * kHashFactor + std::hash<double>()(figure);
     const double seconds = op.is_measured()             ? op.microseconds * 1e-6
                            : options_.rates.has_value() ? seconds_of(op, *options_.rates)
                                                         : 0;

@@ -268,8 +268,9 @@ ncclResult_t inside_nccl(Arguments... arguments) {
 
 bool nccl_launches() {
   if (InNccl::now()) return true;
-  THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
-                       "NCCL is called in a way that is not seen (linked statically?); its buffers may be non-resident");
+  THERMOCLINE_LOG_ONCE(
+      LogLevel::kWarning,
+      "NCCL is called in a way that is not seen (linked statically?); its buffers may be non-resident");
   count(Counter::kUnseenCollectives);
   return false;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "driver/check.h"
+#include "driver/hash.h"
 
 namespace thermocline {
 namespace {
@@ -29,9 +30,6 @@ std::uint64_t add_modulo(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t sum = a + b;
   return sum >= kPrime ? sum - kPrime : sum;
 }
-
-// Combines two keys.
-std::uint64_t joined(std::uint64_t a, std::uint64_t b) { return a ^ (b * 0x9e3779b97f4a7c15u); }
 
 }  // namespace
 
@@ -242,7 +240,7 @@ void PeriodDetector::remember(const Operation& operation) {
   const auto place = static_cast<std::uint32_t>(tokens_.size());
   previous_.back() = std::exchange(newest_[gram], place);
   // Buffers that were used very recently say nothing about long periods.
-  if (reuse.distance >= kGram) previous_reuse_ = std::exchange(newest_reuse_[joined(gram, reuse.buffer)], place);
+  if (reuse.distance >= kGram) previous_reuse_ = std::exchange(newest_reuse_[joined_hash(gram, reuse.buffer)], place);
 }
 
 void PeriodDetector::forget_half() {
@@ -380,17 +378,18 @@ void PeriodDetector::adopt(std::size_t period) {
 
 void PeriodDetector::Iteration::put(std::size_t place, std::uint64_t buffer) {
   if (buffers[place] != 0) {
-    const auto old = buffer_places.find(joined(tokens[place], buffers[place]));
+    const auto old = buffer_places.find(joined_hash(tokens[place], buffers[place]));
     if (old != buffer_places.end() && old->second == place) buffer_places.erase(old);
   }
   buffers[place] = buffer;
   if (buffer == 0) return;
-  const auto [at, fresh] = buffer_places.try_emplace(joined(tokens[place], buffer), static_cast<std::uint32_t>(place));
+  const auto [at, fresh] =
+      buffer_places.try_emplace(joined_hash(tokens[place], buffer), static_cast<std::uint32_t>(place));
   if (!fresh) at->second = kAmbiguous;
 }
 
 std::optional<std::size_t> PeriodDetector::Iteration::only_place_of(std::uint64_t token, std::uint64_t buffer) const {
-  const auto found = buffer_places.find(joined(token, buffer));
+  const auto found = buffer_places.find(joined_hash(token, buffer));
   if (found == buffer_places.end() || found->second == kAmbiguous) return std::nullopt;
   return found->second;
 }

@@ -15,7 +15,7 @@ consteval std::uint64_t power(std::size_t exponent) {
 
 std::uint64_t term(std::uint64_t kind) {
   kind ^= kind >> 32;
-  return kind * 0x9e3779b97f4a7c15u + 1;
+  return kind * kHashFactor + 1;
 }
 
 }  // namespace

@@ -20,6 +20,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "driver/hash.h"
+
 namespace thermocline {
 
 class UnsteadyKinds {
@@ -30,7 +32,7 @@ class UnsteadyKinds {
   static constexpr std::size_t kMost = 64;
 
   // The token of all operations of an unsteady kind.
-  static std::uint64_t token_of(std::uint64_t kind) { return kind * 0x9e3779b97f4a7c15u + 1; }
+  static std::uint64_t token_of(std::uint64_t kind) { return kind * kHashFactor + 1; }
 
   std::size_t size() const { return kinds_.size(); }
   bool contains(std::uint64_t kind) const { return !kinds_.empty() && kinds_.contains(kind); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "driver/hash.h"
 #include "offload/policies.h"
 #include "offload/recompute/joint_plan.h"
 #include "offload/recompute/obstacles.h"
@@ -40,11 +41,11 @@ std::uint64_t scramble(std::uint64_t x) {
 // that nobody sets and that look like addresses (unsteady_kinds.h), and under memory pressure, when buffers get other
 // addresses in each iteration, these are in another buffer each time.
 std::uint64_t LearnedPolicy::token_of(const Arrival& arrival) const {
-  std::uint64_t token = scramble(arrival.info.kind + 0x9e3779b97f4a7c15u);
+  std::uint64_t token = scramble(arrival.info.kind + kHashFactor);
   if (by_kind_) return token;
   token = scramble(token ^ arrival.accesses);
   for (const BlockState* state : arrival.operands) {
-    if (!state->block->is_slab()) token = scramble(token ^ (state->block->bytes() + 0x9e3779b97f4a7c15u));
+    if (!state->block->is_slab()) token = scramble(token ^ (state->block->bytes() + kHashFactor));
   }
   return token;
 }

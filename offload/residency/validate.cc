@@ -69,7 +69,8 @@ void Residency::validate() const {
       THERMOCLINE_CHECK(unit.prefetched || !unit.fetched_ahead, "what was fetched ahead has not been accessed");
     }
     THERMOCLINE_CHECK(end == state.block->pages(), "the units cover the block");
-    THERMOCLINE_CHECK(nonresident == state.nonresident_units && hollow == state.hollow_units, "non-resident units are counted");
+    THERMOCLINE_CHECK(nonresident == state.nonresident_units && hollow == state.hollow_units,
+                      "non-resident units are counted");
   }
   THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + evicted_.size(), "every unit is in one list");
   THERMOCLINE_CHECK(digests_.validate() == compared_.size(), "each comparison will be counted");

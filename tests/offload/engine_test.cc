@@ -314,7 +314,8 @@ TEST_F(EngineTest, OnceMemoryMayBeUsedUnseenNothingLeavesAnyMore) {
       std::atomic<bool> unseen{false};
       start({.budget_bytes = 16 * kPage, .policy = policy, .evict_no_more = &unseen, .safety = safety});
       const DeviceAddress evicted = allocate(6 * kPage), there = allocate(6 * kPage), newest = allocate(6 * kPage);
-      for (const DeviceAddress at : {evicted, there, newest}) ASSERT_TRUE(operate({{at, 6 * kPage}}, Access::kWrite).ok());
+      for (const DeviceAddress at : {evicted, there, newest})
+        ASSERT_TRUE(operate({{at, 6 * kPage}}, Access::kWrite).ok());
       ASSERT_FALSE(engine_->find(evicted)->resident);
       const EngineStatistics before = engine_->statistics();
       unseen = true;
