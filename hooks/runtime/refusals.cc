@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,8 +36,6 @@ thread_local constinit Kept* kept = nullptr;
 // What is refused within the callback is not told to it, or one that allocates would never return.
 thread_local constinit bool is_in_callback = false;
 
-std::atomic<std::uint64_t> refusals{0};
-
 struct Callback {
   Mutex mutex{"callback of refusals", lock_level::kLeaf};
   RefusalCallback function THERMOCLINE_GUARDED_BY(mutex) = nullptr;
@@ -43,11 +43,36 @@ struct Callback {
 };
 Callback& callback() { return process_lifetime<Callback>(); }
 
+// How often what was refused, by the first lines of the reports. Invariant: `by_line` has at most kMostLines entries;
+// further lines are counted together, as "".
+struct Refusals {
+  static constexpr std::size_t kMostLines = 256;
+  Mutex mutex{"counts of refusals", lock_level::kLeaf};
+  std::uint64_t all THERMOCLINE_GUARDED_BY(mutex) = 0;
+  std::unordered_map<std::string, std::uint64_t> by_line THERMOCLINE_GUARDED_BY(mutex);
+};
+Refusals& refusals() { return process_lifetime<Refusals>(); }
+
 // Programs that retry often, as frameworks do after emptying their caches, would fill the log. So the first report is
-// written in full, then the second, the fourth, the eighth, and so on; the others are one line.
+// written in full, then the second, the fourth, the eighth, and so on. Of the others there is the first line, and that
+// again only for the second, the fourth, the eighth time that it says the same.
 void write_to_log(const std::string& report) {
-  const bool whole = std::has_single_bit(refusals.fetch_add(1, std::memory_order_relaxed) + 1);
-  log_text(LogLevel::kError, whole ? report : report.substr(0, report.find('\n') + 1));
+  const std::string line = report.substr(0, report.find('\n'));
+  std::uint64_t all = 0, times = 0;
+  {
+    Refusals& counts = refusals();
+    const MutexLock lock(counts.mutex);
+    all = ++counts.all;
+    const bool known = counts.by_line.contains(line) || counts.by_line.size() + 1 < Refusals::kMostLines;
+    times = ++counts.by_line[known ? line : std::string()];
+  }
+  if (std::has_single_bit(all)) {
+    log_text(LogLevel::kError, report);
+  } else if (times == 1) {
+    log_text(LogLevel::kError, line + "\n");
+  } else if (std::has_single_bit(times)) {
+    log_text(LogLevel::kError, line + "; " + std::to_string(times) + " times so far\n");
+  }
 }
 
 Kept& to_keep() {
