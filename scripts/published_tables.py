@@ -15,6 +15,7 @@ MODELS = {
     "googlenet": "GoogLeNet",
     "mobilenet_v2": "MobileNetV2",
     "vgg16": "VGG-16",
+    "unet": "U-Net",
     "inception_v3": "Inception-V3, 299 x 299",
     "inception_v3@224": "Inception-V3, 224 x 224",
 }
@@ -52,10 +53,12 @@ def published_overhead() -> str:
         return "does not fit" if value is None else f"{value + 0.0:+.1f} %"
 
     def cells(row: dict) -> list[str]:
-        bound = "-" if row["bound_percent"] is None else percent(row["bound_percent"])
-        return [f"{MODELS[row['model']]}, {row['batch']}", f"{row['memory_gb']} GB", percent(row["published_percent"]), percent(row["percent"]), bound]
+        bounds = ["-" if row[key] is None else percent(row[key]) for key in ("bound_percent", "joint_bound_percent")]
+        ours = [percent(row[key]) for key in ("percent", "joint_percent")]
+        return [f"{MODELS[row['model']]}, {row['batch']}", f"{row['memory_gb']} GB", percent(row["published_percent"]), *ours, *bounds]
 
-    return table(["model, batch", "memory", "MONeT", "Thermocline", "no swapping is faster than"], [cells(row) for row in published("overhead")])
+    head = ["model, batch", "memory", "MONeT", "copies alone", "recomputing and copies", "no copying is faster than", "nothing of both is faster than"]
+    return table(head, [cells(row) for row in published("overhead")])
 
 
 def published_recompute() -> str:

@@ -247,6 +247,8 @@ constexpr std::size_t kFewPlaces = 4000;
 constexpr double kFaster = 0.999;
 // Where a step takes longer than this multiple of its operations, segments are tried as well.
 constexpr double kSlow = 1.5;
+// Where it takes longer than this one, lists that keep less of what has been made again are tried as well.
+constexpr double kNearlyFast = 1.05;
 // A schedule of which drops have to be left out more often is another one.
 constexpr std::size_t kRepairs = 3;
 // Host time for removing a buffer's pages and giving it others, without static page assignment: about ten of the
@@ -299,12 +301,12 @@ class JointPlanner {
     if (!wanted_->fits) {
       for (const std::uint32_t kept_for : {kKeptLong, kKeptShortly, 0U}) sweep(0, kept_for, Candidates::kShort);
     }
-    // Who uses the same buffers in every step has no segments (forward_pass.h).
-    if (!is_fast() && lasting_.has_any()) {
+    // Where large buffers crowd, what was made again for another one is in the way until its own use. It is made twice.
+    if (takes_longer_than(kNearlyFast)) {
       for (const std::uint32_t kept_for : {kKeptForTheNext, 0U}) sweep(0, kept_for);
     }
     refine();
-    if (!is_fast()) try_segments();
+    if (takes_longer_than(kSlow)) try_segments();
     if (tries_quickly()) {
       std::ranges::stable_sort(promising_, {}, &Promising::predicted_ns);
       for (std::size_t i = 0; i < std::min(promising_.size(), kPlannedFully); ++i) {
@@ -313,10 +315,11 @@ class JointPlanner {
     }
   }
 
-  bool is_fast() const {
+  // Than its operations, by this factor.
+  bool takes_longer_than(double factor) const {
     const std::vector<std::uint64_t>& ns = profile_.nanoseconds;
     const auto compute_ns = static_cast<double>(std::accumulate(ns.begin(), ns.end(), std::uint64_t{0}));
-    return wanted_->fits && wanted_->predicted_ns < kSlow * compute_ns;
+    return !wanted_->fits || wanted_->predicted_ns >= factor * compute_ns;
   }
 
   // In chains, where each content is made of the one before it, lists drop too much in a row. Segments do not.

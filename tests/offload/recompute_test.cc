@@ -360,6 +360,37 @@ TEST(JointPlan, WithoutCopiesNothingIsCopiedAndTheJointOneIsNotSlower) {
   }
 }
 
+// Two contents in a row are made again, and the second is read together with two others. The first, which is read soon
+// after, has no room until then: it is made twice.
+TEST(JointPlan, WhatIsInTheWayUntilItsOwnUseIsMadeTwice) {
+  test::MadeUpIteration net;
+  const std::uint32_t input = net.buffer(true), first = net.buffer(), second = net.buffer(), copy = net.buffer();
+  net.add(kDearNs, {{input, true, false}, {first, false, true}});
+  net.add(kCheapNs, {{first, true, false}, {second, false, true}});
+  net.add(kCheapNs, {{second, true, false}, {copy, false, true}});
+  net.ends(second);
+  const std::uint32_t others[] = {net.buffer(), net.buffer(), net.buffer(), net.buffer()};
+  for (int i = 0; i < 24; ++i) {
+    std::vector<Lineage::Access> accesses;
+    for (const std::uint32_t other : others) accesses.push_back({other, i > 0, true});
+    net.add(10 * kDearNs, accesses);
+  }
+  for (const std::uint32_t other : others) net.ends(other);
+  const std::uint32_t gradient = net.buffer(), next = net.buffer(), last = net.buffer();
+  net.add(kDearNs, {{input, true, false}, {gradient, false, true}});
+  net.add(kCheapNs, {{gradient, true, false}, {copy, true, false}, {next, false, true}});
+  net.ends(gradient);
+  net.ends(copy);
+  net.add(kCheapNs, {{next, true, false}, {first, true, false}, {last, false, true}});
+  for (const std::uint32_t one : {first, next, last}) net.ends(one);
+  net.finish();
+  const Plan plan = plan_jointly(net.profile, net.lineage, 5 * kSize, Link{3, 3}, Mapping::kForGood);
+  ASSERT_TRUE(plan.fits);
+  EXPECT_TRUE(plan.gaps.empty());
+  ASSERT_NE(plan.rewriting, nullptr);
+  EXPECT_EQ(plan.rewriting->recomputed_ns, 2 * kDearNs + 2 * kCheapNs);
+}
+
 TEST(JointPlan, NothingIsDroppedWhereAllFitsAndTheSameTwiceIsTheSame) {
   const Net net(6);
   EXPECT_EQ(plan_jointly(net.profile, net.lineage, 20 * kSize, kSlowLink).rewriting, nullptr);

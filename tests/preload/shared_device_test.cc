@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/preload/running.h"
+#include "tests/support/seeds.h"
 
 namespace thermocline::test {
 namespace {
@@ -117,6 +118,33 @@ TEST_F(SharedDevice, WhatAKilledProgramHeldReturns) {
   const std::string second = beside("works 'sleep 0.2' 'kill -9 $SLEEPER' ; sleep 0.3");
   const ProcessResult first = run_program({"sleeper", "rests", second + "; true", kStats}, with());
   EXPECT_EQ(first.status, 0) << first.err;
+  const json shares = shares_in(first.out);
+  ASSERT_EQ(shares.size(), 1u) << first.out;
+  EXPECT_GE(shares[0]["lease_bytes"], kAll);
+}
+
+// Some are stopped first, as by a debugger, and killed while they stand still. THERMOCLINE_TEST_SEEDS=10000 kills a
+// thousand.
+TEST_F(SharedDevice, KillsAtRandomTimesLeaveTheOthersAsTheyWere) {
+  const ProcessResult plain = run_plain({"sleeper", "works", "true"});
+  const std::string kills = R"(exec bash -c '
+    RANDOM=7
+    for ((i = 0; i < )" + std::to_string(scaled_seeds(10)) +
+                            R"(; ++i)); do
+      setsid env )" + beside("works \"sleep 9\"") +
+                            R"( >/dev/null 2>&1 & victim=$!
+      sleep 0.$(printf %03d $((RANDOM % 300)))
+      if ((RANDOM % 3 == 0)); then kill -STOP $victim; sleep 0.02; fi
+      kill -9 -- -$victim 2>/dev/null || kill -9 $victim || exit 1
+      wait $victim
+      [[ $? -eq 137 ]] || exit 1
+    done')";
+  const std::string look_for_leaks = COMMAND_FILE R"( stats >/dev/null
+    for page in /dev/shm/thermocline.*; do kill -0 ${page##*.} || echo "left over: $page"; done)";
+  const ProcessResult first = run_program({"sleeper", "works", kills, kStats, look_for_leaks}, with());
+  EXPECT_EQ(first.status, 0) << first.out << first.err;
+  EXPECT_EQ(first.out.find("left over"), std::string::npos) << first.out;
+  EXPECT_TRUE(first.out.ends_with(plain.out)) << first.out << plain.out;
   const json shares = shares_in(first.out);
   ASSERT_EQ(shares.size(), 1u) << first.out;
   EXPECT_GE(shares[0]["lease_bytes"], kAll);

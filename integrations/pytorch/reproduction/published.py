@@ -30,9 +30,10 @@ GIB = 2**30
 # MONeT (Shah et al., ICLR 2021), repository README: P100 16 GB, PyTorch 1.5.1. Memory in GB -> overhead in percent.
 OVERHEAD = {
     "resnet50": (184, {10.01: 3.22, 9.01: 4.68, 8.01: 5.56, 6.99: 7.28, 6.00: 9.31, 4.99: 11.95}),
-    "googlenet": (320, {9.98: 7.13, 8.01: 8.44, 6.01: 12.14, 4.99: 15.77}),
-    "mobilenet_v2": (272, {10.02: 2.40, 8.02: 4.77, 6.01: 7.55, 5.01: 8.72}),
-    "vgg16": (176, {9.71: -5.30, 7.88: -2.18, 5.90: 5.44, 5.51: 9.11}),
+    "googlenet": (320, {9.98: 7.13, 8.99: 7.87, 8.01: 8.44, 7.02: 9.71, 6.01: 12.14, 4.99: 15.77}),
+    "mobilenet_v2": (272, {10.02: 2.40, 9.01: 3.10, 8.02: 4.77, 7.01: 5.53, 6.01: 7.55, 5.01: 8.72}),
+    "vgg16": (176, {9.71: -5.30, 8.66: -4.64, 7.88: -2.18, 6.82: 1.99, 5.90: 5.44, 5.51: 9.11}),
+    "unet": (11, {10.01: -4.10, 9.01: -2.07, 8.02: -0.09, 7.00: 1.39, 6.01: 4.95, 5.01: 11.51}),
 }
 
 # Largest batch without and with swapping. Meng et al. (ML Systems Workshop at NIPS 2017), Table 1: M40 12 GB, TensorFlow. Capuchin (Peng et
@@ -69,6 +70,39 @@ class Classifier(torch.nn.Module):
         return self.model(images)
 
 
+class Unet(torch.nn.Module):
+    """The U-Net of MONeT's rows: 64 to 512 channels, four levels, images of 416 x 608, one class. It is widened by average pooling of the
+    coarser level, as its authors do, because their system has no bilinear interpolation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = [64, 128, 256, 512, 512]
+        with torch.device("meta"):
+            self.down = torch.nn.ModuleList(self.twice(before, after) for before, after in zip([3, *widths], widths, strict=False))
+            self.up = torch.nn.ModuleList(
+                self.twice(2 * width, max(width // 2, 64), width) for width in reversed(widths[:-1])
+            )  # fmt: skip
+            self.head = torch.nn.Conv2d(64, 1, 1)
+
+    @staticmethod
+    def twice(before: int, after: int, between: int | None = None) -> torch.nn.Sequential:
+        layers: list[torch.nn.Module] = []
+        for width in (between or after, after):
+            layers += [torch.nn.Conv2d(before, width, 3, padding=1), torch.nn.BatchNorm2d(width), torch.nn.ReLU(inplace=True)]
+            before = width
+        return torch.nn.Sequential(*layers)
+
+    def forward(self, images: torch.Tensor, _labels: torch.Tensor) -> torch.Tensor:
+        levels = [self.down[0](images)]
+        for block in self.down[1:]:
+            levels.append(block(torch.nn.functional.max_pool2d(levels[-1], 2)))
+        wide = levels.pop()
+        for block in self.up:
+            fine = levels.pop()
+            wide = block(torch.cat([fine, torch.nn.functional.adaptive_avg_pool2d(wide, fine.shape[2:])], dim=1))
+        return self.head(wide)
+
+
 def momentum(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
 
@@ -100,24 +134,47 @@ class Command:
         terms = ("--device", device, "--budget", str(budget), "--policy", policy, "--steps", str(steps))
         return self("replay", trace, *terms)
 
+    def replay_joint(self, trace: str, device: str, budget: int) -> dict[str, Any]:
+        """Copies planned together with recomputing; in 16 steps the plan is in force, and pages are assigned by it."""
+        terms = ("--device", device, "--budget", str(budget), "--exact", "--recompute", "auto", "--steps", "16")
+        return self("replay", trace, *terms)
+
+    def joint_bound(self, trace: str, device: str, budget: int) -> float | None:
+        row = self("bound", trace, "--device", device, "--budget", str(budget), "--joint")["rows"][0]
+        return row.get("joint_bound_ms") or row.get("bound_ms")
+
 
 def percent_over(milliseconds: float | None, whole: float) -> float | None:
     return None if milliseconds is None else round(100 * (milliseconds / whole - 1), 1)
 
 
+def record_unet(batch: int, path: str) -> None:
+    images, labels = (torch.empty(batch, channels, 416, 608, device="meta") for channels in (3, 1))
+    entropy = torch.nn.functional.binary_cross_entropy_with_logits
+    tt.record(Unet(), (images, labels), path, loss=lambda outputs, _images, labels: entropy(outputs, labels), optimizer=momentum)
+
+
 def overheads(command: Command, trace: str) -> Iterator[dict[str, Any]]:
     for name, (batch, rows) in OVERHEAD.items():
-        record(Classifier(name), batch, trace)
+        if name == "unet":
+            record_unet(batch, trace)
+        else:
+            record(Classifier(name), batch, trace)
         for gigabytes, published in rows.items():
-            result = command.replay(trace, "p100-16g", int(gigabytes * GB))
-            whole, ran = result["compute_step_ms"], result["outcome"] == "ok"
+            budget = int(gigabytes * GB)
+            result, joint = command.replay(trace, "p100-16g", budget), command.replay_joint(trace, "p100-16g", budget)
+            whole = result["compute_step_ms"]
             yield {
                 "model": name,
                 "batch": batch,
                 "memory_gb": gigabytes,
                 "published_percent": published,
-                "percent": percent_over(result["steady_step_ms"] if ran else None, whole),
+                "percent": percent_over(result["steady_step_ms"] if result["outcome"] == "ok" else None, whole),
                 "bound_percent": percent_over(result["bound_ms"] or None, whole),
+                "joint_percent": percent_over(joint["steady_step_ms"] if joint["outcome"] == "ok" else None, whole),
+                "joint_bound_percent": percent_over(command.joint_bound(trace, "p100-16g", budget), whole),
+                "joint_races": joint["races"],
+                "peak_live_bytes": result["peak_live_bytes"],
             }
 
 
