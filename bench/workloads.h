@@ -42,10 +42,11 @@ inline const DriverTable& null_table() {
   return table;
 }
 
-// As users get it, with the default policy.
-inline std::unique_ptr<Engine> make_engine() {
+// As users get it, with the default policy. `page_bytes` 0: pages as large as the engine chooses for the device.
+inline std::unique_ptr<Engine> make_engine(Bytes page_bytes = 0) {
   EngineOptions options;
   options.policy = kLearnedPolicy;
+  options.page_bytes = page_bytes;
   std::unique_ptr<Engine> engine;
   THERMOCLINE_CHECK(Engine::create(Driver(null_table()), options, &engine).ok(), "The null driver refuses nothing.");
   return engine;

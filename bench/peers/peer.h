@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// An allocator beside which ours is measured: a shared object with these four functions. They are called by several
-// threads. All buffers are on one stream, which is the same for all calls.
+// An allocator beside which ours is measured: a shared object with these functions. They are called by several threads.
+// All buffers are on one stream, which is the same for all calls, unless a function names another.
 #pragma once
 
 #include <cstddef>
 
 extern "C" {
-// The name under which results are printed.
+// The name under which results are printed, with the version.
 const char* peer_name();
 // The address of a new buffer. The program ends when there is none.
 void* peer_allocate(std::size_t bytes);
 void peer_free(void* buffer);
 // Bytes of device memory that the allocator holds, whether or not buffers are in them.
 std::size_t peer_reserved();
+
+// For sequences of several threads alone: the same on one of several streams, counted from 0. An allocator that knows no
+// streams ignores the number.
+void* peer_allocate_on(std::size_t bytes, unsigned stream);
+void peer_free_on(void* buffer, unsigned stream);
 }

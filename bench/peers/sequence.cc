@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <numeric>
 #include <random>
+#include <string_view>
 
 #include "trace/read.h"
 #include "trace/repeat.h"
@@ -108,6 +109,11 @@ bool complete(Sequence* out) {
 }  // namespace
 
 bool make_sequence(const std::string& name, std::size_t rounds, Sequence* out, std::string* error) {
+  constexpr std::string_view kTwoThreads = "two-threads-";
+  if (name.starts_with(kTwoThreads) && name != "two-threads-handed-over") {
+    out->threads = 2;
+    return make_sequence(name.substr(kTwoThreads.size()), rounds, out, error);
+  }
   unsigned long live = 0, largest_kib = 0;
   if (name == "hit") {
     hit(rounds, out);
@@ -116,7 +122,9 @@ bool make_sequence(const std::string& name, std::size_t rounds, Sequence* out, s
   } else if (std::sscanf(name.c_str(), "churn-%lu-%luk", &live, &largest_kib) == 2 && live > 0 && largest_kib > 0) {
     churn(live, largest_kib * kKiB, rounds, out);
   } else if (name.find('.') == std::string::npos) {
-    *error = "no such sequence: hit, handed-over, churn-LIVE-KIBk (churn-20000-1024k), or the path of a trace";
+    *error =
+        "no such sequence: hit, handed-over, churn-LIVE-KIBk (churn-20000-1024k), two-threads-hit, "
+        "two-threads-churn-LIVE-KIBk, or the path of a trace";
     return false;
   } else if (!recorded(name, rounds, out, error)) {
     return false;

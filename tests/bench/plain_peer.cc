@@ -25,3 +25,5 @@ PLAIN_PEER void peer_free(void* buffer) {
   std::free(buffer);
 }
 PLAIN_PEER std::size_t peer_reserved() { return live; }
+PLAIN_PEER void* peer_allocate_on(std::size_t bytes, unsigned) { return peer_allocate(bytes); }
+PLAIN_PEER void peer_free_on(void* buffer, unsigned) { peer_free(buffer); }
