@@ -8,11 +8,12 @@ for sequence in hit churn-100-1024k handed-over "$trace"; do
   "$program" "$sequence" 2 3 "$ours" "$peer" |
     jq -es 'map(.allocator) == ["thermocline", "plain"] and .[0].ratio == 1 and all(.units > 0 and .ns > 0)' >/dev/null
 done
-# Each of two threads has buffers and a stream of its own.
+# Each of two threads has buffers and a stream of its own. What both have live when they begin is more than one alone ever has.
 for sequence in two-threads-hit two-threads-churn-100-1024k; do
   "$program" "$sequence" 20 3 "$ours" "$peer" |
     jq -es 'map(.allocator) == ["thermocline", "plain"] and all(.ns > 0 and .alone_ns > 0 and .over_alone > 0 and (.over_alone_quartiles | length) == 2)' >/dev/null
 done
+"$program" two-threads-churn-100-1024k 10 1 "$peer" | jq -e '.reserved_per_live > 0.65' >/dev/null
 # Everything that is live is held.
 "$program" churn-100-1024k 10 1 "$ours" "$peer" | jq -es 'all(.reserved_per_live > 0.5) and .[0].reserved_per_live >= 1' >/dev/null
 refused() {
