@@ -60,11 +60,11 @@ fi
 result=${RESULT:-$build/bench/peers.json}
 jq -nr --slurpfile times "$out/times" --slurpfile counted "$out/instructions" \
   --arg built "$(sed -n 's/^CMAKE_BUILD_TYPE:[A-Z]*=//p' "$build/CMakeCache.txt"), g++ $(${CXX:-g++} -dumpversion), $(uname -m)" \
-  --argjson cores "$(nproc)" --argjson load "$(cut -d' ' -f1 /proc/loadavg)" '
+  --arg commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" --argjson cores "$(nproc)" --argjson load "$(cut -d' ' -f1 /proc/loadavg)" '
   ($counted | map({key: "\(.sequence) \(.allocator)", value: {instructions}}) | from_entries) as $instructions
   | ($times | map(. + $instructions["\(.sequence) \(.allocator)"] | .sequence |= (sub(".*/"; "") | sub("[.]jsonl.*"; "")))) as $rows
   | {schema: "thermocline-bench-peers/1", command: "RESULT=bench/results/peers.json scripts/bench_peers.sh build/release DIR",
-     date: (now | todate[:10]), built: $built, cores: $cores, load: $load}
+     commit: $commit, date: (now | todate[:10]), built: $built, cores: $cores, load: $load}
   | "{", (to_entries[] | "  \(.key | tojson): \(.value | tojson),"), "  \"rows\": [", ($rows | map("    \(tojson)") | join(",\n")), "  ]", "}"' >"$result"
 jq -r '.rows[] | [.sequence, .allocator, .ns, .ratio, .reserved_per_live, .instructions // "-", .over_alone // "-"] | @tsv' "$result" |
   awk -F'\t' '

@@ -17,6 +17,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 
+import peer_tables
 import published_tables
 from table_cells import TITLES, fixed, in_order, percents, results, table
 
@@ -453,6 +454,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "jax-fit": jax_fit,
     "recompute-programs": recompute_programs,
     "recompute-steps": recompute_steps,
+    **peer_tables.TABLES,
     **published_tables.TABLES,
 }
 
