@@ -47,18 +47,18 @@ class PeerTables(unittest.TestCase):
                 os.chdir(before)
 
     def test_all_are_reached(self) -> None:
-        goals = self.goals(rows(onnx=2, torch=3, held=(1.01, 1.1, 1.1), over_alone=1.3))
+        goals = self.goals(rows(onnx=1.7, torch=2.9, held=(1.02, 1.1, 1.1), over_alone=1.3))
         self.assertEqual(set(goals.values()), {"yes"})
         self.assertEqual(len(goals), 2 * len(LIVES) + 4 + 2 + 1)
 
     def test_each_time_has_its_own_goal(self) -> None:
-        goals = self.goals(rows(onnx=1.2, torch=2, held=(1.01, 1.1, 1.1), over_alone=1.31))
+        goals = self.goals(rows(onnx=1.6, torch=2.8, held=(1.01, 1.1, 1.1), over_alone=1.31))
         missed = {what for what, reached in goals.items() if reached != "yes"}
         churned = {f"churn to 1 MiB, {live:,} live: time over {other}'s" for live in LIVES for other in ("ONNX Runtime 1", "PyTorch 2")}
         self.assertEqual(missed, churned | {"two threads, hit: time over one thread's"})
 
     def test_no_more_is_reserved_than_the_others_do(self) -> None:
-        for held in ((1.01, 1.005, 1.1), (1.01, 1.1, 1.005), (1.03, 1.1, 1.1)):
+        for held in ((1.01, 1.005, 1.1), (1.01, 1.1, 1.005), (1.021, 1.1, 1.1)):
             missed = [what for what, reached in self.goals(rows(onnx=2, torch=3, held=held, over_alone=1)).items() if reached != "yes"]
             self.assertEqual(len(missed), 2, held)
             self.assertTrue(all("reserved" in what for what in missed), missed)
