@@ -140,6 +140,8 @@ void add_replay(CLI::App& app, CommandLine* line) {
              "with --seed by chance (default: the file's streams)");
   add_number(command, "--seed", flags->seed, kSeeds, "adversarial order of this number (default: order of time)");
   command->add_flag("!--no-check", flags->check, "do not look for races on the simulated device, which is quicker");
+  command->add_flag("!--no-bound", flags->bound,
+                    "do not say what no swapping can beat, which takes up to minutes where weights stream");
   command->add_flag("--joint-bound", flags->joint_bound,
                     "also say what no swapping and recomputing can beat, which takes up to minutes");
   command->add_option("--timeline", flags->timeline,

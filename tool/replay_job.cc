@@ -188,7 +188,7 @@ int run_both(const ReplayFlags& flags, const ReplayJob& job, ReplayFindings* out
     return kFailed;
   }
   // The bound assumes that operators run one after the other, in the order of the trace.
-  if (flags.streams.value_or(1) > 1) return kDone;
+  if (flags.streams.value_or(1) > 1 || !flags.bound) return kDone;
   const SwapBounds swap_bounds(job.trace, *options.rates);
   const Bounds bounds = swap_bounds.under(job.budget_bytes);
   if (!bounds.is_feasible || !swap_bounds.repeats()) return kDone;
