@@ -221,6 +221,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
     case PeriodDetector::Event::kNothing:
       break;
   }
+  if (!following_) resident_set_.arriving(arrival);
   // Addresses are reserved as soon as all accesses are known, and given back when they are needed, or buffers freed.
   const bool trusting = residency_.is_trusting();
   set_wants({.arrivals = true,
@@ -424,9 +425,14 @@ void LearnedPolicy::bind() {
 void LearnedPolicy::submitted(StreamIndex stream) {
   if (durations_.has_begun()) durations_.end(clock_.handle_of(stream));
   assignment_.submitted(submitted_ns_);
-  if (!following_) return reactive_.submitted(stream);
+  if (!following_) return act_without_plan(stream);
   if (versions_ != nullptr) drop_as_planned();
   act_as_planned(stream);
+}
+
+void LearnedPolicy::act_without_plan(StreamIndex stream) {
+  resident_set_.submitted(stream);
+  if (!resident_set_.is_active()) reactive_.submitted(stream);
 }
 
 void LearnedPolicy::act_as_planned(StreamIndex stream) {

@@ -24,6 +24,7 @@
 #include "offload/policy/eviction_policy.h"
 #include "offload/policy/reactive.h"
 #include "offload/policy/recompute_policy.h"
+#include "offload/policy/resident_set.h"
 #include "offload/policy/static_assignment.h"
 #include "offload/recompute/obstacles.h"
 #include "offload/recompute/rewriting.h"
@@ -35,6 +36,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   explicit LearnedPolicy(const PolicyParts& parts)
       : EvictionPolicy({.arrivals = true}),
         reactive_(parts),
+        resident_set_(parts),
         durations_(parts.driver),
         heap_(parts.heap),
         clock_(parts.clock),
@@ -147,6 +149,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   void bind();
   // The device has so much to do that the host need not hurry. While following.
   bool is_far_ahead();
+  void act_without_plan(StreamIndex stream);
   void act_as_planned(StreamIndex stream);
   void evict(const PlannedGap& gap);
   void poll_returns();
@@ -154,7 +157,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   std::uint64_t lead_ns();
 
   SpillOrder spill_order_{*this};
-  ReactivePolicy reactive_;  // decides while there is no plan to follow
+  ReactivePolicy reactive_;   // decides while there is no plan to follow,
+  ResidentSet resident_set_;  // or this does
   DurationMeter durations_;
   Heap& heap_;
   StreamClock& clock_;
