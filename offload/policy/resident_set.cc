@@ -13,9 +13,9 @@ namespace {
 // Buffers that have come back so often, each time after half of the budget in other accesses, are what the set is for.
 // Activations of a training step come back once that late.
 constexpr std::uint32_t kLongGaps = 3;
-// A buffer is settled when so many budgets have been accessed since it came: it outlives what operations pass on to each
+// A buffer is established when so many budgets have been accessed since it came: it outlives what operations pass on to each
 // other.
-constexpr std::uint64_t kSettledBudgets = 2;
+constexpr std::uint64_t kEstablishedBudgets = 2;
 // The set is looked through each time that a quarter of the budget has been accessed: soon enough to follow what
 // changes, and seldom enough that sorting some thousand buffers costs nothing beside the copies.
 constexpr std::uint64_t kChoicesPerBudget = 4;
@@ -59,8 +59,8 @@ ResidentSet::History* ResidentSet::live_history_of(const Operand& operand) {
   return &history_of(*operand.state->block);
 }
 
-bool ResidentSet::is_settled(const History& history) const {
-  return now_ - history.born > kSettledBudgets * heap_.limit();
+bool ResidentSet::is_established(const History& history) const {
+  return now_ - history.born > kEstablishedBudgets * heap_.limit();
 }
 
 double ResidentSet::uses_now(const History& history) const {
@@ -93,22 +93,20 @@ void ResidentSet::use(const BlockState& state) {
   if (history.is_regular()) turn_ += (history.gap - turn_) * (turn_ == 0 ? 1 : kTurnWeight);
 }
 
-void ResidentSet::arriving(const Arrival& arrival) {
+void ResidentSet::note(const Arrival& arrival) {
   operands_.clear();
-  // While everything fits nothing is to be known.
-  if (!residency_.has_evicted_for_room()) return;
   Bytes bytes = 0;
   for (BlockState* const state : arrival.operands) {
     use(*state);
     bytes += state->block->bytes();
     const History& history = histories_[state->block->index()];
-    if (active_ && !history.stays && is_settled(history)) operands_.push_back({state, history.serial});
+    if (active_ && !history.stays && is_established(history)) operands_.push_back({state, history.serial});
   }
   now_ += bytes;
   newest_ = std::max(newest_, arrival.live_block_bytes - std::min(arrival.live_block_bytes, known_bytes_));
 }
 
-void ResidentSet::submitted(StreamIndex stream) {
+void ResidentSet::act(StreamIndex stream) {
   if (active_ && ++operations_since_fence_ >= kOperationsPerFence) {
     operations_since_fence_ = 0;
     static_cast<void>(clock_.fence(stream));
@@ -121,7 +119,7 @@ void ResidentSet::submitted(StreamIndex stream) {
   }
   operands_.clear();
   largest_ = std::max(largest_, passing);
-  if (now_ >= choose_at_ && now_ > 0) choose();
+  if (now_ >= choose_at_) choose();
 }
 
 // Uses in a turn, or in a budget of accesses while no turn is known.
@@ -186,7 +184,7 @@ void ResidentSet::choose() {
     known_bytes_ += block.bytes();
     History& history = history_of(block);
     BlockState& state = residency_.state_of(block);
-    if (block.bytes() < min_offload_bytes_ || state.pins > 0 || !is_settled(history)) {
+    if (block.bytes() < min_offload_bytes_ || state.pins > 0 || !is_established(history)) {
       others += block.bytes();
       history.stays = false;
       return;

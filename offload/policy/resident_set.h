@@ -35,10 +35,14 @@ class ResidentSet {
         residency_(parts.residency),
         min_offload_bytes_(parts.options.min_offload_bytes) {}
 
-  // An operation that no plan knows is being prepared.
-  void arriving(const Arrival& arrival);
+  // An operation that no plan knows is being prepared. While everything fits there is nothing to learn.
+  void arriving(const Arrival& arrival) {
+    if (residency_.has_evicted_for_room()) note(arrival);
+  }
   // It has been submitted.
-  void submitted(StreamIndex stream);
+  void submitted(StreamIndex stream) {
+    if (now_ > 0) act(stream);
+  }
   // It decides what leaves.
   bool is_active() const { return active_; }
 
@@ -63,9 +67,11 @@ class ResidentSet {
     Operand block;
   };
 
+  void note(const Arrival& arrival);
+  void act(StreamIndex stream);
   History& history_of(const Block& block);
   void use(const BlockState& state);
-  bool is_settled(const History& history) const;
+  bool is_established(const History& history) const;
   double uses_now(const History& history) const;
   double value_of(const History& history) const;
   void choose();
