@@ -20,6 +20,12 @@ TITLES = {
     "googlenet_b64": "GoogLeNet, batch 64",
     "unet_b8": "U-Net 2D, batch 8",
     "vgg16_b64": "VGG-16, batch 64",
+    "llama7b_decode_b1": "Llama-like 7B, a token",
+    "llama7b_decode_b32": "Llama-like 7B, a token of 32 sequences",
+    "llama7b_prefill_2048": "Llama-like 7B, a prompt of 2,048 tokens",
+    "sdxl_unet_b2": "SDXL U-Net, a step",
+    "mixture_64x8_decode": "Mixture of 64 experts, a token",
+    "two_models_decode": "Two models in turn, a token",
 }
 
 

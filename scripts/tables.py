@@ -37,6 +37,7 @@ PAGES = [
     "docs/recording.md",
     "docs/simulated_device.md",
     "docs/frameworks.md",
+    "docs/inference.md",
     "bench/traces/README.md",
 ]
 TRACES = pathlib.Path("bench/traces")
@@ -72,6 +73,44 @@ def holdout_over_bound() -> str:
         ["workload", *(f"{percent} %" for percent in percents(rows))],
         [[TITLES[name], *(cells.get((name, percent), "-") for percent in percents(rows))] for name in in_order(rows)],
     )
+
+
+def inference() -> str:
+    rows = results("inference")["rows"]
+    cells = {(row["workload"], row["budget_percent"], row["exact"]): row for row in rows}
+    body = []
+    for name in in_order(rows):
+        for percent in percents(rows):
+            known, seen = cells[name, percent, True], cells[name, percent, False]
+            body.append([
+                TITLES[name],
+                f"{100 / percent:.0f} x",
+                *(fixed(known[key], 1) for key in ("compute_ms", "in_ms", "step_ms")),
+                fixed(known["ratio"], 2),
+                fixed(known["over_bound"], 2),
+                f"{known['weight_bytes_out_again'] / 2**20:.0f}",
+                f"{known['resident_percent']:.0f} %",
+                f"{seen['step_ms']:.1f} ({seen['ratio']:.2f})",
+            ])
+    head = ["workload", "weights / budget", "compute ms", "bytes in / link ms", "step ms", "ratio", "over bound", "weights out again, MiB", "stays", "without directions: step ms (ratio)"]
+    return table(head, body)
+
+
+def inference_cache() -> str:
+    rows = [row for row in results("inference")["rows"] if row["workload"] == "llama7b_decode_b32" and row["exact"]]
+    head = ["weights / budget", "budget", "weights", "cache at first", "in a step: fetched", "of the cache"]
+    figures = ("budget_bytes", "weight_bytes", "cache_bytes", "in_bytes_per_step", "cache_in_bytes_per_step")
+    return table(head, [[f"{100 / row['budget_percent']:.0f} x", *(f"{row[key] / 1e9:.1f} GB" for key in figures)] for row in rows])
+
+
+def inference_experts() -> str:
+    found = results("inference")["experts"]
+    fewest = found["belady"]
+    rows = [("the best choice, by foresight (Belady)", fewest), ("chances known", found["chances_known"]), ("the most frequent experts, known beforehand", found["most_frequent"])]
+    rows += [("LRU of experts alone", found["lru_of_experts_alone"])]
+    for policy in ("learned", "reactive", "lru"):
+        rows += [(f"`{policy}`", found["fetches"][policy]), (f"`{policy}`, directions known", found["fetches"][f"{policy}_exact"])]
+    return table(["victims chosen by", f"fetches, of {found['uses']:,} uses", "over the fewest"], [[title, f"{count:,}", fixed(count / fewest, 2)] for title, count in rows])
 
 
 def offload_summary() -> str:
@@ -433,6 +472,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "learned-over-bound": learned_over_bound,
     "offload-summary": offload_summary,
     "holdout-over-bound": holdout_over_bound,
+    "inference": inference,
+    "inference-cache": inference_cache,
+    "inference-experts": inference_experts,
     "trusting-maps": trusting_maps,
     "recompute": recompute,
     "split": split,
