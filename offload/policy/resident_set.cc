@@ -13,8 +13,8 @@ namespace {
 // Buffers that have come back so often, each time after half of the budget in other accesses, are what the set is for.
 // Activations of a training step come back once that late.
 constexpr std::uint32_t kLongGaps = 3;
-// A buffer is established when so many budgets have been accessed since it came: it outlives what operations pass on to each
-// other.
+// A buffer is established when so many budgets have been accessed since it came: it outlives what operations pass on
+// to each other.
 constexpr std::uint64_t kEstablishedBudgets = 2;
 // The set is looked through each time that a quarter of the budget has been accessed: soon enough to follow what
 // changes, and seldom enough that sorting some thousand buffers costs nothing beside the copies.

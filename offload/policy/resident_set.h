@@ -3,17 +3,18 @@
 // the budget in a program whose steps differ, because a cache grows or other experts are asked for.
 //
 // Least recently used first is the worst there is for buffers in turn: each leaves just before its next use. So a set
-// stays, of those that are used most often, and all others pass through the rest of the memory: they are chosen to leave
-// as soon as they have been used, and go in the order of their uses. What comes in joins the set only for members that
-// are used clearly less often, so that nothing is exchanged for its equal. This is the idea of TinyLFU (Einziger,
+// stays, of those that are used most often, and all others pass through the rest of the memory: they are chosen to
+// leave as soon as they have been used, and go in the order of their uses. What comes in joins the set only for members
+// that are used clearly less often, so that nothing is exchanged for its equal. This is the idea of TinyLFU (Einziger,
 // Friedman, Manes 2017).
 //
 // How often a buffer is used is told by its own history. The clock counts the bytes that operations access, so nothing
 // depends on times; uses that follow each other at once are one.
-//   - A buffer whose gaps from use to use are all alike is *regular*: its usual gap says how often it comes, and it is
-//     not due before that. A gap of many usual ones belongs to another phase of the program and says nothing of this one.
-//   - Of any other, uses are counted, and the count decays. It also stays for a *turn* after its use, which is the gap of
-//     regular buffers: what one token has asked for the next one often asks for.
+//   - A buffer whose gaps from use to use are alike is *regular*: its usual gap says how often it comes, until it has
+//     not come for two of them. A gap of many usual ones belongs to another phase of the program and says nothing of
+//     this one.
+//   - Of any other, uses are counted, and the count decays. It also counts as likely to come for a *turn* after its use,
+//     which is the gap of regular buffers: what one token has asked for the next one often asks for.
 //
 // Activity. Training steps use their activations twice and keep few buffers longer; for these the order of last use is
 // right. So the set is there only while buffers that have come back several times, each time after much else, are more

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers that are used again and again, twice what the budget holds, in steps that differ so that no plan is made: those
-// that are used most often stay, and those that are used equally often do not chase each other out.
+// Buffers that are used again and again, twice what the budget holds, in steps that differ so that no plan is made:
+// those that are used most often stay, and those that are used equally often do not chase each other out.
 #include "offload/policy/resident_set.h"
 
 #include <algorithm>
