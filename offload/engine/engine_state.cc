@@ -325,7 +325,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   Block& block = (*out)->block();
   const bool new_block = block.live_buffers() == 1;
   if (new_block && policy->wants().addresses) policy->placed(bytes, block);
-  // Scratch may take free pages even so: it is gone before anybody else returns.
+  // Scratch may take pages even so, free ones or those of others: it is gone before anybody else returns.
   if (!is_held && !recomputing) {
     give_back(*out);
     return Status::out_of_memory();
@@ -338,7 +338,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   }
   if (status.is_out_of_memory() && !evicts) status = heap.map(block, Wait::kYes);
   // It gets pages at its first access. Not ready: nothing can be mapped while a stream is blocked.
-  const bool may_wait = evicts && is_held && pinned_block_bytes + block.bytes() <= limit;
+  const bool may_wait = evicts && (is_held || recomputing) && pinned_block_bytes + block.bytes() <= limit;
   if ((status.is_out_of_memory() || status == Status::not_ready()) && may_wait) status = Status();
   if (!status.ok()) give_back(*out);
   return status;

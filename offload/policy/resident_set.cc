@@ -40,7 +40,7 @@ constexpr double kWritten = 1.5;
 constexpr Bytes kPassing = 4 * kUnitBytes;
 constexpr Bytes kLeastPassingShare = 32;
 // What leaves can leave when its last use has ended, and not only when all has that is queued by then.
-constexpr std::uint32_t kOperationsPerFence = 4;
+constexpr std::uint32_t kLettingGoPerFence = 4;
 
 }  // namespace
 
@@ -107,7 +107,7 @@ void ResidentSet::note(const Arrival& arrival) {
 }
 
 void ResidentSet::act(StreamIndex stream) {
-  if (active_ && ++operations_since_fence_ >= kOperationsPerFence) {
+  if (active_ && ++operations_since_fence_ >= kLettingGoPerFence) {
     operations_since_fence_ = 0;
     static_cast<void>(clock_.fence(stream));
   }

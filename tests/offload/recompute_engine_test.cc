@@ -338,6 +338,57 @@ TEST_F(RecomputeEngineTest, ALargeInputIsNotKept) {
   EXPECT_EQ(recomputed(), 1u) << "while it was there";
 }
 
+// An operation with two results, of which one is dropped: the other is made in scratch memory meanwhile.
+class TwoResultsTest : public EngineTest, private Relauncher {
+ protected:
+  // All of the budget is in use; with scratch memory more than the budget, and than the host may hold.
+  void SetUp() override {
+    start(
+        {.budget_bytes = 64 * kMiB, .host_limit_bytes = 32 * kMiB, .recompute = Recompute::kAuto, .relauncher = this});
+    for (std::size_t i = 0; i < at_.size(); ++i) at_[i] = allocate(kBytes[i]);
+    const DeviceAddress rest = allocate(32 * kMiB);
+    ASSERT_TRUE(operate({{at_[0], kBytes[0]}, {rest, 32 * kMiB}}, Access::kWrite).ok());
+    EXPECT_EQ(device_->driver().synchronize_context(), Status());
+    engine_->synchronized_all();
+  }
+  void make() {
+    const std::array accesses{MemoryAccess{at_[0], kBytes[0], Access::kRead},
+                              MemoryAccess{at_[1], kBytes[1], Access::kWrite},
+                              MemoryAccess{at_[2], kBytes[2], Access::kWrite}};
+    const std::array uses{OperandUse{.reads = true}, OperandUse{.writes = true}, OperandUse{.writes = true}};
+    const RelaunchInfo relaunch{.id = 1, .may_run_again = true, .uses = uses};
+    Operation operation = engine_->begin(kStream, accesses, {.kind = 8, .nanoseconds = 1000, .relaunch = &relaunch});
+    ASSERT_TRUE(operation.status().ok());
+    std::array operands = operands_at(at_);
+    EXPECT_EQ(device_->control().launch_operator(nullptr, "make", 1e9, 1e6, std::nan(""), operands.data(), 3), 0);
+    operation.commit();
+  }
+  static std::array<SimulatedOperand, 3> operands_at(std::span<const DeviceAddress> at) {
+    std::array<SimulatedOperand, 3> operands{};
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      operands[i] = {.address = at[i].value,
+                     .bytes = kBytes[i],
+                     .flags = i == 0 ? SIMULATED_OPERAND_READ : SIMULATED_OPERAND_WRITE};
+    }
+    return operands;
+  }
+  Status relaunch(std::uint64_t, StreamHandle, std::span<const DeviceAddress> at) override {
+    std::array operands = operands_at(at);
+    return Status(device_->control().relaunch_operator(nullptr, "make", 1e9, 1e6, std::nan(""), operands.data(), 3, 2));
+  }
+
+  static constexpr std::array<Bytes, 3> kBytes = {8 * kMiB, 8 * kMiB, 16 * kMiB};
+  std::array<DeviceAddress, 3> at_;
+};
+
+TEST_F(TwoResultsTest, ScratchMemoryGetsThePagesOfOthersForAWhile) {
+  make();
+  ASSERT_TRUE(engine_->drop(at_[1]).ok());
+  EXPECT_TRUE(operate({{at_[1], kBytes[1]}}, Access::kRead).ok());
+  EXPECT_EQ(engine_->statistics().recomputed_operations, 1u);
+  EXPECT_GT(engine_->statistics().evicted_bytes, 0u);
+}
+
 class RecomputeOverBudgetTest : public RecomputeEngineTest {
   void SetUp() override { begin(12 * kMiB, true); }
 };
