@@ -59,8 +59,8 @@ def about(machine: Machine) -> dict:
 
 # Limit of each section in seconds; then it is killed.
 LIMITS = {
-    "assumptions": 30, "conformance": 200, "programs": 240, "digits": 200, "frameworks": 300, "probe": 250, "pytorch": 460,
-    "sanitizer": 130,
+    "assumptions": 30, "conformance": 200, "programs": 240, "digits": 200, "frameworks": 300, "probe": 250, "digests": 70,
+    "pytorch": 460, "sanitizer": 130,
 }  # fmt: skip
 
 

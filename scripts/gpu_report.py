@@ -71,6 +71,10 @@ def markdown(report: dict) -> str:
             found = [row for row in section["libraries"] if "same_output" in row]
             differ = [row["program"] for row in found if not is_shown(row)]
             note = f"{len(found)} programs" + (": " + ", ".join(differ) + " differ" if differ else "")
+        elif "digest_figures" in section:
+            reached = "" if section["reached"] else f", less than the {section['asked_share']:.0%} that are asked for"
+            rate = section["digest_figures"]["digested_gb_s"]["32MiB"]
+            note = f"{rate:.0f} GB/s, {section['share']:.0%} of the memory's {section['memory_gb_s']:.0f}{reached}"
         elif "peak_live_bytes" in section:
             note = f"a third of {section['peak_live_bytes'] / MIB:.1f} MiB, {section['evicted_bytes'] / MIB:.1f} MiB moved out"
         lines.append(f"| {name} | {section['outcome']} | {section['seconds']:.1f} | {section.get('commit', '')[:7]} | {note} |")

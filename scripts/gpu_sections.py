@@ -318,6 +318,28 @@ def probe(machine: Machine) -> dict:
     return result
 
 
+# The part of the memory's bandwidth that the kernel of digests is asked to reach.
+DIGESTS_ASKED = 0.8
+
+
+def digests(machine: Machine) -> dict:
+    """The kernel of digests (docs/directions.md): its digest is the host's, and how much of the memory's bandwidth it reaches.
+
+    Wrong is a wrong digest. How fast it is, is a figure: `reached` says whether it is what is asked for."""
+    program = machine.build / "bench" / "gpu_digests"
+    if not program.exists():
+        raise Skipped(f"no program {program}")
+    done = machine.run([str(program), *(["128"] if machine.simulate else [])], 60)
+    if machine.driver and re.search(r"error (2|200|218|801)$", done.stderr.strip()):
+        raise Skipped(f"not on this driver: {last_line(done.stderr)}")
+    if done.returncode != 0:
+        raise Failed(last_line(done.stderr))
+    figures = json.loads(done.stdout)
+    memory = figures["specified_gb_s"] or figures["copied_gb_s"]
+    share = figures["digested_gb_s"]["32MiB"] / memory
+    return {"right": True, "digest_figures": figures, "memory_gb_s": memory, "share": share, "asked_share": DIGESTS_ASKED, "reached": share >= DIGESTS_ASKED}
+
+
 def profile_like(machine: Machine) -> str:
     """The known profile whose name is in the device's, for what is not measured."""
     done = machine.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "-i", "0"], 10)
@@ -465,4 +487,4 @@ def sanitizer(machine: Machine) -> dict:
     return {"right": all(f["status"] == 0 for f in found), "runs": found}
 
 
-SECTIONS = {f.__name__: f for f in (assumptions, conformance, programs, digits, frameworks, probe, pytorch, sanitizer)}
+SECTIONS = {f.__name__: f for f in (assumptions, conformance, programs, digits, frameworks, probe, digests, pytorch, sanitizer)}

@@ -29,7 +29,7 @@ def whole_run(build: str, folder: str) -> None:
     sections = report["sections"]
     outcomes = {name: section["outcome"] for name, section in sections.items()}
     require(done.returncode == 0, (done.stderr, outcomes))
-    for name in ("assumptions", "conformance", "programs", "probe"):
+    for name in ("assumptions", "conformance", "programs", "probe", "digests"):
         require(outcomes[name] == "right", (name, sections[name]))
     # Without nvcc there are no examples.
     require(outcomes["digits"] in ("right", "skipped"), sections["digits"])
@@ -44,6 +44,11 @@ def whole_run(build: str, folder: str) -> None:
     ):  # fmt: skip
         require(abs(figures[name] / cost - 1) < 0.03, (name, figures[name], cost))
     require(figures["memory_bytes"] == 64 << 30, figures["memory_bytes"])
+    # The simulated device tells no clock of its memory, so digests are compared with a copy, which reads and writes all.
+    digests = sections["digests"]
+    require(digests["digest_figures"]["specified_gb_s"] == 0, digests)
+    require(digests["memory_gb_s"] == digests["digest_figures"]["copied_gb_s"] > 0, digests)
+    require(0 < digests["share"] <= 1.01 and digests["reached"] == (digests["share"] >= 0.8), digests)
     # And the file made of it is a device.
     require(sections["probe"]["estimate_of_unet3d"]["device"].endswith(".toml"), sections["probe"])
     with open(os.path.join(folder, "gpu-reference-simulated.md")) as page:
