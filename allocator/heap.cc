@@ -30,7 +30,7 @@ Heap::Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options,
       space_(std::move(space)),
       pool_(driver, options.device, options.page_bytes, options.limit),
       backing_(std::make_unique<Backing>(driver, clock, options.device, *space_, pool_, options.may_alias)),
-      slabs_(options.slab_bytes, buffer_objects_) {}
+      slabs_(options.slab_bytes, options.apart, buffer_objects_) {}
 
 Heap::~Heap() = default;
 
@@ -68,7 +68,7 @@ Buffer* Heap::place_in_slab(Bytes requested, Block* vacant) {
       new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes, Zone::kSlabs, true, vacant);
   if (slab == nullptr) return nullptr;
   slab->is_slab_ = true;
-  slabs_.add(slab, Slabs::kind_of(requested));
+  slabs_.add(slab, slabs_.kind_of(requested));
   Buffer* const buffer = slabs_.place(requested);
   THERMOCLINE_CHECK(buffer != nullptr, "A new slab has room for the buffer it was made for.");
   return buffer;

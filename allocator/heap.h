@@ -56,6 +56,9 @@ struct HeapOptions {
   // Buffers of this size or more get whole pages of their own; smaller ones only if rounding up wastes at most an
   // eighth.
   Bytes whole_pages_from = kDefaultPageBytes;
+  // Bytes behind each buffer that are no other's. 1: an address one past the end of a buffer never is the begin of
+  // another one, so that it is known which of both is meant; it costs a granule for buffers that fill theirs.
+  Bytes apart = 0;
 };
 
 // The live buffers that a program may mean by an address; null: none. See Heap::meant_by.

@@ -28,9 +28,9 @@ Bytes Block::contents_end_of_slab() const {
 }
 
 Bytes Slabs::size_for(Bytes requested, Bytes page_bytes) const {
-  if (kind_of(requested) == SlabKind::kSmall) return round_up(requested, page_bytes);
+  if (kind_of(requested) == SlabKind::kSmall) return round_up(requested + apart_, page_bytes);
   const Bytes wanted = std::clamp(bytes_ / kSlabsOfLargest, std::min(page_bytes, slab_bytes_), slab_bytes_);
-  return std::max(round_up(requested, page_bytes), round_up(wanted, page_bytes));
+  return std::max(round_up(requested + apart_, page_bytes), round_up(wanted, page_bytes));
 }
 
 inline bool Slabs::has_many_holes() const {

@@ -108,6 +108,9 @@ struct EngineOptions {
   bool drops_by_proof = false;
   // Runs operations again; must outlive the engine. Null: none may run again.
   Relauncher* relauncher = nullptr;
+  // No buffer begins where another one ends (HeapOptions::apart): who tells how kernels access buffers knows them by
+  // their addresses.
+  bool buffers_apart = false;
   // Notified of every movement (movement.h); must outlive the engine. Null: nobody is.
   MovementObserver* movements = nullptr;
   // Called when mapped host memory turns out not to work, once at most; from then on host copies are in ordinary pinned
