@@ -30,7 +30,7 @@ template <class Visit>
 void for_each_read(const PtxInstruction& one, Visit visit) {
   if (one.guard >= 0) visit(one.guard);
   for (std::size_t i = one.writes_first_operand() ? 1 : 0; i < one.operands.size(); ++i) {
-    if (one.operands[i].reg >= 0) visit(one.operands[i].reg);
+    if (one.operands[i].reg >= 0 && !(i == 1 && one.also_writes() >= 0)) visit(one.operands[i].reg);
     for (const PtxOperand& part : one.operands[i].parts) {
       if (part.reg >= 0) visit(part.reg);
     }

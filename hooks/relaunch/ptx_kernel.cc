@@ -24,7 +24,7 @@ class Parser {
     while (at_ < text_.size() && text_[at_] != '{' && text_[at_] != ';') ++at_;
     if (at_ >= text_.size() || text_[at_] != '{') return false;
     ++at_;
-    return read_body() && resolve_labels();
+    return read_body() && resolve_labels() && find_shared_of_module();
   }
   // The opcode or directive that was read last.
   std::string_view last() const { return last_; }
@@ -141,18 +141,66 @@ class Parser {
     if (end == std::string_view::npos) return false;
     bool is_read = name == ".pragma";
     if (name == ".reg") is_read = read_registers();
-    if (name == ".shared" || name == ".local") is_read = read_variable(name == ".shared" ? &out_.shared : &out_.local);
+    if (name == ".local") is_read = read_variable(&out_.local, nullptr);
+    if (name == ".shared") is_read = read_variable(&out_.shared, &out_.shared_bytes.emplace_back());
     at_ = end + 1;
     return is_read;
   }
-  bool read_variable(std::vector<std::string_view>* list) {
+  // Variables of shared memory that several kernels have, among those that this one names.
+  bool find_shared_of_module() {
+    std::vector<std::string_view> named;
+    for (const PtxInstruction& one : out_.instructions) {
+      for (const PtxOperand& operand : one.operands) {
+        if (operand.reg < 0 && one.root != "bra" && !operand.text.empty() && is_of_name(operand.text.front()) &&
+            std::isdigit(static_cast<unsigned char>(operand.text.front())) == 0 && out_.parameter(operand.text) < 0)
+          named.push_back(operand.text);
+      }
+    }
+    if (named.empty()) return true;
+    int depth = 0;
+    for (at_ = 0; skip(), at_ < text_.size();) {
+      const char c = text_[at_];
+      if (c == '"') at_ = std::min(text_.size(), text_.find('"', at_ + 1));
+      depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+      if (depth > 0 || c == '"' || (!is_of_name(c) && c != '.')) {
+        ++at_;
+        continue;
+      }
+      if (word(true) != ".shared") continue;
+      std::vector<std::string_view> name;
+      std::uint64_t bytes = 0;
+      if (!read_variable(&name, &bytes)) return false;
+      if (std::ranges::count(named, name[0]) == 0 || std::ranges::count(out_.shared, name[0]) > 0) continue;
+      out_.shared.push_back(name[0]);
+      out_.shared_bytes.push_back(bytes);
+    }
+    return true;
+  }
+  // .align 4 .b8 name[16][2]; `bytes`: null, or what they are, 0 where that is not followed.
+  bool read_variable(std::vector<std::string_view>* list, std::uint64_t* bytes) {
+    std::uint64_t all = 0;
     for (;;) {
       const std::string_view next = word(true);
       if (next.empty()) return false;
+      if (next.front() == '.') all = std::max<std::uint64_t>(all, ptx_type_bytes(next.substr(1)));
       if (next.front() == '.' || std::isdigit(static_cast<unsigned char>(next.front())) != 0) continue;
       list->push_back(next);
-      return true;
+      break;
     }
+    while (accept('[')) {
+      constexpr std::uint64_t kMost = std::uint64_t{1} << 20;
+      std::uint64_t count = 0;
+      if (accept(']')) {
+        if (bytes != nullptr) *bytes = PtxKernel::kOfTheLaunch;
+        return true;
+      }
+      if (!number(word(false), &count) || !accept(']') || count > kMost || all > kMost) return false;
+      all *= count;
+    }
+    skip();
+    const bool is_whole = at_ < text_.size() && text_[at_] == ';';
+    if (bytes != nullptr) *bytes = is_whole ? all : 0;
+    return true;
   }
   bool read_registers() {
     const std::string_view type = word(true);
@@ -341,6 +389,19 @@ unsigned ptx_type_bytes(std::string_view type) {
                                                                                     {"f64", 8}}};
   const auto* const found = std::ranges::find(kTypes, type, &std::pair<std::string_view, unsigned>::first);
   return found == kTypes.end() ? 0 : found->second;
+}
+
+std::vector<std::string_view> ptx_kernel_names(std::string_view text) {
+  constexpr std::string_view kEntry = ".entry";
+  std::vector<std::string_view> names;
+  for (std::size_t at = text.find(kEntry); at != std::string_view::npos; at = text.find(kEntry, at)) {
+    at += kEntry.size();
+    while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])) != 0) ++at;
+    const std::size_t begin = at;
+    while (at < text.size() && is_of_name(text[at])) ++at;
+    if (at > begin) names.push_back(text.substr(begin, at - begin));
+  }
+  return names;
 }
 
 std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, std::string_view name,

@@ -39,6 +39,8 @@ struct PtxInstruction {
   // "f32" of "ld.global.f32".
   std::string_view type() const { return modifiers.empty() ? std::string_view() : modifiers.back(); }
   bool writes_first_operand() const;
+  // A register that is written beside the first operand, the predicate of a shuffle; -1: none.
+  int also_writes() const { return root == "shfl" && operands.size() == 6 ? operands[1].reg : -1; }
 };
 
 // Views point into the text.
@@ -51,6 +53,8 @@ struct PtxKernel {
   std::vector<PtxInstruction> instructions;
   std::vector<unsigned> bits;  // of each register; 1: a predicate
   std::vector<std::string_view> shared, local;
+  static constexpr std::uint64_t kOfTheLaunch = ~std::uint64_t{0};
+  std::vector<std::uint64_t> shared_bytes;  // of each; 0: not known; kOfTheLaunch: dynamic shared memory
 
   int parameter(std::string_view name) const;
 };
@@ -60,6 +64,9 @@ inline std::size_t index_of(int reg) { return static_cast<std::size_t>(reg); }
 
 // Bytes of a scalar type without its dot; 0: none.
 unsigned ptx_type_bytes(std::string_view type);
+
+// Of all kernels of a text, in its order.
+std::vector<std::string_view> ptx_kernel_names(std::string_view text);
 
 // Nothing: the text has no such kernel, or it has something that is not understood: the opcode or directive, or "".
 std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, std::string_view name,

@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 45> kPure = {
     "not", "shl",  "shr",   "shf",  "bfe",   "bfi",      "bfind", "brev", "clz",  "popc", "lop3", "prmt",
     "cvt", "mov",  "selp",  "setp", "cvta",  "copysign", "set",   "slct", "testp"};
 // Of loads and stores; everything else (volatile, relaxed, mmio) is refused.
-constexpr std::array<std::string_view, 10> kPlain = {"global", "nc", "ca", "cg",       "cs",
-                                                     "wb",     "v2", "v4", "L2::128B", "L2::64B"};
+constexpr std::array<std::string_view, 12> kPlain = {"global", "shared", "shared::cta", "nc", "ca",       "cg",
+                                                     "cs",     "wb",     "v2",          "v4", "L2::128B", "L2::64B"};
 
 template <class Number>
 std::size_t index_of(Number number) {
@@ -39,8 +39,14 @@ unsigned bytes_of(const PtxInstruction& one, const PtxOperand& what) {
   const auto count = what.kind == Kind::kVector ? static_cast<unsigned>(what.parts.size()) : 1;
   return ptx_type_bytes(one.type()) * count;
 }
-bool uses_on_chip_memory(const PtxInstruction& one) {
-  return one.has("shared") || one.has("shared::cta") || one.has("local");
+bool is_shared(const PtxInstruction& one) { return one.has("shared") || one.has("shared::cta"); }
+// Barriers of all threads of the block, and shuffles.
+bool is_followed_exchange(const PtxInstruction& one) {
+  if (one.root == "bar") {
+    return one.modifiers.size() == 1 && one.has("sync") && one.operands.size() == 1 &&
+           one.operands[0].kind == Kind::kInteger && one.operands[0].value == 0;
+  }
+  return one.root == "shfl" && one.has("sync") && (one.operands.size() == 5 || one.operands.size() == 6);
 }
 bool is_plain(const PtxInstruction& one) {
   return std::ranges::all_of(
@@ -65,11 +71,15 @@ PtxProof::PtxProof(const PtxKernel& kernel, const PtxAccesses& accesses)
   if (!refused_) find_guards();
   if (!refused_) check_loads();
   if (!refused_) check_paths();
+  if (!refused_ && std::ranges::any_of(kernel.instructions, exchanges_values))
+    runs_ = std::make_unique<BlockRuns>(kernel_, blocks_);
 }
 
 bool PtxProof::check_instruction(const PtxInstruction& one) {
   if (one.root == "atom" || one.root == "red") return refuse(Why::kAtomics, one.root), false;
-  if (uses_on_chip_memory(one)) return refuse(Why::kSharedOrLocal), false;
+  if (one.has("local") || (is_shared(one) && one.root != "ld" && one.root != "st"))
+    return refuse(Why::kSharedOrLocal), false;
+  if (is_followed_exchange(one)) return true;
   if (one.root == "bar" || one.root == "barrier" || one.root == "shfl" || one.root == "vote" || one.root == "match" ||
       one.root == "redux" || one.root == "activemask" || one.root == "mma")
     return refuse(Why::kThreadsExchange, one.root), false;
@@ -97,13 +107,18 @@ void PtxProof::check_instructions() {
     }
   };
   // Its address is taken before it is accessed, as that of a variable is.
-  const bool is_on_chip = std::ranges::any_of(kernel_.instructions, uses_on_chip_memory);
+  const bool is_on_chip = std::ranges::any_of(kernel_.instructions, exchanges_values);
+  // Several names of dynamic memory are of the same.
+  if (std::ranges::count(kernel_.shared_bytes, 0u) > 0 ||
+      std::ranges::count(kernel_.shared_bytes, PtxKernel::kOfTheLaunch) > 1)
+    return refuse(Why::kSharedOrLocal);
   for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
     const PtxInstruction& one = kernel_.instructions[i];
     if (!check_instruction(one)) return refuse(Why::kOtherInstruction, one.root);
     for (const PtxOperand& operand : one.operands) {
       check(operand);
       for (const PtxOperand& part : operand.parts) check(part);
+      if (is_in(kernel_.shared, operand.text)) continue;
       const bool is_name = operand.kind == Kind::kOther && one.root != "bra" && !operand.text.empty() &&
                            (operand.text.front() < '0' || operand.text.front() > '9');
       const bool is_variable = operand.kind == Kind::kAddress && operand.reg < 0 && !one.has("param");
@@ -168,7 +183,7 @@ Why PtxProof::add_store(std::size_t instruction) {
 void PtxProof::find_stores() {
   constexpr std::size_t kMostSlots = 64;
   for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
-    if (kernel_.instructions[i].root != "st" || !facts_[i].is_reached) continue;
+    if (kernel_.instructions[i].root != "st" || !facts_[i].is_reached || is_shared(kernel_.instructions[i])) continue;
     if (const Why why = add_store(i); why != Why::kNone) return refuse(why);
   }
   if (stores_.empty()) return refuse(Why::kStoresNothing);
@@ -429,7 +444,9 @@ bool PtxProof::holds_for(const LaunchShape& shape, void* const* parameters, Resu
     return find_written(places, guards_, uniform, &out->written_bytes[index_of(places.word)]);
   });
   out->not_proven = refused == places_.end() ? -1 : refused->word;
-  return refused == places_.end();
+  if (refused != places_.end()) return false;
+  out->exchanges_unknown = runs_ != nullptr && !runs_->hold_for(shape, parameters);
+  return !out->exchanges_unknown;
 }
 
 }  // namespace thermocline

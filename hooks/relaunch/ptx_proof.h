@@ -6,14 +6,17 @@
 // that holds wherever something is stored through that parameter. Of each launch it is calculated that these places,
 // within the guards, are all that lie before some end, each of them of one thread (written_box.h). So no two threads
 // write to one place, and no thread reads what another one writes: what is also written is read at the thread's own
-// place alone. The instructions are those of a list; they exchange nothing between threads, and read no clock, no
-// shared or local memory, no variables of the module, and no register before it has been written.
+// place alone. The instructions are those of a list; they read no clock, no local memory, no variables of the module,
+// and no register before it has been written. Where the threads of a block exchange values through shared memory,
+// barriers and shuffles, each launch is looked at for whether they do so in one order (block_run.h).
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "hooks/relaunch/block_run.h"
 #include "hooks/relaunch/ptx_accesses.h"
 #include "hooks/relaunch/ptx_blocks.h"
 #include "hooks/relaunch/ptx_guards.h"
@@ -33,7 +36,8 @@ class PtxProof {
   struct Result {
     // For each word that is written: its bytes up to here are written, all of them, and no others. 0: none.
     std::vector<std::uint64_t> written_bytes;
-    int not_proven = -1;  // the word for which it does not hold; -1: none
+    int not_proven = -1;             // the word for which it does not hold; -1: none
+    bool exchanges_unknown = false;  // the order in which threads exchange values is not proven
   };
   // What is proven of one launch. False: nothing is, for this launch.
   bool holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const;
@@ -93,6 +97,7 @@ class PtxProof {
   std::vector<StoredPlaces> places_;  // one for each word that is written
   std::vector<StoredPlaces> loads_;   // through words that are not
   std::uint64_t loads_anywhere_ = 0;  // a bit for each such word: where is not known
+  std::unique_ptr<BlockRuns> runs_;   // null: its threads exchange nothing
 };
 
 }  // namespace thermocline

@@ -83,6 +83,7 @@ void RegisterStates::step(std::size_t instruction, RegisterState* state) const {
     state->is_in_step[index_of(counter->reg)] = is_current;
   }
   write(one.operands[0].reg, is_current);
+  write(one.also_writes(), false);
   for (const PtxOperand& part : one.operands[0].parts) write(part.reg, is_current);
 }
 

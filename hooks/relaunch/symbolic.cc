@@ -38,6 +38,7 @@ Symbolic::Symbolic(const PtxKernel& kernel, const PtxAccesses& accesses, const P
     const PtxInstruction& one = kernel.instructions[i];
     if (!one.writes_first_operand()) continue;
     define(one.operands[0], i);
+    if (one.also_writes() >= 0) define(one.operands[1], i);
     for (const PtxOperand& part : one.operands[0].parts) define(part, i);
   }
   find_counters(blocks);

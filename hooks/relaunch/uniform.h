@@ -15,6 +15,7 @@ class Symbolic;
 struct LaunchShape {
   std::uint64_t threads[3] = {1, 1, 1};  // of a block
   std::uint64_t blocks[3] = {1, 1, 1};
+  std::uint64_t shared_bytes = 0;  // dynamic
 };
 
 // Types of 32 and 64 bits.

@@ -136,7 +136,8 @@ std::int64_t found(const AnalysedKernel& one, const Launch& launch) {
   std::map<std::uint64_t, std::uint64_t> writers;
   bool is_apart = true, ends = true;
   std::uint64_t thread = 0;
-  const auto& [threads, blocks] = launch.shape;
+  const auto& threads = launch.shape.threads;
+  const auto& blocks = launch.shape.blocks;
   for (std::uint64_t all = 0; all < threads[0] * threads[1] * threads[2] * blocks[0] * blocks[1] * blocks[2]; ++all) {
     std::array<std::uint64_t, 6> place{};
     std::uint64_t left = all;

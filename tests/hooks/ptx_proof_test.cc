@@ -177,12 +177,13 @@ TEST(PtxProof, RefusesWhatDependsOnSomethingElse) {
   EXPECT_EQ(refused("mov.u32 %r9, %clock; cvt.rn.f32.u32 %f1, %r9;\n"), "it reads a clock");
   EXPECT_EQ(refused("mov.u64 %rd9, %globaltimer; cvt.rn.f32.u64 %f1, %rd9;\n"), "it reads a clock");
   EXPECT_EQ(refused("mov.u32 %r9, %smid; cvt.rn.f32.u32 %f1, %r9;\n"), "it reads a special register");
-  EXPECT_EQ(refused("ld.shared.f32 %f1, [shared];\n"), "it uses shared or local memory");
-  EXPECT_EQ(refused("mov.u32 %r9, shared; ld.shared.f32 %f1, [%r9];\n"), "it uses shared or local memory");
+  EXPECT_EQ(refused("ld.local.f32 %f1, [%rd5];\n"), "it uses shared or local memory");
+  EXPECT_EQ(refused("mov.u64 %rd9, shared; cvta.shared.u64 %rd10, %rd9; ld.f32 %f1, [%rd10];\n"),
+            "it uses shared or local memory");
   EXPECT_EQ(refused("ld.volatile.global.f32 %f1, [%rd5];\n"), "it has volatile accesses");
   EXPECT_EQ(refused("cvt.rn.f32.s32 %f1, %r20;\n"), "it reads a register that was not written");
-  EXPECT_EQ(refused("shfl.sync.bfly.b32 %r9, %r1, 1, 31, -1; cvt.rn.f32.s32 %f1, %r9;\n"),
-            "its threads exchange values");
+  EXPECT_EQ(refused("vote.sync.ballot.b32 %r9, %p1, -1; cvt.rn.f32.s32 %f1, %r9;\n"), "its threads exchange values");
+  EXPECT_EQ(refused("bar.sync 1;\n"), "its threads exchange values");
   EXPECT_EQ(refused("call.uni printf, (%r1);\n"), "not parsed");
   EXPECT_EQ(refused("unheard_of.b32 %r9, %r1;\n"), "an instruction that is not followed");
 }

@@ -67,7 +67,7 @@ TEST(RecomputeTraps, SayWhyTheirKernelsMayNotRunAgain) {
       {"::take_tickets", "it has atomic operations: atom"},
       {"::read_clock", "it reads a clock: %clock64"},
       {"::read_timer", "it reads a clock: %globaltimer"},
-      {"::read_shared", "it uses shared or local memory"},
+      {"::read_shared", "its threads exchange values, in an order that is not proven for this shape and these sizes"},
       {"::read_texture", "its PTX has something that is not understood: tex.1d.v4.f32.s32"},
       {"::twice<10>", "it accesses memory that is not the library's, or that holds pointers"},
       {"::poke", "it follows pointers that it finds in memory"},
