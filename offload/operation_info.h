@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "offload/access.h"
 #include "offload/operator_class.h"
 
 namespace thermocline {
@@ -38,6 +40,9 @@ struct OperationInfo {
   // How it may run again, and which of its accesses read and write; valid until the operation is committed. Null: it
   // may not run again.
   const RelaunchInfo* relaunch = nullptr;
+  // What it accesses and how, where its caller knows more than the accesses tell that it is begun with: for recordings.
+  // What is written and not read is overwritten wholly. Valid as long as `relaunch`; empty: nothing more is known.
+  std::span<const MemoryAccess> seen{};
 
   // A single kernel, whose future launches can be recognized. Graphs can not.
   bool is_kernel() const { return follows && (name != nullptr || kind != 0); }

@@ -5,8 +5,7 @@
 // kind. If the program marked no steps, they are found in the same way as in the library, by what runs and by which
 // buffers come again (offload/planning/period_detector.h); what comes before the first is a step, too. Everything after
 // the last whole step is left out; if the beginning of the recording was dropped because of a size limit, so is
-// everything before the first whole step. The directions of kernels' operands are not known: each counts as read and
-// written.
+// everything before the first whole step. Operands of kernels whose directions were not known count as read and written.
 #pragma once
 
 #include <cstdint>

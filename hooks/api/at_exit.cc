@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The end of the process. The driver may have shut down already, so nothing here calls it. Nothing is released either:
 // the process's memory ends with the process.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "config/rank.h"
+#include "config/trusted_file.h"
 #include "driver/quantity.h"
 #include "hooks/diagnostics/fallbacks.h"
 #include "hooks/diagnostics/live_statistics.h"
@@ -84,11 +86,29 @@ void warn_of_unseen_writes(const Runtime& runtime) {
                    "\"full\" keeps what it writes");
 }
 
+// For `thermocline kernels`: THERMOCLINE_KERNELS names a file, to which a dot and the process id are added.
+void leave_kernels() {
+  const char* const base = variable_of_process("THERMOCLINE_KERNELS");
+  if (base == nullptr || *base == '\0') return;
+  const std::string path = std::string(base) + "." + std::to_string(getpid());
+  const std::string text =
+      "{\"schema\": \"thermocline-kernels/1\", " + kernel_verdicts_json(kernel_codes().seen_verdicts()) + "}\n";
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return;
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t count = write(file, text.data() + done, text.size() - done);
+    if (count <= 0 && errno != EINTR) break;
+    if (count > 0) done += static_cast<std::size_t>(count);
+  }
+  close(file);
+}
+
 __attribute__((destructor)) void say_statistics() {
   hide_statistics();
   Recorder::end(true);
   Runtime& runtime = Runtime::get();
   try {
+    leave_kernels();
     report_bypassing_libraries();
     if (!runtime.has_run()) return;
     if (runtime.wants_audit() && !audit_fault_was_said()) print_whole_line(audit_text(runtime.audit()));

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "hooks/capture/captures.h"
+#include "hooks/diagnostics/recorder.h"
 #include "hooks/graphs/graph_execs.h"
 #include "hooks/interpose/nccl.h"
 #include "hooks/operands/host_allocations.h"
@@ -80,7 +81,7 @@ bool any_wants_relaunches(const EngineSet& engines) {
   return std::ranges::any_of(engines, [](const ActiveEngine* one) { return one->engine->wants_relaunches(); });
 }
 
-// Rare: only where contents may be recomputed.
+// Rare: only where contents may be recomputed, or a recording is to tell how kernels access memory.
 [[gnu::noinline]] CUresult launch_known(const EngineSet& engines, StreamHandle stream, const Launch& launch,
                                         const Layouts::Facts& facts, AccessList&& accesses, Call call) {
   const Shape& shape = launch.shape;
@@ -92,9 +93,14 @@ bool any_wants_relaunches(const EngineSet& engines) {
                               .shared_bytes = launch.shared_bytes,
                               .is_special = launch.is_special,
                               .arguments = launch.arguments};
+  const LaunchAskedBy asker = recompute_is_on.load(std::memory_order_relaxed) && any_wants_relaunches(engines)
+                                  ? LaunchAskedBy::kEngine
+                                  : LaunchAskedBy::kRecording;
   std::optional<KnownLaunch> known;
   const CUresult read = guarded([&] {
-    known.emplace(engines, kernel, &accesses);
+    AccessList copy;
+    if (asker == LaunchAskedBy::kRecording) copy.join(accesses);
+    known.emplace(engines, kernel, asker, asker == LaunchAskedBy::kEngine ? &accesses : &copy);
     return CUDA_SUCCESS;
   });
   if (read != CUDA_SUCCESS) {
@@ -102,7 +108,8 @@ bool any_wants_relaunches(const EngineSet& engines) {
     return read;
   }
   OperationInfo info = info_of(launch.function, facts, shape);
-  info.relaunch = known->info();
+  if (asker == LaunchAskedBy::kEngine) info.relaunch = known->info();
+  info.seen = known->seen();
   return submit(stream, Host::kGoesOn, std::move(accesses), info, call);
 }
 
@@ -129,8 +136,9 @@ CUresult launch_once(StreamHandle stream, const Launch& launch, Call call) {
       return CUDA_SUCCESS;
     });
   }
-  const bool may_recompute = recompute_is_on.load(std::memory_order_relaxed) && !is_pinned;
-  if (read == CUDA_SUCCESS && may_recompute && any_wants_relaunches(*engines)) [[unlikely]]
+  const bool is_asked_for = code_is_read.load(std::memory_order_relaxed) && !is_pinned;
+  if (read == CUDA_SUCCESS && is_asked_for && (any_wants_relaunches(*engines) || Recorder::get() != nullptr))
+      [[unlikely]]
     return launch_known(*engines, stream, launch, facts, std::move(accesses), call);
   if (read == CUDA_SUCCESS)
     return submit_launch(*engines, stream, std::move(accesses), info_of(launch.function, facts, launch.shape), call);

@@ -176,4 +176,30 @@ DeviceCode read_device_code(const void* image) {
   return code;
 }
 
+std::vector<DeviceCode> read_device_codes(std::span<const unsigned char> bytes) {
+  constexpr std::size_t kAlignment = 8;
+  std::vector<DeviceCode> all;
+  for (std::size_t at = 0; bytes.size() - at >= sizeof(Container);) {
+    Container header{};
+    std::memcpy(&header, bytes.data() + at, sizeof header);
+    const std::size_t left = bytes.size() - at;
+    if (header.magic != kContainerMagic || header.header_bytes < sizeof header || header.header_bytes > left ||
+        header.bytes > left - header.header_bytes)
+      break;
+    DeviceCode code;
+    code.is_whole = read_container(bytes.data() + at, &code);
+    all.push_back(std::move(code));
+    at += header.header_bytes + header.bytes;
+    at = std::min(bytes.size(), (at + kAlignment - 1) / kAlignment * kAlignment);
+  }
+  std::string text(reinterpret_cast<const char*>(bytes.data()), all.empty() ? bytes.size() : 0);
+  text.resize(std::min(text.size(), text.find('\0')));
+  if (!is_ptx(text)) return all;
+  DeviceCode code;
+  code.texts.push_back({0, std::move(text)});
+  code.is_whole = true;
+  all.push_back(std::move(code));
+  return all;
+}
+
 }  // namespace thermocline

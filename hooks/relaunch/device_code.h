@@ -3,6 +3,7 @@
 // wrapper around one. Sources: fatbinary_section.h (wrapper); the container as nvcc 13.0 writes it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,5 +30,8 @@ struct DeviceCode {
 
 // `image` as for cuModuleLoadData, which has read it already.
 DeviceCode read_device_code(const void* image);
+// Of a file, or of the section of a program that has it: PTX text, or fat binaries one behind the other. The bytes may be
+// anything; what comes after the first that is none is left out.
+std::vector<DeviceCode> read_device_codes(std::span<const unsigned char> bytes);
 
 }  // namespace thermocline

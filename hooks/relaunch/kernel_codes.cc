@@ -11,20 +11,11 @@
 namespace thermocline {
 namespace {
 
-using Why = RerunRefusal::Why;
-
 bool is_wrapper(const void* image) {
   constexpr std::uint32_t kWrapperMagic = 0x466243b1;
   std::uint32_t magic = 0;
   std::memcpy(&magic, image, sizeof magic);
   return magic == kWrapperMagic;
-}
-
-bool same_words(const PtxAccesses& a, const PtxAccesses& b) {
-  return std::ranges::equal(a.words, b.words, [](const ParameterWord& x, const ParameterWord& y) {
-    return x.parameter == y.parameter && x.offset == y.offset && x.reads == y.reads && x.writes == y.writes &&
-           x.is_value == y.is_value;
-  });
 }
 
 bool is_said_to_be_proven(const std::string& name) {
@@ -34,25 +25,8 @@ bool is_said_to_be_proven(const std::string& name) {
 
 std::unique_ptr<KernelKnowledge> know(std::shared_ptr<const DeviceCode> code, const std::string& name) {
   auto known = std::make_unique<KernelKnowledge>();
-  if (code == nullptr) {
-    known->unknown.why = Why::kNotSeen;
-  } else if (!code->is_made_from_texts()) {
-    known->unknown.why = Why::kNoPtx;
-  }
+  static_cast<AnalysedCode&>(*known) = analyse_code(code.get(), name);
   known->code = std::move(code);
-  for (std::size_t i = 0; !known->unknown && i < known->code->texts.size(); ++i) {
-    std::unique_ptr<KernelCode> kernel = KernelCode::read(known->code->texts[i].ptx, name, &known->unknown);
-    if (kernel == nullptr) continue;
-    if (kernel->accesses().unknown) {
-      known->unknown = kernel->accesses().unknown;
-    } else if (!known->kernels.empty() && !same_words(kernel->accesses(), known->kernels[0]->accesses())) {
-      known->unknown.why = Why::kOtherTexts;
-    } else {
-      if (!known->refused) known->refused = kernel->proof().refused();
-      known->kernels.push_back(std::move(kernel));
-    }
-  }
-  if (known->unknown) known->refused = known->unknown;
   known->is_taken_as_proven = !known->unknown && is_said_to_be_proven(name);
   if (known->is_taken_as_proven) known->refused = {};
   known->trial = std::make_unique<KernelTrial>(name);
@@ -60,18 +34,6 @@ std::unique_ptr<KernelKnowledge> know(std::shared_ptr<const DeviceCode> code, co
 }
 
 }  // namespace
-
-std::unique_ptr<KernelCode> KernelCode::read(const std::string& text, const std::string& name, RerunRefusal* why) {
-  std::string_view not_understood;
-  std::optional<PtxKernel> kernel = parse_ptx_kernel(text, name, &not_understood);
-  if (!kernel.has_value()) {
-    // Parameters within a body are those of a call.
-    const bool is_call = not_understood == "call" || not_understood.starts_with("call.") || not_understood == ".param";
-    *why = is_call ? RerunRefusal{Why::kCalls, {}} : RerunRefusal{Why::kNotParsed, not_understood};
-    return nullptr;
-  }
-  return std::unique_ptr<KernelCode>(new KernelCode(std::move(*kernel)));
-}
 
 void KernelKnowledge::note_other_shape(const OtherShape& shape) const {
   Noted expected = Noted::kNothing;
@@ -164,7 +126,7 @@ const KernelKnowledge& KernelCodes::knowledge_of(const void* function, const cha
   return *one.known;
 }
 
-std::vector<KernelVerdict> KernelCodes::verdicts() const {
+std::vector<KernelVerdict> KernelCodes::verdicts(LaunchCounts KernelKnowledge::*counts) const {
   std::vector<KernelVerdict> all;
   std::vector<const DeviceCode*> codes;  // of these
   const auto row_of = [&](const DeviceCode* code, const std::string& name) {
@@ -182,8 +144,10 @@ std::vector<KernelVerdict> KernelCodes::verdicts() const {
     one.verified = known->trial->verified();
     one.mismatched = known->trial->mismatched();
     one.state = known->trial->state();
-    std::ranges::transform(known->launches, one.launches.begin(), [](const auto& count) { return count.load(); });
+    std::ranges::transform((*known).*counts, one.launches.begin(), [](const auto& count) { return count.load(); });
     if (one.all_launches() == 0) continue;
+    one.unknown = known->unknown;
+    one.arguments = arguments_of(*known, of.second);
     one.other_shape = known->other_shape();
     if (KernelVerdict* const same = row_of(of.first, of.second)) {
       same->add(one);

@@ -18,42 +18,19 @@
 #include "driver/locks.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/operands/parameters.h"
-#include "hooks/relaunch/device_code.h"
+#include "hooks/relaunch/analysed_code.h"
 #include "hooks/relaunch/kernel_verdicts.h"
-#include "hooks/relaunch/ptx_proof.h"
 #include "offload/kernel_trial.h"
 
 namespace thermocline {
 
-// One kernel of one text.
-class KernelCode {
- public:
-  // Null: it is not understood, and why. The text must outlive both.
-  static std::unique_ptr<KernelCode> read(const std::string& text, const std::string& name, RerunRefusal* why);
-
-  const PtxKernel& kernel() const { return kernel_; }
-  const PtxAccesses& accesses() const { return accesses_; }
-  const PtxProof& proof() const { return proof_; }
-
- private:
-  explicit KernelCode(PtxKernel kernel)
-      : kernel_(std::move(kernel)), accesses_(find_accesses(kernel_)), proof_(kernel_, accesses_) {}
-
-  PtxKernel kernel_;
-  PtxAccesses accesses_;
-  PtxProof proof_;
-};
-
 // What is known of a function.
-struct KernelKnowledge {
-  std::shared_ptr<const DeviceCode> code;            // keeps the texts
-  std::vector<std::unique_ptr<KernelCode>> kernels;  // one for each text; those of one name have the same words
-  // Why nothing is known of its accesses; none: they are.
-  RerunRefusal unknown;
-  // Why it never runs again; none: it may.
-  RerunRefusal refused;
+struct KernelKnowledge : AnalysedCode {
+  std::shared_ptr<const DeviceCode> code;  // keeps the texts
   // By LaunchVerdict.
   mutable std::array<std::atomic<std::uint64_t>, kLaunchVerdicts> launches{};
+  // The same of all that were looked at: for recordings as well, whether or not contents may be recomputed.
+  mutable std::array<std::atomic<std::uint64_t>, kLaunchVerdicts> seen{};
   // Of the launch that was refused first for its shape or sizes. Written once, by whoever comes first.
   void note_other_shape(const OtherShape& shape) const;
   std::optional<OtherShape> other_shape() const;
@@ -89,7 +66,9 @@ class KernelCodes {
   const KernelKnowledge& knowledge_of(const void* function, const char* name);
   // Of all kernels that were launched. Code that was loaded more than once, as before and after a device reset, is on
   // trial each time, and counts as one here.
-  std::vector<KernelVerdict> verdicts() const;
+  std::vector<KernelVerdict> verdicts() const { return verdicts(&KernelKnowledge::launches); }
+  // With the launches that were looked at for recordings, too.
+  std::vector<KernelVerdict> seen_verdicts() const { return verdicts(&KernelKnowledge::seen); }
 
  private:
   struct Image {
@@ -101,6 +80,9 @@ class KernelCodes {
     std::string name;
     const KernelKnowledge* known = nullptr;
   };
+
+  using LaunchCounts = std::array<std::atomic<std::uint64_t>, kLaunchVerdicts>;
+  std::vector<KernelVerdict> verdicts(LaunchCounts KernelKnowledge::*counts) const;
 
   mutable Mutex mutex_{"kernels' codes", lock_level::kLeaf};
   std::unordered_map<const void*, std::shared_ptr<Image>> images_ THERMOCLINE_GUARDED_BY(mutex_);

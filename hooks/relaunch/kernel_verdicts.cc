@@ -42,6 +42,8 @@ std::string text_of(LaunchVerdict verdict, const RerunRefusal& refused, const st
       return "launched with attributes, cooperatively or in clusters";
     case LaunchVerdict::kOtherShape:
       return text_of(other);
+    case LaunchVerdict::kExchange:
+      return "its threads exchange values, in an order that is not proven for this shape and these sizes";
     case LaunchVerdict::kOtherMemory:
       return "it accesses memory that is not the library's, or that holds pointers";
     case LaunchVerdict::kAliased:
@@ -137,7 +139,9 @@ std::string kernel_verdicts_json(std::vector<KernelVerdict> verdicts) {
   for (const KernelVerdict& one : verdicts) {
     if (text.back() != '[') text += ", ";
     const std::string why = one.why_not();
-    text += "{\"name\": " + quoted(readable_kernel_name(one.name)) +
+    text += "{\"name\": " + quoted(readable_kernel_name(one.name)) + ", \"symbol\": " + quoted(one.name) + ", " +
+            arguments_json(one.arguments) + ", \"evidence\": " + (one.unknown ? "null" : "\"code\"") +
+            ", \"proven\": " + (one.refused ? "false" : "true") +
             ", \"launches\": " + std::to_string(one.all_launches()) +
             ", \"may_run_again\": " + std::to_string(one.reruns_allowed()) +
             ", \"reruns\": " + std::to_string(one.reruns) + ", \"rehearsed\": " + std::to_string(one.rehearsed) +

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "hooks/relaunch/kernel_arguments.h"
 #include "hooks/relaunch/rerun_refusal.h"
 #include "hooks/relaunch/uniform.h"
 #include "offload/kernel_trial.h"
@@ -25,13 +26,14 @@ enum class LaunchVerdict : std::uint8_t {
   kOtherLayout,  // other parameters than its PTX has, or all of them in one block (`extra`)
   kSpecial,      // with attributes, cooperative, of clusters
   kOtherShape,   // a shape or sizes that the proof is not of
+  kExchange,     // its threads exchange values, in an order that is not proven
   kOtherMemory,  // memory that is not the library's, or that holds pointers
   kAliased,      // what it writes is given to it twice, or may be read by a pointer to the buffer behind
   kByAddress,    // it may compute with addresses
   kOutside,      // it writes past its buffer or from the middle of one, or reads before one
   kMayWait,      // for others, in a loop
 };
-inline constexpr int kLaunchVerdicts = 11;
+inline constexpr int kLaunchVerdicts = 12;
 
 // The first launch with a shape or sizes that the proof is not of.
 struct OtherShape {
@@ -49,6 +51,8 @@ struct KernelVerdict {
   std::uint64_t rehearsed = 0, verified = 0, mismatched = 0;
   KernelTrial::State state = KernelTrial::State::kOnTrial;
   std::optional<OtherShape> other_shape{};
+  RerunRefusal unknown{};  // none: how it accesses its arguments is known from its code
+  std::vector<KernelArgument> arguments{};
 
   // Of the same code, loaded once more: the worse state counts.
   void add(const KernelVerdict& other);

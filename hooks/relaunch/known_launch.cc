@@ -114,9 +114,12 @@ bool add_buffers(const Engine& engine, const ParameterWord& word, std::uint64_t 
 
 std::uint64_t launches_with(LaunchVerdict verdict) { return counts[static_cast<int>(verdict)].load(); }
 
-KnownLaunch::KnownLaunch(const EngineSet& engines, const LaunchedKernel& kernel, AccessList* accesses) {
+KnownLaunch::KnownLaunch(const EngineSet& engines, const LaunchedKernel& kernel, LaunchAskedBy asker,
+                         AccessList* accesses) {
   const KernelKnowledge& known = kernel_codes().knowledge_of(kernel.function, kernel.name);
-  const LaunchVerdict verdict = look(engines, known, kernel, accesses);
+  const LaunchVerdict verdict = look(engines, known, kernel, asker, accesses);
+  known.seen[static_cast<std::size_t>(verdict)].fetch_add(1, std::memory_order_relaxed);
+  if (asker == LaunchAskedBy::kRecording) return;
   info_.may_run_again = verdict == LaunchVerdict::kMayRunAgain;
   counts[static_cast<int>(verdict)].fetch_add(1, std::memory_order_relaxed);
   known.launches[static_cast<std::size_t>(verdict)].fetch_add(1, std::memory_order_relaxed);
@@ -179,10 +182,12 @@ LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& 
   LaunchShape shape;
   std::ranges::copy(kernel.block, shape.threads);
   std::ranges::copy(kernel.grid, shape.blocks);
+  shape.shared_bytes = kernel.shared_bytes;
   for (std::size_t i = 0; i < known.kernels.size(); ++i) {
     PtxProof::Result one;
     const bool holds = known.kernels[i]->proof().holds_for(shape, kernel.arguments.parameters, &one);
     if (!holds || (i > 0 && one.written_bytes != result.written_bytes)) {
+      if (!holds && one.exchanges_unknown) return LaunchVerdict::kExchange;
       OtherShape other{.shape = shape};
       if (!holds && one.not_proven >= 0) {
         const ParameterWord& word = known.kernels[i]->accesses().words[static_cast<std::size_t>(one.not_proven)];
@@ -211,7 +216,7 @@ LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& 
 }  // namespace
 
 LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge& known, const LaunchedKernel& kernel,
-                                AccessList* accesses) {
+                                LaunchAskedBy asker, AccessList* accesses) {
   if (known.unknown) return LaunchVerdict::kOtherCode;
   for (const std::unique_ptr<KernelCode>& one : known.kernels) {
     if (one->accesses().may_wait) return LaunchVerdict::kMayWait;
@@ -245,7 +250,7 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
   LaunchVerdict verdict = reaches_others ? LaunchVerdict::kOtherMemory : may_run_again(known, kernel, &given);
   if (verdict == LaunchVerdict::kMayRunAgain) {
     given.forget_unused();
-    info_.id = launches().add(by_value(kernel, given));
+    if (asker == LaunchAskedBy::kEngine) info_.id = launches().add(by_value(kernel, given));
     info_.trial = known.trial.get();
   } else {
     given.count_all_ended();
@@ -256,6 +261,8 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
   for (const GivenBuffer& buffer : given.buffers) {
     const Access how = buffer.use.writes ? Access::kUnknown : Access::kRead;
     accesses->add({buffer.facts.address, buffer.facts.bytes, how});
+    const bool is_overwritten = buffer.use.writes && !buffer.use.reads;
+    seen_.push_back({buffer.facts.address, buffer.facts.bytes, is_overwritten ? Access::kWrite : how});
     uses_.push_back(buffer.use);
   }
   info_.uses = {uses_.data(), uses_.size()};

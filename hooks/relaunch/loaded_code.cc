@@ -16,8 +16,8 @@ namespace thermocline {
 namespace {
 
 template <class Note>
-void unless_off(Note note) {
-  if (recompute_is_off.load(std::memory_order_relaxed)) return;
+void unless_of_no_use(Note note) {
+  if (code_is_of_no_use.load(std::memory_order_relaxed)) return;
   static_cast<void>(guarded([&] {
     note();
     return CUDA_SUCCESS;
@@ -27,19 +27,19 @@ void unless_off(Note note) {
 }  // namespace
 
 void note_code(const void* handle, const void* image) {
-  unless_off([&] { kernel_codes().loaded(handle, image, recompute_is_on.load()); });
+  unless_of_no_use([&] { kernel_codes().loaded(handle, image, code_is_read.load()); });
 }
 void note_same_code(const void* handle, const void* of) {
-  unless_off([&] { kernel_codes().is_of(handle, of); });
+  unless_of_no_use([&] { kernel_codes().is_of(handle, of); });
 }
 void note_function(const void* function, const void* handle, const char* name) {
-  unless_off([&] { kernel_codes().found(function, handle, name); });
+  unless_of_no_use([&] { kernel_codes().found(function, handle, name); });
 }
 void note_same_function(const void* function, const void* as) {
-  unless_off([&] { kernel_codes().same_function(function, as); });
+  unless_of_no_use([&] { kernel_codes().same_function(function, as); });
 }
 void note_unloaded(const void* handle) {
-  unless_off([&] {
+  unless_of_no_use([&] {
     launches().forget_functions();
     kernel_codes().unloaded(handle);
   });
@@ -48,10 +48,14 @@ void note_unloaded(const void* handle) {
 void read_recompute_setting(const Settings& settings) {
   process_lifetime<NothingDropped>() = forbidden_by(settings);
   recompute_is_on.store(settings.recompute == Recompute::kAuto);
-  recompute_is_off.store(settings.recompute == Recompute::kOff);
+  const char* const recording = variable_of_process("THERMOCLINE_RECORD");
+  const bool is_read = settings.recompute == Recompute::kAuto || (recording != nullptr && *recording != '\0');
+  code_is_read.store(is_read);
+  code_is_of_no_use.store(!is_read);
 }
 
 void offer_relaunches(EngineOptions* options) {
+  options->buffers_apart = code_is_read.load();
   if (options->recompute != Recompute::kAuto) return;
   options->relauncher = &launches();
   // What is recomputed while the lock is open would be another thread's.
@@ -62,7 +66,7 @@ void offer_relaunches(EngineOptions* options) {
 }
 
 void forget_functions_of_contexts() {
-  if (recompute_is_off.load()) return;
+  if (code_is_of_no_use.load()) return;
   launches().forget_functions();
   kernel_codes().forget_functions();
 }

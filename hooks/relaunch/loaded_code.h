@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What hooks tell of the code that the driver has loaded, after successful calls. They cost nothing once it is known
-// that nobody recomputes.
+// that nobody recomputes or records.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,10 @@ namespace thermocline {
 struct Settings;
 struct EngineOptions;
 
-// Setting recompute is off.
-inline std::atomic<bool> recompute_is_off{false};
+// Setting recompute is off, and nothing is recorded.
+inline std::atomic<bool> code_is_of_no_use{false};
+// The opposite; false until settings were read.
+inline std::atomic<bool> code_is_read{false};
 
 void note_code(const void* handle, const void* image);
 void note_same_code(const void* handle, const void* of);

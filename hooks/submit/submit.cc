@@ -160,14 +160,15 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
     return result;
   if (const CUresult waited = wait_for_what_was_prepared(stream, host); waited != CUDA_SUCCESS) return waited;
   Recorder* const recorder = Recorder::of(active.engine);
-  if (recorder != nullptr) recorder->submitting(stream, info, accesses.all());
+  const std::span<const MemoryAccess> seen = info.seen.empty() ? accesses.all() : info.seen;
+  if (recorder != nullptr) recorder->submitting(stream, info, seen);
   const void* const copy = operation->host_copy();
   const CUresult result = copy != nullptr ? (*from_host)(copy) : call();
   if (result != CUDA_SUCCESS) {
     if (info.may_fail_halfway) operation->commit(false);
     return result;
   }
-  if (recorder != nullptr) recorder->submitted(stream, info, accesses.all());
+  if (recorder != nullptr) recorder->submitted(stream, info, seen);
   operation->commit(host == Host::kWaits && copy == nullptr);
   if (active.engine->audits()) say_what_was_found(*active.engine);
   // The driver's own calls are known to wait; a host copy in their place is not. Within the device nothing is waited for.

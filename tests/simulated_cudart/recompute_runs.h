@@ -41,6 +41,14 @@ inline Json kernel_of(const Json& statistics, const std::string& name) {
   return found;
 }
 
+// Of an object as `thermocline kernels --json` prints it.
+inline Json kernel_of_rows(const Json& object, const std::string& name) {
+  for (const Json& kernel : object["kernels"]) {
+    if (kernel["name"].get<std::string>().ends_with(name)) return kernel;
+  }
+  return {};
+}
+
 // Whatever can be recomputed is dropped before each operation.
 inline const std::vector<std::string> kDropsAll = {"THERMOCLINE_RECOMPUTE=auto", "THERMOCLINE_TEST_DROPS=1"};
 
