@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_recompute_programs.sh BUILD_FOLDER: recomputing in unmodified programs on simulated devices. examples/training with half of its memory,
-# and the test program recompute_steps, whose steps allocate at different times: the simulated time of the last step, what was evicted, dropped
-# and recomputed. Writes BUILD_FOLDER/bench/recompute_programs.json (three minutes of one core); the tables of docs/recompute.md are made from
+# bench_recompute_programs.sh BUILD_FOLDER: recomputing in unmodified programs on simulated devices. examples/training and examples/transformer
+# with half of their memory, and the test program recompute_steps, whose steps allocate at different times: the simulated time of the last step,
+# what was evicted, dropped and recomputed. Writes BUILD_FOLDER/bench/recompute_programs.json (nine minutes of one core); the tables of docs/recompute.md are made from
 # bench/results/recompute_programs.json. Status 1: a program failed, or two of its digests differ.
 set -euo pipefail
 build=${1:?the build folder}
@@ -33,6 +33,22 @@ for device in reference p100-16g; do
   training 20MiB auto trusting
   training 20MiB auto strict
 done
+transformer() { # KERNELS WHEN DEVICE BUDGET RECOMPUTE SAFETY
+  local kernels=$1 when=$2
+  shift 2
+  measure "transformer $kernels, $when" "$@" "$build/bin/examples/transformer" 3 512 12 "$kernels" "$when"
+}
+for device in reference p100-16g; do
+  transformer plain step "$device" 256MiB off strict
+  transformer plain step "$device" 68MiB off strict
+  transformer plain step "$device" 68MiB auto trusting
+  transformer plain step "$device" 68MiB auto strict
+done
+transformer plain once p100-16g 68MiB off strict
+transformer plain once p100-16g 68MiB auto strict
+transformer tiled step p100-16g 256MiB off strict
+transformer tiled step p100-16g 68MiB off strict
+transformer tiled step p100-16g 68MiB auto strict
 for when in used async ends all once; do
   for recompute in off auto; do
     measure "steps, $when" reference 16MiB "$recompute" strict "$build/tests/simulated_cudart/recompute_steps" 6 12 "$when"

@@ -33,6 +33,7 @@ void add_export(CLI::App& app, CommandLine* line);
 void add_config(CLI::App& app, CommandLine* line);
 void add_doctor(CLI::App& app, CommandLine* line);
 void add_devices(CLI::App& app, CommandLine* line);
+void add_kernels(CLI::App& app, CommandLine* line);
 void add_manual(CLI::App& app, CommandLine* line);
 void add_sleep(CLI::App& app, CommandLine* line);
 void add_stats(CLI::App& app, CommandLine* line);

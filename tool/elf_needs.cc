@@ -27,6 +27,11 @@ class Image {
     return true;
   }
 
+  // The bytes from `offset` on, or "" where they end behind the file.
+  std::string bytes(std::size_t offset, std::size_t count) const {
+    return offset > data_.size() || count > data_.size() - offset ? "" : data_.substr(offset, count);
+  }
+
   // The string that begins at `offset`, up to its terminating zero byte.
   std::string_view text(std::size_t offset) const {
     if (offset >= data_.size()) return {};
@@ -66,25 +71,33 @@ void read_dynamic(const Image& image, const Sections& sections, const Elf64_Shdr
   }
 }
 
-}  // namespace
-
-std::optional<ElfNeeds> read_elf_needs(const std::string& path, std::string* reason) {
+// Nothing: it is not such a file.
+std::optional<Image> open_image(const std::string& path, Elf64_Ehdr* header, std::string* reason) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     *reason = std::strerror(errno);
     return std::nullopt;
   }
-  const Image image(std::string(std::istreambuf_iterator<char>(file), {}));
-  Elf64_Ehdr header{};
-  if (!image.read(0, &header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+  Image image(std::string(std::istreambuf_iterator<char>(file), {}));
+  if (!image.read(0, header) || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) {
     *reason = "it is no ELF program (a script is run by its interpreter)";
     return std::nullopt;
   }
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-      header.e_shentsize != sizeof(Elf64_Shdr)) {
+  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
+      header->e_shentsize != sizeof(Elf64_Shdr)) {
     *reason = "it is no 64-bit ELF program of this kind of machine";
     return std::nullopt;
   }
+  return image;
+}
+
+}  // namespace
+
+std::optional<ElfNeeds> read_elf_needs(const std::string& path, std::string* reason) {
+  Elf64_Ehdr header{};
+  const std::optional<Image> opened = open_image(path, &header, reason);
+  if (!opened) return std::nullopt;
+  const Image& image = *opened;
   ElfNeeds needs{.libraries = {}, .has_device_code = false, .is_static = true};
   const Sections sections(image, header);
   Elf64_Shdr section{};
@@ -95,6 +108,20 @@ std::optional<ElfNeeds> read_elf_needs(const std::string& path, std::string* rea
     read_dynamic(image, sections, section, &needs);
   }
   return needs;
+}
+
+std::optional<std::string> read_device_code_section(const std::string& path, std::string* reason) {
+  Elf64_Ehdr header{};
+  const std::optional<Image> image = open_image(path, &header, reason);
+  if (!image) return std::nullopt;
+  const Sections sections(*image, header);
+  Elf64_Shdr section{};
+  for (std::size_t i = 0; sections.get(i, &section); ++i) {
+    if (sections.name(section) == kDeviceCode && section.sh_type != SHT_NOBITS)
+      return image->bytes(section.sh_offset, section.sh_size);
+  }
+  *reason = "it contains no device code (section .nv_fatbin): name the library that does";
+  return std::nullopt;
 }
 
 }  // namespace thermocline

@@ -103,7 +103,7 @@ int with_whole_output(int status) {
 // In the order in which a user comes to need them.
 void group_commands(CLI::App* app) {
   const std::pair<const char*, std::vector<const char*>> groups[] = {
-      {"Programs", {"run", "record", "stats", "sleep", "wake"}},
+      {"Programs", {"run", "record", "kernels", "stats", "sleep", "wake"}},
       {"Recorded programs", {"estimate", "replay", "plan", "bound", "tune", "report", "export", "compare", "convert"}},
       {"This machine", {"devices", "doctor", "config", "manual"}}};
   for (const auto& [group, names] : groups) {
@@ -128,7 +128,7 @@ int run_command_line(int argc, char** argv) {
   CommandLine line;
   for (const auto add :
        {add_run, add_record, add_stats, add_sleep, add_wake, add_estimate, add_replay, add_plan, add_bound, add_tune,
-        add_report, add_export, add_compare, add_convert, add_devices, add_doctor, add_config, add_manual})
+        add_report, add_export, add_compare, add_convert, add_devices, add_doctor, add_config, add_kernels, add_manual})
     add(app, &line);
   group_commands(&app);
 
@@ -140,7 +140,7 @@ int run_command_line(int argc, char** argv) {
     words.erase(dashes, words.end());
   }
   if (const int status = check_first_word(app, words, line); status != kDone) return status;
-  if (line.has_program && words.front() != "run" && words.front() != "record" && words.front() != "doctor") {
+  if (line.has_program && !takes_program(words.front()) && words.front() != "doctor") {
     say("'" + words.front() + "' takes no program behind '--'");
     return kWrongUsage;
   }

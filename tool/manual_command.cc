@@ -77,7 +77,7 @@ void print_options(const CLI::App& app) {
 }
 
 void print_command(const CLI::App& app, const std::string& name) {
-  const bool takes_program = name == "run" || name == "record";
+  const bool takes_program = name == "run" || name == "record" || name == "kernels";
   std::printf(".SS \"%s\"\n%s.\n", roff(name + (takes_program ? " [OPTIONS] -- PROGRAM [ARGS]" : "")).c_str(),
               roff(app.get_description()).c_str());
   print_options(app);

@@ -35,18 +35,11 @@
 #include "tool/program_start.h"
 #include "tool/python_runtime.h"
 #include "tool/record.h"
+#include "tool/run_program.h"
 #include "tool/values.h"
 
 namespace thermocline {
 namespace {
-
-struct RunFlags {
-  // A missing flag is not the same as an empty one, which is wrong.
-  std::optional<std::string> budget, policy, config, device, trace, limit, faults;
-  std::string stats;  // empty: according to the settings
-  std::optional<std::uint64_t> seed;
-  bool check = false, no_library = false, no_children = false, no_frameworks = false, audit = false, made_up = false;
-};
 
 using Changes = std::map<std::string, std::string>;
 
@@ -313,7 +306,9 @@ int check_writable(const std::string& path) {
   return kBadInput;
 }
 
-int run(const RunFlags& flags, const CommandLine& line, const std::string& command) {
+}  // namespace
+
+int run_program(const RunFlags& flags, const CommandLine& line, const std::string& command) {
   if (const int status = check_flags(flags, line, command); status != kDone) return status;
   Changes changes;
   apply_setting_flags(flags, &changes);
@@ -337,6 +332,10 @@ int run(const RunFlags& flags, const CommandLine& line, const std::string& comma
     // An empty value removes the variable.
     changes["THERMOCLINE_RECORD_LIMIT"] = flags.limit ? std::to_string(*record_limit(*flags.limit)) : "";
   }
+  if (flags.kernels_folder != nullptr) {
+    changes["THERMOCLINE_RECORD"] = *flags.kernels_folder + "/recording";
+    changes["THERMOCLINE_KERNELS"] = *flags.kernels_folder + "/kernels";
+  }
   if (!flags.device && own.value_or(0) == 0) remark_on_missing_driver(line.program.front());
   if (!flags.no_library) remark_on_static_program(line.program.front());
   const ChildResult result = run_child(line.program, changes);
@@ -348,11 +347,7 @@ int run(const RunFlags& flags, const CommandLine& line, const std::string& comma
   return kBadInput;
 }
 
-}  // namespace
-
-namespace {
-
-void add_flags(CLI::App* command, RunFlags* flags) {
+void add_run_flags(CLI::App* command, RunFlags* flags) {
   command->add_option("--budget", flags->budget, "most device memory to hold: 12GiB, or 60% of the device's memory");
   command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
   command->add_option("--config", flags->config, "a settings file, over the usual ones");
@@ -371,6 +366,8 @@ void add_flags(CLI::App* command, RunFlags* flags) {
   command->add_flag("--stats{table}", flags->stats,
                     "statistics on stderr at the end: a table, or --stats=line, --stats=json for programs");
 }
+
+namespace {
 
 // RunFlags that are shown as a separate group in the help.
 void group_flags(CLI::App* command) {
@@ -392,13 +389,13 @@ void add_run(CLI::App& app, CommandLine* line) {
   CLI::App* command =
       app.add_subcommand("run", "Run a program with a memory budget, on this machine's device or a simulated one");
   command->footer("The program goes behind '--': thermocline run --budget 12GiB -- python train.py");
-  add_flags(command, flags.get());
+  add_run_flags(command, flags.get());
   command->add_flag("--no-library", flags->no_library, "with --simulate: the program on the simulated device alone");
   command->add_flag("--audit", flags->audit,
                     "evict nothing, and say whether kernels access memory that they are not seen to access (slow)");
   command->add_option("--trace", flags->trace, "record what the program does to this file, as 'record' does");
   group_flags(command);
-  command->callback([=] { line->action = [flags, line] { return run(*flags, *line, "run"); }; });
+  command->callback([=] { line->action = [flags, line] { return run_program(*flags, *line, "run"); }; });
 }
 
 void add_record(CLI::App& app, CommandLine* line) {
@@ -414,11 +411,11 @@ void add_record(CLI::App& app, CommandLine* line) {
                    "under mpirun or torchrun: %r in the name is its number, else step.trace becomes step.rank0.trace")
       ->required();
   command->add_option("--from", *from, "make the trace of what a run that was killed has left, and run nothing");
-  add_flags(command, flags.get());
+  add_run_flags(command, flags.get());
   group_flags(command);
   command->callback([=] {
     line->action = [flags, from, line] {
-      return *from ? make_trace(**from, *flags->trace) : run(*flags, *line, "record");
+      return *from ? make_trace(**from, *flags->trace) : run_program(*flags, *line, "record");
     };
   });
 }

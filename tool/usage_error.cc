@@ -148,7 +148,9 @@ std::string in_our_words(const CLI::App& command, const CLI::ParseError& error, 
 
 }  // namespace
 
-bool takes_program(const std::string& command) { return command == "run" || command == "record"; }
+bool takes_program(const std::string& command) {
+  return command == "run" || command == "record" || command == "kernels";
+}
 
 int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words,
                 const CommandLine& line) {
