@@ -36,7 +36,7 @@ done
 transformer() { # KERNELS WHEN DEVICE BUDGET RECOMPUTE SAFETY
   local kernels=$1 when=$2
   shift 2
-  measure "transformer $kernels, $when" "$@" "$build/bin/examples/transformer" 3 512 12 "$kernels" "$when"
+  measure "transformer $kernels, $when" "$@" "$build/bin/examples/transformer" 3 512 10 "$kernels" "$when"
 }
 for device in reference p100-16g; do
   transformer plain step "$device" 256MiB off strict

@@ -359,7 +359,6 @@ void add_run_flags(CLI::App* command, RunFlags* flags) {
                       "with --simulate: what goes wrong, a plan or a file that holds one (docs/faults.md)");
   command->add_flag("--made-up", flags->made_up,
                     "with --simulate: kernels do not run their code but make up results (docs/simulated_device.md)");
-  command->add_option("--limit", flags->limit, "most of a recording to keep, the newest: 256MiB (of each process)");
   command->add_flag("--no-children", flags->no_children, "programs that the program starts run without the library");
   command->add_flag("--no-frameworks", flags->no_frameworks,
                     "set nothing for PyTorch, TensorFlow and JAX (docs/frameworks.md)");
@@ -390,6 +389,7 @@ void add_run(CLI::App& app, CommandLine* line) {
       app.add_subcommand("run", "Run a program with a memory budget, on this machine's device or a simulated one");
   command->footer("The program goes behind '--': thermocline run --budget 12GiB -- python train.py");
   add_run_flags(command, flags.get());
+  command->add_option("--limit", flags->limit, "most of a recording to keep, the newest: 256MiB (of each process)");
   command->add_flag("--no-library", flags->no_library, "with --simulate: the program on the simulated device alone");
   command->add_flag("--audit", flags->audit,
                     "evict nothing, and say whether kernels access memory that they are not seen to access (slow)");
@@ -412,6 +412,7 @@ void add_record(CLI::App& app, CommandLine* line) {
       ->required();
   command->add_option("--from", *from, "make the trace of what a run that was killed has left, and run nothing");
   add_run_flags(command, flags.get());
+  command->add_option("--limit", flags->limit, "most of a recording to keep, the newest: 256MiB (of each process)");
   group_flags(command);
   command->callback([=] {
     line->action = [flags, from, line] {

@@ -76,6 +76,8 @@ class Bench {
     for (std::byte& byte : contents) byte = static_cast<std::byte>((state = state * 1664525u + 1013904223u) >> 24);
     CHECK(CUDA(cuStreamSynchronize)(stream_));
     CHECK(CUDA(cuMemcpyHtoD)(area_, contents.data(), contents.size()));
+    // It may return before the bytes have arrived.
+    CHECK(CUDA(cuCtxSynchronize)());
     launch(area_, contents.size(), 77);
     CHECK(CUDA(cuStreamSynchronize)(stream_));
     Digest sum;

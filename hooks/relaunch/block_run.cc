@@ -362,16 +362,12 @@ class BlockRuns::Run {
   }
   Value load(const PtxInstruction& one) const {
     const auto index = static_cast<std::size_t>(&one - kernel_.instructions.data());
-    const int parameter = one.operands[1].reg >= 0 ? -1 : kernel_.parameter(one.operands[1].text);
-    const unsigned bytes = ptx_type_bytes(one.type());
-    const std::int64_t offset = one.operands[1].value;
-    if (parameter < 0 || one.operands[0].kind != Kind::kRegister || bytes == 0 || bytes > 8 || offset < 0 ||
-        static_cast<std::uint64_t>(offset) + bytes > kernel_.parameters[index_of(parameter)].bytes)
-      return {};
+    if (of_.load_bits_[index] == 0) return {};
+    const unsigned bits = kernel_.bits[index_of(one.operands[0].reg)];
     Value value{.is_known = true, .is_address = false, .bits = 0, .loads = of_.load_bits_[index]};
-    std::memcpy(&value.bits, static_cast<const unsigned char*>(parameters_[parameter]) + offset, bytes);
+    value.bits = of_.parameter_at(index, parameters_);
     if (is_signed(one.type())) value.bits = static_cast<std::uint64_t>(number(value.bits, one.type()));
-    return value.bits = truncated(value.bits, kernel_.bits[index_of(one.operands[0].reg)] / 8), value;
+    return value.bits = truncated(value.bits, bits / 8), value;
   }
 
   const BlockRuns& of_;
@@ -392,6 +388,11 @@ BlockRuns::BlockRuns(const PtxKernel& kernel, const PtxBlocks& blocks)
   for (std::size_t i = 0; i < kernel.instructions.size(); ++i) {
     const PtxInstruction& one = kernel.instructions[i];
     if (one.root != "ld" || !one.has("param") || one.operands.size() < 2) continue;
+    const PtxOperand &to = one.operands[0], &from = one.operands[1];
+    const int parameter = from.reg >= 0 ? -1 : kernel.parameter(from.text);
+    const unsigned bytes = ptx_type_bytes(one.type());
+    if (parameter < 0 || to.kind != Kind::kRegister || bytes == 0 || bytes > 8 || from.value < 0) continue;
+    if (static_cast<std::uint64_t>(from.value) + bytes > kernel.parameters[index_of(parameter)].bytes) continue;
     // The last bit stands for all that are left.
     load_bits_[i] = std::uint64_t{1} << std::min<std::size_t>(parameter_loads_.size(), 63);
     parameter_loads_.push_back(i);
@@ -466,22 +467,25 @@ BlockRuns::Region BlockRuns::region_of(std::size_t block, std::size_t end) const
   return region;
 }
 
+std::uint64_t BlockRuns::parameter_at(std::size_t load, void* const* parameters) const {
+  const PtxInstruction& one = kernel_.instructions[load];
+  const PtxOperand& from = one.operands[1];
+  std::uint64_t value = 0;
+  std::memcpy(&value, static_cast<const unsigned char*>(parameters[kernel_.parameter(from.text)]) + from.value,
+              ptx_type_bytes(one.type()));
+  return value;
+}
+
 std::vector<std::uint64_t> BlockRuns::values_of(std::uint64_t loads, void* const* parameters) const {
   std::vector<std::uint64_t> values;
   for (const std::size_t i : parameter_loads_) {
-    if ((load_bits_[i] & loads) == 0) continue;
-    const PtxOperand& from = kernel_.instructions[i].operands[1];
-    const unsigned bytes = ptx_type_bytes(kernel_.instructions[i].type());
-    std::uint64_t value = 0;
-    std::memcpy(&value, static_cast<const unsigned char*>(parameters[kernel_.parameter(from.text)]) + from.value,
-                bytes);
-    values.push_back(value);
+    if ((load_bits_[i] & loads) != 0) values.push_back(parameter_at(i, parameters));
   }
   return values;
 }
 
 bool BlockRuns::hold_for(const LaunchShape& shape, void* const* parameters) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Found& one : found_) {
     if (std::ranges::equal(one.shape.threads, shape.threads) && std::ranges::equal(one.shape.blocks, shape.blocks) &&
         one.shape.shared_bytes == shape.shared_bytes && one.values == values_of(one.loads, parameters))

@@ -19,6 +19,7 @@ const std::string kParameters = ".param .u64 k_param_0, .param .u64 k_param_1, .
 // %r20: the thread's own place in shared memory of 64 elements.
 const std::string kBegin =
     ".reg .pred %p<9>; .reg .f32 %f<20>; .reg .b32 %r<60>; .reg .b64 %rd<30>; .shared .align 4 .b8 shared[256];\n"
+    ".shared .align 4 .b8 other[256];\n"
     "ld.param.u64 %rd1, [k_param_0]; ld.param.u64 %rd2, [k_param_1]; ld.param.u32 %r2, [k_param_2];\n"
     "mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mov.u32 %r5, %tid.x; mad.lo.s32 %r1, %r3, %r4, %r5;\n"
     "cvta.to.global.u64 %rd3, %rd1; mul.wide.s32 %rd4, %r1, 4; add.s64 %rd5, %rd3, %rd4;\n"
@@ -56,7 +57,8 @@ TEST(PtxExchange, HoldsWhereBarriersStandBetween) {
   EXPECT_TRUE(holds(kPut + kBarrier + kGetNext));
   // One for each element, and none that is read before it was written.
   EXPECT_FALSE(holds(kPut + kBarrier + kGetNext, 32));
-  EXPECT_FALSE(holds(kPut + kBarrier + kGetNext, 128)) << "places beyond the variable";
+  EXPECT_TRUE(holds(kPut + "ld.shared.u32 %r8, [%r20];\n"));
+  EXPECT_FALSE(holds(kPut + "ld.shared.u32 %r8, [%r20];\n", 128)) << "places beyond the variable, in the next one";
   EXPECT_TRUE(holds(kPut + kBarrier + kGetNext + kBarrier + kPut + kBarrier + kGetNext));
 }
 
@@ -117,6 +119,7 @@ TEST(PtxExchange, DoesNotHoldWhereSomeThreadsHaveLeft) {
 TEST(PtxExchange, DoesNotHoldWhereTheAddressOfAVariableCounts) {
   EXPECT_FALSE(holds("and.b32 %r21, %r20, 4; add.s32 %r22, %r19, %r21; st.shared.u32 [%r22], %r8;\n"));
   EXPECT_FALSE(holds("setp.gt.u32 %p1, %r20, 64; @%p1 st.shared.u32 [%r20], %r8;\n"));
+  EXPECT_FALSE(holds("or.b32 %r21, %r20, 0; st.shared.u32 [%r21], %r8;\n"));
 }
 
 TEST(PtxExchange, HoldsForShufflesOfWholeWarps) {

@@ -74,6 +74,7 @@ TEST(Statistics, NameTheKernelsThatMayNotRunAgain) {
   pure.launches[0] = 3;
   pure.rehearsed = 3, pure.verified = 4, pure.mismatched = 1, pure.state = KernelTrial::State::kDemoted;
   pure.launches[static_cast<std::size_t>(LaunchVerdict::kAliased)] = 1;
+  pure.arguments = {{0, 8, KernelArgument::Access::kWritten, KernelArgument::Access::kBoth}};
   KernelVerdict clock{.name = "a\"b", .refused = {RerunRefusal::Why::kClock, "%clock64"}, .launches = {}, .reruns = 0};
   clock.launches[static_cast<std::size_t>(LaunchVerdict::kNotProven)] = 5;
   EXPECT_EQ(kernel_verdicts_text({pure, clock}, 1),
@@ -88,10 +89,13 @@ TEST(Statistics, NameTheKernelsThatMayNotRunAgain) {
               "pointer to the buffer behind\n"),
       std::string::npos);
   EXPECT_EQ(kernel_verdicts_json({pure, clock}),
-            "\"kernels\": [{\"name\": \"a\\\"b\", \"launches\": 5, \"may_run_again\": 0, \"reruns\": 0, "
+            "\"kernels\": [{\"name\": \"a\\\"b\", \"symbol\": \"a\\\"b\", \"arguments\": [], \"evidence\": \"code\", "
+            "\"proven\": false, \"launches\": 5, \"may_run_again\": 0, \"reruns\": 0, "
             "\"rehearsed\": 0, \"verified\": 0, \"mismatched\": 0, \"trial\": null, \"why_not\": \"it reads a clock: "
             "%clock64\"}, "
-            "{\"name\": \"pure<float>\", \"launches\": 4, "
+            "{\"name\": \"pure<float>\", \"symbol\": \"_Z4pureIfEvPT_\", \"arguments\": [{\"parameter\": 1, \"offset\": 8, "
+            "\"access\": \"written\", \"prototype\": \"not const\"}], \"evidence\": \"code\", \"proven\": true, "
+            "\"launches\": 4, "
             "\"may_run_again\": 3, \"reruns\": 2, \"rehearsed\": 3, \"verified\": 4, \"mismatched\": 1, "
             "\"trial\": \"demoted\", \"why_not\": \"what it writes is given to it twice, or it may read there by a "
             "pointer to the buffer behind\"}]");
