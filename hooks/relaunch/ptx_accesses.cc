@@ -90,6 +90,8 @@ class Flow {
     for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
       const PtxInstruction& one = kernel_.instructions[i];
       goes_back |= one.root == "bra" && one.target <= static_cast<int>(i);
+      // Nothing that is submitted later writes there.
+      if (one.has("shared") || one.has("shared::cta")) continue;
       sees_others |= one.root == "atom" || one.root == "nanosleep" || one.root == "membar" || one.root == "fence";
       sees_others |=
           one.root == "ld" && (one.has("volatile") || one.has("relaxed") || one.has("acquire") || one.has("cv"));

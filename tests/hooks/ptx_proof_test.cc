@@ -321,6 +321,8 @@ TEST(PtxAccesses, MayWaitWhereALoopReadsWhatOthersWrite) {
     EXPECT_FALSE(may_wait(load, on)) << load;
   }
   EXPECT_FALSE(may_wait("ld.global.u32 %r9, [%rd5];\n", back));
+  // Others than the threads of the block write nothing to its memory.
+  EXPECT_FALSE(may_wait("ld.volatile.shared.u32 %r9, [shared];\n", back));
 }
 
 TEST(PtxAccesses, OfAtomicOperationsWithoutAResultReadToo) {

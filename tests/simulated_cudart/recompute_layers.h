@@ -37,7 +37,8 @@ static __global__ void sum_blocks(const float4* in, float4* sums) {
   __syncthreads();
   if (threadIdx.x != 0) return;
   float total = 0;
-  for (int i = 0; i < threads; i += 16) total += all[i];
+  for (int i = 0; i < kThreads; i += 16) total += all[i];
+  total *= static_cast<float>(threads) / kThreads;
   sums[blockIdx.x] = {total, total, total, total};
 }
 static __global__ void relu(float4* values, int count) {
