@@ -169,9 +169,9 @@ __global__ void bfloats(const __nv_bfloat16* in, __nv_bfloat16* out, int width, 
 }
 
 // By the address of its end, where no other buffer begins.
-__global__ void before_the_end(const float* end, float* out, int count) {
+__global__ void before_the_end(const float* end, int few, float* out, int count) {
   const int i = own();
-  if (i < count) out[i] = end[i - count] + 1.0f;
+  if (i < count) out[i] = end[i % few - few] + 1.0f;
 }
 
 }  // namespace may_
@@ -437,7 +437,7 @@ void below_the_end(Result* result) {
   for (int i = 0; i < 3; ++i) {
     expect_each(result, [&](float*, float* out) {
       upload(small[i], 64 + i, kFew);
-      may_::before_the_end<<<kFew / kThreads, kThreads>>>(small[i].at + kFew, out, kFew);
+      may_::before_the_end<<<kBlocks, kThreads>>>(small[i].at + kFew, kFew, out, kCount);
       upload(small[i], 67 + i, kFew);
     });
   }

@@ -104,10 +104,10 @@ TEST(Recompute, RunsTheStepsOfAPlanWithTheSameBits) {
     EXPECT_GE(statistics["recomputed_buffers"], 12) << statistics;
     // The input outlives the steps: what it contains is dropped, too, and overwritten in the next one.
     EXPECT_GE(statistics["dropped_buffers"], statistics["recomputed_buffers"]) << statistics;
-    EXPECT_EQ(kernel_of(statistics, "::stencil")["reruns"].get<int>() +
-                  kernel_of(statistics, "::make_input")["reruns"].get<int>(),
-              statistics["recomputed_operations"])
-        << statistics;
+    EXPECT_GT(kernel_of(statistics, "::stencil")["reruns"], 0) << statistics;
+    int reruns = 0;
+    for (const Json& kernel : statistics["kernels"]) reruns += kernel["reruns"].get<int>();
+    EXPECT_EQ(reruns, statistics["recomputed_operations"]) << statistics;
     EXPECT_EQ(kernel_of(statistics, "::sum_blocks")["may_run_again"], 0) << statistics;
     EXPECT_LT(statistics["evicted_bytes"].get<double>(), 0.8 * without["evicted_bytes"].get<double>()) << statistics;
   }

@@ -32,7 +32,7 @@ class RecordedDirections : public testing::Test {
 
   void record(const std::vector<std::string>& settings) {
     recorded_ = run_program(
-        {COMMAND_FILE, "record", "-o", trace_, "--simulate", "reference", "--", TRAINING_PROGRAM, "2", "2", "4"},
+        {COMMAND_FILE, "record", "-o", trace_, "--simulate", "reference", "--", TRAINING_PROGRAM, "2", "8", "3"},
         settings);
     ASSERT_EQ(recorded_.status, 0) << recorded_.errors;
     std::ifstream in(trace_);
@@ -71,9 +71,9 @@ class RecordedDirections : public testing::Test {
 TEST_F(RecordedDirections, AreTrueWhereTheCodeShowsThem) {
   record({});
   expect("make_images", 0, 1, 0);
-  expect("12convolvePKf", 2, 1, 0);
+  expect("8convolveE", 2, 1, 0);
   expect("normalize_and_drop", 3, 1, 0);
-  expect("4reluPf", 1, 1, 1);
+  expect("4reluE", 1, 1, 1);
   expect("begin_backward", 1, 1, 0);
   expect("18normalize_backward", 5, 1, 1);
   expect("find_weight_gradients", 2, 1, 0);
@@ -83,7 +83,7 @@ TEST_F(RecordedDirections, AreTrueWhereTheCodeShowsThem) {
 
 TEST_F(RecordedDirections, AreThoseOfReplaysThatRecompute) {
   record({"THERMOCLINE_RECOMPUTE=auto"});
-  expect("12convolvePKf", 2, 1, 0);
+  expect("8convolveE", 2, 1, 0);
   const Outcome replayed = run_program({COMMAND_FILE, "replay", trace_, "--device", "reference", "--budget", "70%",
                                         "--exact", "--recompute", "auto", "--json"});
   EXPECT_EQ(replayed.status, 0) << replayed.errors;
