@@ -19,8 +19,9 @@ constexpr std::string_view kPrefix = "THERMOCLINE_";
 constexpr std::string_view kFileVariable = "THERMOCLINE_CONFIG";
 
 // Variables of this project that are not settings of the library: names of files, the simulated device, the build.
-constexpr std::string_view kOtherVariables[] = {kFileVariable, "THERMOCLINE_BUILD_CACHE", "THERMOCLINE_RECORD",
-                                                "THERMOCLINE_RECORD_LIMIT", "THERMOCLINE_KERNELS", kHostGroupVariable};
+constexpr std::string_view kOtherVariables[] = {kFileVariable,         "THERMOCLINE_BUILD_CACHE",
+                                                "THERMOCLINE_RECORD",  "THERMOCLINE_RECORD_LIMIT",
+                                                "THERMOCLINE_KERNELS", kHostGroupVariable};
 constexpr std::string_view kOtherPrefixes[] = {"THERMOCLINE_SIMULATE_", "THERMOCLINE_TEST_"};
 
 bool is_other_variable(std::string_view name) {

@@ -438,6 +438,30 @@ def recompute_programs() -> str:
     return table(head, [cells(device) for device in dict.fromkeys(row["device"] for row in rows)])
 
 
+def recompute_transformer() -> str:
+    rows = [row for row in results("recompute_programs")["rows"] if row["program"].startswith("transformer ")]
+    found = {(row["program"], row["device"], row["budget"], row["recompute"], row["safety"]): row for row in rows}
+    kinds = {
+        "transformer plain, step": "independent threads; allocated in each step",
+        "transformer plain, once": "the same, allocated once",
+        "transformer tiled, step": "tiles and shuffles; allocated in each step",
+    }
+
+    def cells(program: str, device: str) -> list[str]:
+        def step(*way: str) -> dict | None:
+            return found.get((program, device, *way))
+
+        whole, copies = step("256MiB", "off", "strict"), step("68MiB", "off", "strict")
+        trusting, strict = step("68MiB", "auto", "trusting"), step("68MiB", "auto", "strict")
+        if copies is None or strict is None:
+            raise KeyError(f"{program} on {device}")
+        times = [fixed(row["last_step_ms"], 2) if row else "" for row in (whole, copies, trusting, strict)]
+        return [kinds[program], f"`{device}`", *times, f"{strict['last_step_ms'] / copies['last_step_ms']:.2f}"]
+
+    head = ["kernels", "device", "256 MiB", "68 MiB, `off`", "`auto`, `trusting`", "`auto`, `strict`", "`strict` / `off`"]
+    return table(head, [cells(*key) for key in dict.fromkeys((row["program"], row["device"]) for row in rows)])
+
+
 def recompute_steps() -> str:
     found = {(row["program"], row["recompute"]): row["last_step_ms"] for row in results("recompute_programs")["rows"]}
     whens = {
@@ -497,6 +521,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "recompute-programs": recompute_programs,
     "recompute-steps": recompute_steps,
     **peer_tables.TABLES,
+    "recompute-transformer": recompute_transformer,
     **published_tables.TABLES,
 }
 

@@ -2,6 +2,7 @@
 // Which buffers a program may mean by an address: arrays that begin at 1 are passed by the address of the element before
 // the first.
 #include <memory>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -17,10 +18,13 @@ constexpr Bytes kTail = Heap::kMostElement + 1;
 
 class MeantByTest : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { make(0); }
+  void make(Bytes apart) {
     HeapOptions options;
     options.page_bytes = kPage;
     options.limit = 64 * kPage;
+    options.apart = apart;
+    heap = nullptr;
     ASSERT_TRUE(Heap::create(driver, clock, options, &heap).ok());
   }
   Buffer* allocate(Bytes bytes) {
@@ -81,6 +85,26 @@ TEST_F(MeantByTest, OfSmallBuffersAnElementBeforeMeansTheNeighbourToo) {
   EXPECT_EQ(of(b->end()), (MeantBuffers{b, nullptr, nullptr}));
   EXPECT_EQ(of(b->end() + 1), (MeantBuffers{nullptr, nullptr, c}));
   EXPECT_EQ(of(DeviceAddress{a->address().value - 8}), (MeantBuffers{nullptr, nullptr, a})) << "the slab begins there";
+}
+
+TEST_F(MeantByTest, NothingBeginsWhereAnotherOneEndsIfBuffersAreApart) {
+  for (const Bytes apart : {0, 1}) {
+    make(apart);
+    std::vector<Buffer*> buffers;
+    // On both sides of what is small, and the largest that shares a page.
+    for (const Bytes bytes : {512, 512, 1024, 700, 512, 32 * 1024, 32 * 1024, 32 * 1024 - 512, 64 * 1024, 64 * 1024})
+      buffers.push_back(allocate(bytes));
+    buffers.push_back(allocate(kPage - 512));
+    std::size_t adjacent = 0;
+    for (const Buffer* const one : buffers) {
+      const MeantBuffers meant = heap->meant_by(one->end());
+      adjacent += meant.ended != nullptr || meant.within != one ? 1 : 0;
+    }
+    EXPECT_EQ(adjacent > 0, apart == 0) << adjacent;
+    heap->validate();
+    for (Buffer* const one : buffers) heap->free(one);
+    heap->validate();
+  }
 }
 
 }  // namespace

@@ -88,17 +88,18 @@ TEST(Statistics, NameTheKernelsThatMayNotRunAgain) {
               "different 1 time; the others: what it writes is given to it twice, or it may read there by a "
               "pointer to the buffer behind\n"),
       std::string::npos);
-  EXPECT_EQ(kernel_verdicts_json({pure, clock}),
-            "\"kernels\": [{\"name\": \"a\\\"b\", \"symbol\": \"a\\\"b\", \"arguments\": [], \"evidence\": \"code\", "
-            "\"proven\": false, \"launches\": 5, \"may_run_again\": 0, \"reruns\": 0, "
-            "\"rehearsed\": 0, \"verified\": 0, \"mismatched\": 0, \"trial\": null, \"why_not\": \"it reads a clock: "
-            "%clock64\"}, "
-            "{\"name\": \"pure<float>\", \"symbol\": \"_Z4pureIfEvPT_\", \"arguments\": [{\"parameter\": 1, \"offset\": 8, "
-            "\"access\": \"written\", \"prototype\": \"not const\"}], \"evidence\": \"code\", \"proven\": true, "
-            "\"launches\": 4, "
-            "\"may_run_again\": 3, \"reruns\": 2, \"rehearsed\": 3, \"verified\": 4, \"mismatched\": 1, "
-            "\"trial\": \"demoted\", \"why_not\": \"what it writes is given to it twice, or it may read there by a "
-            "pointer to the buffer behind\"}]");
+  EXPECT_EQ(
+      kernel_verdicts_json({pure, clock}),
+      "\"kernels\": [{\"name\": \"a\\\"b\", \"symbol\": \"a\\\"b\", \"arguments\": [], \"evidence\": \"code\", "
+      "\"proven\": false, \"launches\": 5, \"may_run_again\": 0, \"reruns\": 0, "
+      "\"rehearsed\": 0, \"verified\": 0, \"mismatched\": 0, \"trial\": null, \"why_not\": \"it reads a clock: "
+      "%clock64\"}, "
+      "{\"name\": \"pure<float>\", \"symbol\": \"_Z4pureIfEvPT_\", \"arguments\": [{\"parameter\": 1, \"offset\": 8, "
+      "\"access\": \"written\", \"prototype\": \"not const\"}], \"evidence\": \"code\", \"proven\": true, "
+      "\"launches\": 4, "
+      "\"may_run_again\": 3, \"reruns\": 2, \"rehearsed\": 3, \"verified\": 4, \"mismatched\": 1, "
+      "\"trial\": \"demoted\", \"why_not\": \"what it writes is given to it twice, or it may read there by a "
+      "pointer to the buffer behind\"}]");
   EXPECT_EQ(kernel_verdicts_text({}, 9), "");
 }
 

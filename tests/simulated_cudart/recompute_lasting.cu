@@ -41,11 +41,16 @@ __global__ void center(const float4* in, const float4* sums, float4* out, int co
   const int i = own();
   if (i < count) out[i] = sum(in[i], 1.5f, sums[i / kThreads], -1.0f / kThreads);
 }
+// Its threads are counted by atomic operations: it never runs again.
 __global__ void turn_blocks(const float4* in, float4* out) {
   __shared__ float4 all[kThreads];
-  all[threadIdx.x] = in[own()];
+  __shared__ unsigned threads;
+  if (threadIdx.x == 0) threads = 0;
   __syncthreads();
-  out[own()] = all[kThreads - 1 - threadIdx.x];
+  all[threadIdx.x] = in[own()];
+  atomicAdd(&threads, 1u);
+  __syncthreads();
+  out[own()] = all[threads - 1 - threadIdx.x];
 }
 __global__ void descend(float4* weights, const float4* gradient) {
   weights[threadIdx.x] = sum(weights[threadIdx.x], 0.99f, gradient[threadIdx.x], 0.001f);
