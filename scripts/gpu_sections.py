@@ -329,7 +329,7 @@ def digests(machine: Machine) -> dict:
     program = machine.build / "bench" / "gpu_digests"
     if not program.exists():
         raise Skipped(f"no program {program}")
-    done = machine.run([str(program), *(["128"] if machine.simulate else [])], 60)
+    done = machine.run([str(program), *(["128", "1"] if machine.simulate else [])], 60)
     if machine.driver and re.search(r"error (2|200|218|801)$", done.stderr.strip()):
         raise Skipped(f"not on this driver: {last_line(done.stderr)}")
     if done.returncode != 0:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// gpu_digests [MIB]: how fast the library's kernel computes digests, beside what the device's memory allows; prints one
+// gpu_digests [MIB [TURNS]]: how fast the library's kernel computes digests, beside what the device's memory allows; prints one
 // JSON object on stdout. Status 1: a digest is wrong, or a call failed. 4: no usable device.
 //
 // An area of MIB (default 1024, at most half of what is free; larger than any cache) is digested in parts of several
-// sizes, one launch for each, between two events; the median of seven turns. Beside it: a copy within the area, which
+// sizes, one launch for each, between two events; the median of TURNS (default 7). Beside it: a copy within the area, which
 // reads and writes each byte, and what clock and width of the memory make (0: the driver does not tell).
 #include <cuda.h>
 #include <dlfcn.h>
@@ -49,7 +49,7 @@ constexpr std::size_t kMiBytes = std::size_t{1} << 20;
 
 class Bench {
  public:
-  explicit Bench(std::size_t bytes) {
+  Bench(std::size_t bytes, int turns) : turns_(turns) {
     driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     if (driver == nullptr) end(4, std::string("no driver: ") + dlerror());
     if (CUDA(cuInit)(0) != CUDA_SUCCESS || CUDA(cuDeviceGet)(&device_, 0) != CUDA_SUCCESS) end(4, "no usable device");
@@ -119,7 +119,7 @@ class Bench {
   template <class Work>
   double seconds(Work work) {
     std::vector<double> all;
-    for (int turn = 0; turn < 7; ++turn) {
+    for (int turn = 0; turn < turns_; ++turn) {
       CHECK(CUDA(cuEventRecord)(first_, stream_));
       work();
       CHECK(CUDA(cuEventRecord)(last_, stream_));
@@ -132,6 +132,7 @@ class Bench {
     return all[all.size() / 2];
   }
 
+  int turns_;
   CUdevice device_ = 0;
   CUstream stream_ = nullptr;
   CUevent first_ = nullptr, last_ = nullptr;
@@ -146,8 +147,9 @@ class Bench {
 
 int main(int argc, char** argv) {
   const long mib = argc > 1 ? std::atol(argv[1]) : 1024;
-  if (argc > 2 || mib < 128) end(2, "usage: gpu_digests [MIB], at least 128");
-  Bench bench(static_cast<std::size_t>(mib) * kMiBytes);
+  const int turns = argc > 2 ? std::atoi(argv[2]) : 7;
+  if (argc > 3 || mib < 128 || turns < 1) end(2, "usage: gpu_digests [MIB [TURNS]], at least 128 and 1");
+  Bench bench(static_cast<std::size_t>(mib) * kMiBytes, turns);
   bench.verify();
   std::string digested;
   for (const std::size_t part : {std::size_t{2}, std::size_t{8}, std::size_t{32}, std::size_t{64}}) {

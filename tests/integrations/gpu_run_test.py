@@ -44,11 +44,9 @@ def whole_run(build: str, folder: str) -> None:
     ):  # fmt: skip
         require(abs(figures[name] / cost - 1) < 0.03, (name, figures[name], cost))
     require(figures["memory_bytes"] == 64 << 30, figures["memory_bytes"])
-    # The simulated device tells no clock of its memory, so digests are compared with a copy, which reads and writes all.
     digests = sections["digests"]
-    require(digests["digest_figures"]["specified_gb_s"] == 0, digests)
-    require(digests["memory_gb_s"] == digests["digest_figures"]["copied_gb_s"] > 0, digests)
-    require(0 < digests["share"] <= 1.01 and digests["reached"] == (digests["share"] >= 0.8), digests)
+    require(abs(digests["memory_gb_s"] / 3500 - 1) < 0.03, digests)
+    require(0.3 < digests["share"] <= 1.01 and digests["reached"] == (digests["share"] >= 0.8), digests)
     # And the file made of it is a device.
     require(sections["probe"]["estimate_of_unet3d"]["device"].endswith(".toml"), sections["probe"])
     with open(os.path.join(folder, "gpu-reference-simulated.md")) as page:
