@@ -334,6 +334,7 @@ int run_program(const RunFlags& flags, const CommandLine& line, const std::strin
   }
   if (flags.kernels_folder != nullptr) {
     changes["THERMOCLINE_RECORD"] = *flags.kernels_folder + "/recording";
+    changes["THERMOCLINE_RECORD_LIMIT"] = "";
     changes["THERMOCLINE_KERNELS"] = *flags.kernels_folder + "/kernels";
   }
   if (!flags.device && own.value_or(0) == 0) remark_on_missing_driver(line.program.front());

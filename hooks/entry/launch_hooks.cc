@@ -103,13 +103,14 @@ bool any_wants_relaunches(const EngineSet& engines) {
     known.emplace(engines, kernel, asker, asker == LaunchAskedBy::kEngine ? &accesses : &copy);
     return CUDA_SUCCESS;
   });
-  if (read != CUDA_SUCCESS) {
+  OperationInfo info = info_of(launch.function, facts, shape);
+  if (read != CUDA_SUCCESS && asker == LaunchAskedBy::kEngine) {
     invalidate_capture(stream);
     return read;
   }
-  OperationInfo info = info_of(launch.function, facts, shape);
+  // A recording does without what could not be found out.
   if (asker == LaunchAskedBy::kEngine) info.relaunch = known->info();
-  info.seen = known->seen();
+  if (read == CUDA_SUCCESS) info.seen = known->seen();
   return submit(stream, Host::kGoesOn, std::move(accesses), info, call);
 }
 

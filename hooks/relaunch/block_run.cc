@@ -14,11 +14,16 @@ namespace {
 using Kind = PtxOperand::Kind;
 
 constexpr unsigned kLanes = 32;
-// Instructions that are run for a kernel, whatever its launches. Some tenths of a second.
+// Instructions that are run for a kernel, whatever its launches.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 22;
+// For one launch, so that a long one leaves something for others.
+constexpr std::uint64_t kMostStepsOfOne = kMostSteps / 8;
 constexpr std::size_t kMostFound = 32;
 // Each variable of shared memory has addresses of its own: what is said of them is true wherever they are.
 constexpr unsigned kVariableBits = 24;
+constexpr std::size_t kMostVariables = (std::size_t{1} << (32 - kVariableBits)) - 2;
+// Finding regions takes the square of it and more.
+constexpr std::size_t kMostBlocks = 512;
 
 struct Value {
   bool is_known = false;
@@ -125,7 +130,9 @@ class BlockRuns::Run {
     constexpr std::uint64_t kMostThreads = 1024;
     // More than any device has.
     constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
+    constexpr std::size_t kMostRegisters = std::size_t{1} << 20;
     if (count_ == 0 || count_ > kMostThreads || all_bytes_ > kMostBytes) return false;
+    if (count_ * kernel_.bits.size() > kMostRegisters || sizes_.size() > kMostVariables) return false;
     bytes_.resize(all_bytes_);
     threads_.resize(count_);
     for (Thread& thread : threads_) thread.registers.resize(kernel_.bits.size());
@@ -413,6 +420,11 @@ std::vector<std::size_t> BlockRuns::successors(std::size_t block) const {
 // By the blocks through which all ways from one lead to the end.
 void BlockRuns::find_regions() {
   const std::size_t count = blocks_.size();
+  if (count > kMostBlocks) {
+    const MutexLock lock(mutex_);
+    steps_left_ = 0;
+    return;
+  }
   std::vector<std::vector<bool>> behind(count + 1, std::vector<bool>(count + 1, true));
   behind[count].assign(count + 1, false);
   behind[count][count] = true;
@@ -428,13 +440,14 @@ void BlockRuns::find_regions() {
       behind[block] = std::move(all);
     }
   }
+  std::vector<std::size_t> sizes;
+  for (const std::vector<bool>& all : behind) sizes.push_back(static_cast<std::size_t>(std::ranges::count(all, true)));
   for (std::size_t block = 0; block < count; ++block) {
     // The nearest is the one that has all others behind it.
     std::size_t nearest = count, most = 0;
     for (std::size_t i = 0; i <= count; ++i) {
       if (i == block || !behind[block][i]) continue;
-      const auto size = static_cast<std::size_t>(std::ranges::count(behind[i], true));
-      if (size > most) most = size, nearest = i;
+      if (sizes[i] > most) most = sizes[i], nearest = i;
     }
     regions_.push_back(region_of(block, nearest));
   }
@@ -493,7 +506,10 @@ bool BlockRuns::hold_for(const LaunchShape& shape, void* const* parameters) cons
   }
   if (steps_left_ == 0) return false;
   Run run(*this, shape, parameters);
-  const bool holds = run.run(&steps_left_);
+  const std::uint64_t given = std::min(steps_left_, kMostStepsOfOne);
+  std::uint64_t left = given;
+  const bool holds = run.run(&left);
+  steps_left_ -= given - left;
   if (found_.size() == kMostFound) found_.erase(found_.begin());
   found_.push_back({shape, run.loads(), values_of(run.loads(), parameters), holds});
   return holds;

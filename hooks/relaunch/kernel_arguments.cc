@@ -98,18 +98,6 @@ std::vector<KernelArgument> arguments_of(const AnalysedCode& code, std::string_v
   return arguments;
 }
 
-std::string arguments_text(const std::vector<KernelArgument>& arguments) {
-  std::string text;
-  for (const KernelArgument& one : arguments) {
-    if (!text.empty()) text += ", ";
-    text += std::to_string(one.parameter + 1);
-    if (one.offset > 0) text += "+" + std::to_string(one.offset);
-    text += std::string(" ") + word_of(one.by_code);
-    if (one.by_code == Access::kUnknown && one.by_prototype == Access::kRead) text += " (const)";
-  }
-  return text;
-}
-
 std::string arguments_json(const std::vector<KernelArgument>& arguments) {
   std::string text = "\"arguments\": [";
   for (const KernelArgument& one : arguments) {

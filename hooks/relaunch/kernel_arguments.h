@@ -25,8 +25,6 @@ struct KernelArgument {
 // Pointers among its parameters, in order. `name`: as the driver has it.
 std::vector<KernelArgument> arguments_of(const AnalysedCode& code, std::string_view name);
 
-// "1 read, 2 written": parameters counted from 1, with the offset in structures; "2 unknown (const)".
-std::string arguments_text(const std::vector<KernelArgument>& arguments);
 // `"arguments": [...]`.
 std::string arguments_json(const std::vector<KernelArgument>& arguments);
 

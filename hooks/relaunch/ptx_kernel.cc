@@ -142,7 +142,11 @@ class Parser {
     bool is_read = name == ".pragma";
     if (name == ".reg") is_read = read_registers();
     if (name == ".local") is_read = read_variable(&out_.local, nullptr);
-    if (name == ".shared") is_read = read_variable(&out_.shared, &out_.shared_bytes.emplace_back());
+    if (name == ".shared") {
+      is_read = read_variable(&out_.shared, &out_.shared_bytes.emplace_back());
+      // Names of inner scopes may mean several variables: they are not followed.
+      if (scopes_.size() > 1) out_.shared_bytes.back() = 0;
+    }
     at_ = end + 1;
     return is_read;
   }

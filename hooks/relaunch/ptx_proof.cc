@@ -39,7 +39,9 @@ unsigned bytes_of(const PtxInstruction& one, const PtxOperand& what) {
   const auto count = what.kind == Kind::kVector ? static_cast<unsigned>(what.parts.size()) : 1;
   return ptx_type_bytes(one.type()) * count;
 }
-bool is_shared(const PtxInstruction& one) { return one.has("shared") || one.has("shared::cta"); }
+bool is_shared(const PtxInstruction& one) {
+  return std::ranges::any_of(one.modifiers, [](std::string_view part) { return part.starts_with("shared"); });
+}
 // Barriers of all threads of the block, and shuffles.
 bool is_followed_exchange(const PtxInstruction& one) {
   if (one.root == "bar") {
@@ -291,7 +293,10 @@ void PtxProof::restrict_guards(StoredPlaces* places) const {
 // Of what is stored to, a thread loads what it stores itself at that time.
 void PtxProof::check_loads() {
   for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
-    if (kernel_.instructions[i].root != "ld" || !facts_[i].is_reached || accesses_.through[i] == 0) continue;
+    const PtxInstruction& one = kernel_.instructions[i];
+    if (one.root != "ld" || !facts_[i].is_reached || one.has("param") || is_shared(one)) continue;
+    // Such as from shared memory, by an address of all memory: what is found there is not followed.
+    if (accesses_.through[i] == 0) return refuse(Why::kSharedOrLocal);
     const auto is_stored_to = [&](const StoredPlaces& places) {
       return (accesses_.through[i] >> places.word & 1) != 0;
     };

@@ -59,11 +59,12 @@ Refusals& refusals() { return process_lifetime<Refusals>(); }
 void write_to_log(const std::string& report) {
   const std::string line = report.substr(0, report.find('\n'));
   std::uint64_t all = 0, times = 0;
+  bool known = false;
   {
     Refusals& counts = refusals();
     const MutexLock lock(counts.mutex);
     all = ++counts.all;
-    const bool known = counts.by_line.contains(line) || counts.by_line.size() + 1 < Refusals::kMostLines;
+    known = counts.by_line.contains(line) || counts.by_line.size() + 1 < Refusals::kMostLines;
     times = ++counts.by_line[known ? line : std::string()];
   }
   if (std::has_single_bit(all)) {
@@ -71,7 +72,8 @@ void write_to_log(const std::string& report) {
   } else if (times == 1) {
     log_text(LogLevel::kError, line + "\n");
   } else if (std::has_single_bit(times)) {
-    log_text(LogLevel::kError, line + "; " + std::to_string(times) + " times so far\n");
+    log_text(LogLevel::kError,
+             line + "; " + std::to_string(times) + (known ? "" : ", with others") + " times so far\n");
   }
 }
 

@@ -300,7 +300,7 @@ Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   note_cache_changes();
   if (!detained.empty()) release_detained();
-  // Scratch gets free pages or none.
+  // Scratch takes what there is: the plan of the program's own allocations does not know it.
   if (policy->wants().allocating && !recomputing) {
     const InPlace as_planned(clock, options.waits_without_lock);
     policy->allocating();

@@ -18,7 +18,8 @@
 //
 // Activity. Training steps use their activations twice and keep few buffers longer; for these the order of last use is
 // right. So the set is there only while buffers that have come back several times, each time after much else, are more
-// than half of what the budget holds.
+// than half of what the budget holds. With a spill file there is none: room on the host is made in the order of last
+// use, and where the device's order was another, host memory came to be in pieces too small to read back from the file.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +35,12 @@ class ResidentSet {
       : heap_(parts.heap),
         clock_(parts.clock),
         residency_(parts.residency),
-        min_offload_bytes_(parts.options.min_offload_bytes) {}
+        min_offload_bytes_(parts.options.min_offload_bytes),
+        spills_(parts.options.spill_limit_bytes > 0) {}
 
   // An operation that no plan knows is being prepared. While everything fits there is nothing to learn.
   void arriving(const Arrival& arrival) {
-    if (residency_.has_evicted_for_room()) note(arrival);
+    if (!spills_ && residency_.has_evicted_for_room()) note(arrival);
   }
   // It has been submitted.
   void submitted(StreamIndex stream) {
@@ -84,6 +86,7 @@ class ResidentSet {
   StreamClock& clock_;
   Residency& residency_;
   const Bytes min_offload_bytes_;
+  const bool spills_;
   std::vector<History> histories_;  // by Block::index()
   std::uint64_t now_ = 0;           // bytes that operations have accessed
   double turn_ = 0;                 // the gap of regular buffers; 0: there is none

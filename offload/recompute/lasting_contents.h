@@ -22,7 +22,6 @@ class LastingContents {
   LastingContents(const Profile& profile, const Lineage& lineage);
 
   bool is_lasting(std::uint32_t buffer) const { return is_lasting_[buffer]; }
-  bool has_any() const { return std::ranges::find(is_lasting_, true) != is_lasting_.end(); }
   // Drops of dead contents: the next use overwrites them, in this iteration or in the next one. The content can be
   // recomputed all the while.
   const std::vector<Drop>& dead() const { return dead_; }

@@ -96,7 +96,7 @@ TEST(PtxExchange, HoldsWhereMemoryDecidesNothingAboutIt) {
   EXPECT_TRUE(holds(*one, 64, 3));
   EXPECT_TRUE(holds(*one, 64, 5));
   EXPECT_FALSE(holds(*one, 64, 1 << 30)) << "too long to be followed";
-  EXPECT_FALSE(holds(*one, 64, 7)) << "no more of it";
+  EXPECT_TRUE(holds(*one, 64, 7)) << "a long one leaves something for others";
   EXPECT_TRUE(holds(*one, 64, 3)) << "what has been found is known";
   const auto decides = [](const std::string& what) {
     return "setp.gt.s32 %p1, " + what + ", 7; @%p1 bra $LESS;\n" + kPut + "$LESS:\n" + kBarrier +
@@ -107,6 +107,41 @@ TEST(PtxExchange, HoldsWhereMemoryDecidesNothingAboutIt) {
   EXPECT_FALSE(holds("setp.gt.s32 %p1, %r8, 7; @%p1 bra $LESS;\n" + kBarrier + "$LESS:\n" + kPut));
   EXPECT_FALSE(holds("shl.b32 %r21, %r8, 2; add.s32 %r22, %r19, %r21; st.shared.u32 [%r22], %r8;\n"));
   EXPECT_FALSE(holds("@%p1 st.shared.u32 [%r20], %r8;\n"));
+}
+
+// Addresses of all memory, and of a cluster's shared memory, are not followed.
+TEST(PtxExchange, DoesNotHoldWhereSharedMemoryIsReadByOtherAddresses) {
+  const std::string next = "add.s64 %rd9, %rd8, 4; ld.u32 %r8, [%rd9];\n";
+  for (const std::string taken : {"mov.u64 %rd8, shared;\n", "mov.u64 %rd8, shared; cvta.shared.u64 %rd8, %rd8;\n",
+                                  "mov.u64 %rd8, shared; cvta.shared::cluster.u64 %rd8, %rd8;\n"}) {
+    EXPECT_FALSE(holds(kPut + taken + next)) << taken;
+    EXPECT_FALSE(holds(taken + next)) << taken << "and nobody has written there";
+  }
+  EXPECT_FALSE(holds(kPut + "ld.u32 %r8, [shared];\n"));
+}
+
+TEST(PtxExchange, DoesNotHoldWhereTwoVariablesHaveOneName) {
+  EXPECT_FALSE(holds("{ .shared .b32 twice; st.shared.u32 [twice], %r8; }\n" + kBarrier +
+                         "{ .shared .b32 twice; ld.shared.u32 %r8, [twice]; }\n",
+                     1));
+}
+
+// Each is there, but the 257th would have the addresses of the first one.
+TEST(PtxExchange, DoesNotHoldForMoreVariablesThanAddressesTellApart) {
+  std::string many;
+  for (int i = 0; i < 260; ++i) many += ".shared .b32 v" + std::to_string(i) + ";\n";
+  EXPECT_FALSE(holds(many + "st.shared.u32 [v0], %r8;\n" + kBarrier + "ld.shared.u32 %r8, [v256];\n", 1));
+}
+
+// What has been found for one number is not said of another one.
+TEST(PtxExchange, ALoopMayLeaveTheVariable) {
+  const std::string loop =
+      "mov.u32 %r50, 0; mov.u32 %r51, %r20;\n$LOOP: st.shared.u32 [%r51], %r8; add.s32 %r51, %r51, 4;\n"
+      "add.s32 %r50, %r50, 1; setp.lt.s32 %p3, %r50, %r2; @%p3 bra $LOOP;\n";
+  for (const bool first_few : {true, false}) {
+    const auto one = analyse(loop);
+    for (const bool few : {first_few, !first_few}) EXPECT_EQ(holds(*one, 1, few ? 3 : 70), few);
+  }
 }
 
 TEST(PtxExchange, DoesNotHoldWhereSomeThreadsHaveLeft) {
