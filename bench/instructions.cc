@@ -48,7 +48,8 @@ void operate(unsigned long times) {
   });
 }
 
-// What a launch accesses: four buffers that share a slab; the same, one of them small; four that have pages of their own.
+// What a launch accesses: four buffers that share a slab, and still do where buffers are kept apart (HeapOptions::apart); the
+// same, one of them small; four that have pages of their own.
 enum class Buffers { kOfSlab, kOneSmall, kWhole };
 
 // One kernel with one parameter of so many bytes in which four words are addresses. `roomy`: most of the device is free.
@@ -63,7 +64,7 @@ void launch(unsigned long times, std::size_t bytes, Buffers buffers, bool roomy)
     CUdeviceptr buffer = 0;
     const Bytes size = buffers == Buffers::kWhole                ? kWholePages
                        : buffers == Buffers::kOneSmall && i == 0 ? kMiB
-                                                                 : 4 * kMiB;
+                                                                 : 3 * kMiB;
     THERMOCLINE_CHECK(cuMemAlloc(&buffer, size) == CUDA_SUCCESS, "There is room in the benchmark's device.");
     std::memcpy(&parameter[i * (bytes / 4)], &buffer, sizeof buffer);
   }
