@@ -441,6 +441,7 @@ void BlockRuns::find_regions() {
     }
   }
   std::vector<std::size_t> sizes;
+  sizes.reserve(behind.size());
   for (const std::vector<bool>& all : behind) sizes.push_back(static_cast<std::size_t>(std::ranges::count(all, true)));
   for (std::size_t block = 0; block < count; ++block) {
     // The nearest is the one that has all others behind it.

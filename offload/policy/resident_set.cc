@@ -68,17 +68,17 @@ double ResidentSet::uses_now(const History& history) const {
   return history.uses * std::exp2(-static_cast<double>(now_ - history.last_use) / half_life);
 }
 
-void ResidentSet::use(const BlockState& state) {
+void ResidentSet::use(const BlockState& state, std::uint64_t end) {
   History& history = history_of(*state.block);
   const std::uint64_t gap = now_ - history.last_use;
   history.is_written = !state.only_reads();
   const bool is_first = history.uses == 0;
   if (!is_first && gap < heap_.limit() / kOneUse) {
-    history.last_use = now_;
+    history.last_use = end;
     return;
   }
   history.uses = uses_now(history) + 1;
-  history.last_use = now_;
+  history.last_use = end;
   if (is_first) return;
   if (gap >= heap_.limit() / 2) ++history.long_gaps;
   const double seen = static_cast<double>(gap);
@@ -96,9 +96,10 @@ void ResidentSet::use(const BlockState& state) {
 void ResidentSet::note(const Arrival& arrival) {
   operands_.clear();
   Bytes bytes = 0;
+  for (const BlockState* const state : arrival.operands) bytes += state->block->bytes();
   for (BlockState* const state : arrival.operands) {
-    use(*state);
-    bytes += state->block->bytes();
+    if (state->block->is_slab()) continue;
+    use(*state, now_ + bytes);
     const History& history = histories_[state->block->index()];
     if (active_ && !history.stays && is_established(history)) operands_.push_back({state, history.serial});
   }
@@ -184,7 +185,7 @@ void ResidentSet::choose() {
     known_bytes_ += block.bytes();
     History& history = history_of(block);
     BlockState& state = residency_.state_of(block);
-    if (block.bytes() < min_offload_bytes_ || state.pins > 0 || !is_established(history)) {
+    if (block.is_slab() || block.bytes() < min_offload_bytes_ || state.pins > 0 || !is_established(history)) {
       others += block.bytes();
       history.stays = false;
       return;

@@ -16,6 +16,8 @@
 //   - Of any other, uses are counted, and the count decays. It also counts as likely to come for a *turn* after its use,
 //     which is the gap of regular buffers: what one token has asked for the next one often asks for.
 //
+// Slabs have no history: many operations in a row use one for different buffers.
+//
 // Activity. Training steps use their activations twice and keep few buffers longer; for these the order of last use is
 // right. So the set is there only while buffers that have come back several times, each time after much else, are more
 // than half of what the budget holds. With a spill file there is none: room on the host is made in the order of last
@@ -73,7 +75,8 @@ class ResidentSet {
   void note(const Arrival& arrival);
   void act(StreamIndex stream);
   History& history_of(const Block& block);
-  void use(const BlockState& state);
+  // `end`: the clock behind the operation, whose own accesses are no gap.
+  void use(const BlockState& state, std::uint64_t end);
   bool is_established(const History& history) const;
   double uses_now(const History& history) const;
   double value_of(const History& history) const;

@@ -30,7 +30,7 @@ void Residency::validate() const {
       continue;
     }
     const std::span<const PageHandle> handles = state.block->page_handles();
-    std::uint64_t end = 0, nonresident = 0, hollow = 0;
+    std::uint64_t end = 0, evicted = 0, hollow = 0;
     for (const EvictionUnit& unit : state.units()) {
       ++placed;
       THERMOCLINE_CHECK(unit.whole == &state && unit.state != ResidencyState::kUnmapped, "a unit belongs to its block");
@@ -52,7 +52,7 @@ void Residency::validate() const {
       hollow += unit.hollow ? 1 : 0;
       THERMOCLINE_CHECK(unit.mapped() || !unit.defined || saved, "defined contents are somewhere");
       THERMOCLINE_CHECK(unit.mapped() || (state.pins == 0 && unit.pins == 0), "what is pinned is on the device");
-      nonresident += unit.mapped() ? 0 : 1;
+      evicted += unit.mapped() ? 0 : 1;
       if (unit.mapped()) {
         THERMOCLINE_CHECK((unit.state == ResidencyState::kClean) == unit.has_copy(),
                           "the list clean holds the units with a host copy");
@@ -69,8 +69,7 @@ void Residency::validate() const {
       THERMOCLINE_CHECK(unit.prefetched || !unit.fetched_ahead, "what was fetched ahead has not been accessed");
     }
     THERMOCLINE_CHECK(end == state.block->pages(), "the units cover the block");
-    THERMOCLINE_CHECK(nonresident == state.nonresident_units && hollow == state.hollow_units,
-                      "non-resident units are counted");
+    THERMOCLINE_CHECK(evicted == state.nonresident_units && hollow == state.hollow_units, "evicted units are counted");
   }
   THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + evicted_.size(), "every unit is in one list");
   THERMOCLINE_CHECK(digests_.validate() == compared_.size(), "each comparison will be counted");

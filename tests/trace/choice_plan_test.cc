@@ -145,7 +145,7 @@ PlannedSelection planned(const TraceFamily& family, const ChoiceSelection& selec
 
 TEST(ChoicePlan, IsNearTheBestOfAllSelections) {
   int best_ones = 0, cases = 0;
-  for (const std::uint64_t seed : test_seeds(12)) {
+  for (const std::uint64_t seed : test_seeds(6)) {
     const TraceFamily family = Network(seed).family(5, 1);
     for (const StepPlanKind kind : {StepPlanKind::kOffload, StepPlanKind::kJoint}) {
       const Bytes budget = family.recorded().peak_live_bytes * (seed % 2 == 0 ? 5 : 7) / 10;
