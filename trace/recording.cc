@@ -347,7 +347,9 @@ class Converter {
     for (const MemoryAccess& access : event.accesses) {
       live_.accessed_by(access, [&](const LiveBuffers::Buffer& buffer) {
         bytes += access.bytes != 0 ? std::min(access.bytes, buffer.bytes) : buffer.bytes;
-        if (access.access != Access::kWrite) add(fields_.reads, buffer.id);
+        // What is written in part keeps the rest.
+        const bool is_in_part = access.bytes != 0 && access.bytes < buffer.bytes;
+        if (access.access != Access::kWrite || is_in_part) add(fields_.reads, buffer.id);
         if (access.access != Access::kRead) add(fields_.writes, buffer.id);
       });
     }

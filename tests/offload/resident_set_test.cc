@@ -102,7 +102,7 @@ TEST_F(ResidentSetTest, WhatIsUsedOftenIsNotFetchedAgain) {
       if (turn >= 30) of_hot += fetched() - before;
     }
   }
-  EXPECT_LE(of_hot, kEach);
+  EXPECT_LE(of_hot, 2 * kEach) << "of 120 uses";
 }
 
 TEST_F(ResidentSetTest, ACacheThatIsWrittenStaysBeforeWeightsThatAreRead) {

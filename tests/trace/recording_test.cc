@@ -94,6 +94,7 @@ TEST_F(RecordingToTrace, AddressesBecomeBuffers) {
   operate(0, {{DeviceAddress{kBase + 10}}, {DeviceAddress{kBase + 8192 + 100}}});  // inside, and one past the end
   operate(0, {{second}});  // the end of one buffer, the beginning of another
   operate(1, {{second, 8, Access::kRead}, {DeviceAddress{kBase}, 8, Access::kWrite}, {DeviceAddress{kBase + 9000}}});
+  operate(1, {{second, 4096, Access::kRead}, {DeviceAddress{kBase}, 4096, Access::kWrite}});
   free(4096);
   allocate(4096, 4096);
   operate(0, {{second + 1}});
@@ -102,7 +103,7 @@ TEST_F(RecordingToTrace, AddressesBecomeBuffers) {
   ASSERT_TRUE(convert()) << reason_;
   const Trace result = trace();
   ASSERT_EQ(result.buffers.size(), 4u);
-  ASSERT_EQ(result.operators.size(), 4u);
+  ASSERT_EQ(result.operators.size(), 5u);
   const auto operands = [&](std::size_t op, bool writes) {
     const TraceOperator& one = result.operators[op];
     const auto begin = result.operands.begin() + one.first_operand + (writes ? one.reads : 0);
@@ -111,11 +112,13 @@ TEST_F(RecordingToTrace, AddressesBecomeBuffers) {
   EXPECT_EQ(operands(0, false), (std::vector<std::uint32_t>{0, 2}));
   EXPECT_EQ(operands(0, true), (std::vector<std::uint32_t>{0, 2})) << "what a kernel does with it is not known";
   EXPECT_EQ(operands(1, false), (std::vector<std::uint32_t>{1}));
-  EXPECT_EQ(operands(2, false), (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(operands(2, false), (std::vector<std::uint32_t>{1, 0})) << "what is written in part keeps the rest";
   EXPECT_EQ(operands(2, true), (std::vector<std::uint32_t>{0}));
-  EXPECT_EQ(operands(3, false), (std::vector<std::uint32_t>{3})) << "the address has another owner now";
+  EXPECT_EQ(operands(3, false), (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(operands(3, true), (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(operands(4, false), (std::vector<std::uint32_t>{3})) << "the address has another owner now";
   EXPECT_DOUBLE_EQ(result.operators[0].microseconds, 2.5);
-  EXPECT_EQ(summary_.guessed, 1u) << "the copy";
+  EXPECT_EQ(summary_.guessed, 2u) << "the copies";
   EXPECT_GT(result.operators[2].microseconds, 0);
   EXPECT_EQ(summary_.peak_live_bytes, 8292u);
 }
