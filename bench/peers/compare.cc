@@ -51,6 +51,7 @@ double least(const std::vector<double>& values) { return *std::ranges::min_eleme
 
 std::vector<double> ratios(const std::vector<double>& of, const std::vector<double>& to) {
   std::vector<double> found;
+  found.reserve(of.size());
   for (std::size_t i = 0; i < of.size(); ++i) found.push_back(of[i] / to[i]);
   return found;
 }
