@@ -101,7 +101,10 @@ void ResidentSet::note(const Arrival& arrival) {
     if (state->block->is_slab()) continue;
     use(*state, now_ + bytes);
     const History& history = histories_[state->block->index()];
-    if (active_ && !history.stays && is_established(history)) operands_.push_back({state, history.serial});
+    // What usually comes back soon is not worth a copy.
+    const bool comes_late = history.gap >= static_cast<double>(heap_.limit()) / 2;
+    if (active_ && comes_late && !history.stays && is_established(history))
+      operands_.push_back({state, history.serial});
   }
   now_ += bytes;
   newest_ = std::max(newest_, arrival.live_block_bytes - std::min(arrival.live_block_bytes, known_bytes_));
