@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <span>
@@ -95,7 +96,8 @@ std::string may_run_again(const ordered_json& row) {
   const std::optional<double> launches = number_of(row, "launches"), may = number_of(row, "may_run_again");
   const std::string why = text_of(row, "why_not");
   const auto proven = row.find("proven");
-  std::string text = proven != row.end() && *proven == true ? "yes" : "no";
+  // Whether its launches are proven, too, only a run tells.
+  std::string text = proven != row.end() && *proven == true ? "yes, by its code" : "no";
   if (launches && may) {
     text = *may == 0 ? "no"
                      : std::to_string(static_cast<long long>(*may)) + " of " +
@@ -139,6 +141,11 @@ class Launches : public EventSink {
 }  // namespace
 
 std::optional<ordered_json> read_kernels(const std::string& path, std::string* reason) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    *reason = std::strerror(EISDIR);
+    return std::nullopt;
+  }
   std::ifstream file(path, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   if (!file || file.bad()) {

@@ -54,9 +54,7 @@ class Folder {
   std::string path_;
 };
 
-int print(const ordered_json& rows, const KernelsFlags& flags) {
-  const std::unique_ptr<OutputFile> out = OutputFile::open(flags.output);
-  if (out == nullptr) return kBadInput;
+int print(const ordered_json& rows, const KernelsFlags& flags, OutputFile* out) {
   const ordered_json object = {{"schema", "thermocline-kernels/1"}, {"kernels", rows}};
   out->write(flags.json ? json_text(object, 1) + "\n" : kernel_table(rows));
   return out->finish() ? kDone : kFailed;
@@ -69,7 +67,8 @@ int print_file(const KernelsFlags& flags) {
     say(*flags.file + ": " + reason);
     return kBadInput;
   }
-  return print(*rows, flags);
+  const std::unique_ptr<OutputFile> out = OutputFile::open(flags.output);
+  return out == nullptr ? kBadInput : print(*rows, flags, out.get());
 }
 
 // What each process of the program has left.
@@ -79,7 +78,8 @@ ordered_json rows_of(const std::string& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with("recording.")) add_costs(entry.path(), &costs);
+    if (name.starts_with("recording.") && !add_costs(entry.path(), &costs))
+      say(name + " can not be read: times and bytes are not of all launches");
     if (!name.starts_with("kernels.")) continue;
     std::string reason;
     const std::optional<ordered_json> some = read_kernels(entry.path(), &reason);
@@ -95,6 +95,9 @@ int run_and_print(KernelsFlags& flags, const CommandLine& line) {
     say("no folder for temporary files can be made (TMPDIR)");
     return kFailed;
   }
+  // Before the program runs, possibly for hours.
+  const std::unique_ptr<OutputFile> out = OutputFile::open(flags.output);
+  if (out == nullptr) return kBadInput;
   flags.run.kernels_folder = &folder.path();
   const int status = run_program(flags.run, line, "kernels");
   const ordered_json rows = rows_of(folder.path());
@@ -102,7 +105,7 @@ int run_and_print(KernelsFlags& flags, const CommandLine& line) {
     if (status == kDone) say("no kernel was seen: the program launched none in memory that the library sees");
     return status == kDone ? kFailed : status;
   }
-  const int printed = print(rows, flags);
+  const int printed = print(rows, flags, out.get());
   return status != kDone ? status : printed;
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu/driver_calls.h"
 #include "offload/digest/digest.h"
 #include "offload/digest/digest_code.h"
 
@@ -23,27 +24,7 @@ namespace {
 
 using namespace thermocline;
 
-[[noreturn]] void end(int status, const std::string& what) {
-  std::fprintf(stderr, "gpu_digests: %s\n", what.c_str());
-  std::exit(status);
-}
-void check(CUresult result, const char* call) {
-  if (result != CUDA_SUCCESS) end(1, std::string(call) + ": error " + std::to_string(static_cast<int>(result)));
-}
-#define CHECK(call) check(call, #call)
-
-void* driver = nullptr;
-
-template <class Function>
-Function* find(const char* name) {
-  auto* const found = reinterpret_cast<Function*>(dlsym(driver, name));
-  if (found == nullptr) end(1, std::string("the driver has no ") + name);
-  return found;
-}
-#define TEXT(name) #name
-#define SYMBOL(name) TEXT(name)
-// cuda.h may map a name to a newer version: the symbol is the one after its macros.
-#define CUDA(name) (find<decltype(name)>(SYMBOL(name)))
+using namespace gpu_bench;
 
 constexpr std::size_t kMiBytes = std::size_t{1} << 20;
 
@@ -146,6 +127,7 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
+  program = "gpu_digests";
   const long mib = argc > 1 ? std::atol(argv[1]) : 1024;
   const int turns = argc > 2 ? std::atoi(argv[2]) : 7;
   if (argc > 3 || mib < 128 || turns < 1) end(2, "usage: gpu_digests [MIB [TURNS]], at least 128 and 1");

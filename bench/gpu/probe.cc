@@ -21,30 +21,11 @@
 #include <utility>
 #include <vector>
 
+#include "bench/gpu/driver_calls.h"
+
 namespace {
 
-[[noreturn]] void end(int status, const std::string& what) {
-  std::fprintf(stderr, "gpu_probe: %s\n", what.c_str());
-  std::exit(status);
-}
-
-void check(CUresult result, const char* call) {
-  if (result != CUDA_SUCCESS) end(1, std::string(call) + ": error " + std::to_string(static_cast<int>(result)));
-}
-#define CHECK(call) check(call, #call)
-
-void* driver = nullptr;
-
-template <class Function>
-Function* find(const char* name) {
-  auto* const found = reinterpret_cast<Function*>(dlsym(driver, name));
-  if (found == nullptr) end(1, std::string("the driver has no ") + name);
-  return found;
-}
-#define TEXT(name) #name
-#define SYMBOL(name) TEXT(name)
-// cuda.h may map a name to a newer version: the symbol is the one after its macros.
-#define CUDA(name) (find<decltype(name)>(SYMBOL(name)))
+using namespace gpu_bench;
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -364,6 +345,7 @@ bool Probe::write_profile(const std::string& path, const std::string& like, cons
 }  // namespace
 
 int main(int count, char** arguments) {
+  program = "gpu_probe";
   const bool profile = count == 5 && std::strcmp(arguments[1], "--profile") == 0;
   if (count != 1 && !profile) end(2, "usage: gpu_probe [--profile FILE LIKE SOURCE]");
   Probe probe;

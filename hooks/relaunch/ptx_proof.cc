@@ -109,7 +109,7 @@ void PtxProof::check_instructions() {
     }
   };
   // Its address is taken before it is accessed, as that of a variable is.
-  const bool is_on_chip = std::ranges::any_of(kernel_.instructions, exchanges_values);
+  const bool is_on_chip = !kernel_.local.empty() || std::ranges::any_of(kernel_.instructions, exchanges_values);
   // Several names of dynamic memory are of the same.
   if (std::ranges::count(kernel_.shared_bytes, 0u) > 0 ||
       std::ranges::count(kernel_.shared_bytes, PtxKernel::kOfTheLaunch) > 1)

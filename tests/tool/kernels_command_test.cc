@@ -78,7 +78,7 @@ TEST_F(Command, KernelsPrintsATable) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out,
             "kernel  arguments                     evidence  may run again\n"
-            "scale   1 read, 2 written             code      yes\n"
+            "scale   1 read, 2 written             code      yes, by its code\n"
             "add     1+8 read, 2 both              code      no: it has atomic operations: atom\n"
             "calls   1 unknown (const), 2 unknown  none      no: it calls a function\n");
 }
@@ -101,6 +101,7 @@ TEST_F(Command, KernelsSaysWhatIsWrongWithAFile) {
   expect_refused({"kernels"}, 2, "kernels needs a file, or a program behind '--': thermocline kernels FILE");
   expect_refused({"kernels", path("none"), "--", "true"}, 2, "kernels takes a file or a program behind '--', not both");
   expect_refused({"kernels", path("none")}, 3, path("none") + ": No such file or directory");
+  expect_refused({"kernels", path("")}, 3, path("") + ": Is a directory");
   expect_refused({"kernels", THERMOCLINE_COMMAND}, 3,
                  THERMOCLINE_COMMAND ": it contains no device code (section .nv_fatbin): name the library that does");
   const std::string expected =
