@@ -101,15 +101,18 @@ TEST(RandomPrograms, AgreeWithTheModelWhenTheyRepeatAndAPlanIsFollowed) {
 
 TEST(RandomPrograms, AgreeWithTheModelOnSeveralHostThreads) {
   constexpr std::uint64_t kThreads = 4;
+  // How much the threads have live at once depends on the host's scheduler: one run may need no room.
+  std::uint64_t evicted_bytes = 0;
   for (std::uint64_t order = 0; order < 3; ++order) {
-    const ProcessResult result = run_programs({.budget = "100MiB",
+    const ProcessResult result = run_programs({.budget = "64MiB",
                                                .order = order,
                                                .programs = std::max(3 * kThreads, scaled_seeds(20)),
                                                .first = 500000 + 1000 * order,
                                                .threads = kThreads,
                                                .live = 192 << 20});
-    EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << result.err;
+    evicted_bytes += statistic(result, "evicted_bytes");
   }
+  EXPECT_GT(evicted_bytes, 0u);
 }
 
 TEST(RandomPrograms, AgreeWithTheModelWhenTheySleep) {
