@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a TOML file as a flat list of keys with their positions. The only user of toml++
-// (https://marzer.github.io/tomlplusplus/), which is compiled without exceptions and not visible outside this file.
+// Reads a TOML file as a flat list of keys with their positions.
 #pragma once
 
 #include <string>

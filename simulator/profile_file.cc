@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a device profile from a file, such as `./dev gpu` writes for the device that it has measured. The format is a
-// subset of TOML that needs no library: one line for each `key = value`, where value is a number or "text" without
-// escapes; `#` begins a comment.
+// Reads a device profile from a file, such as `./dev gpu` writes for the device that it has measured: a TOML file without
+// tables, whose values are numbers and texts.
 //
 //   like = "h200"                 # a known profile, for the figures that are not here (default: reference)
 //   title = "NVIDIA H200, measured"
@@ -9,13 +8,17 @@
 //   link_to_device = 53.2e9       # keys and units as in `thermocline devices --json`
 #include "simulator/profile.h"
 
-#include <charconv>
+#include <algorithm>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <list>
 #include <map>
 #include <mutex>
-#include <vector>
+#include <string>
+#include <string_view>
+
+#include "config/tomlplusplus.h"
 
 namespace simulator {
 namespace {
@@ -79,44 +82,25 @@ const std::map<std::string, Set, std::less<>>& figures() {
   return all;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
-  return first == std::string_view::npos ? std::string_view() : text.substr(first, last - first + 1);
+constexpr std::string_view kTexts[] = {"like", "title", "source"};
+
+// What is wrong with a value, beginning with its line; "" if nothing is.
+std::string apply(const toml::key& key, const toml::node& node, const char* source, Profile* out) {
+  const std::string place = std::to_string(key.source().begin.line) + ": ";
+  const std::string name(key.str());
+  const bool is_text = std::ranges::find(kTexts, name) != std::end(kTexts);
+  if (is_text) return node.is_string() ? "" : place + name + " is a text";
+  const auto figure = figures().find(name);
+  if (figure == figures().end()) return place + "unknown key '" + name + "'";
+  const auto number = node.value<double>();
+  if (!node.is_number() || !number) return place + name + " is a number";
+  return figure->second(*out, *number, source) ? "" : place + name + " is out of range";
 }
 
-// For `key = value  # comment`; false for other lines. An empty line has an empty key.
-struct Line {
-  std::string key, text;
-  double number = 0;
-  bool is_text = false;
-};
-bool split(std::string_view line, Line* out) {
-  line = trimmed(line);
-  if (line.empty() || line.front() == '#') return true;
-  const auto equals = line.find('=');
-  if (equals == std::string_view::npos) return false;
-  out->key = trimmed(line.substr(0, equals));
-  std::string_view value = trimmed(line.substr(equals + 1));
-  if (value.starts_with('"')) {
-    const auto end = value.find('"', 1);
-    const std::string_view rest = end == std::string_view::npos ? "?" : trimmed(value.substr(end + 1));
-    if (!rest.empty() && !rest.starts_with('#')) return false;
-    out->text = value.substr(1, end - 1);
-    out->is_text = true;
-  } else {
-    value = trimmed(value.substr(0, value.find('#')));
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out->number);
-    if (error != std::errc() || end != value.data() + value.size()) return false;
-  }
-  return !out->key.empty();
-}
-
-std::string apply(const std::vector<Line>& lines, const std::string& path, Profile* out) {
-  const auto text = [&lines](std::string_view key, std::string otherwise) {
-    for (const Line& line : lines) {
-      if (line.key == key && line.is_text) otherwise = line.text;
-    }
-    return otherwise;
+// The same for all of a file.
+std::string apply(const toml::table& table, const std::string& path, Profile* out) {
+  const auto text = [&table](const char* key, const std::string& otherwise) {
+    return table[key].value<std::string>().value_or(otherwise);
   };
   const std::string like = text("like", "reference");
   const Profile* const base = is_profile_file(like) ? nullptr : find_profile(like);
@@ -125,13 +109,8 @@ std::string apply(const std::vector<Line>& lines, const std::string& path, Profi
   out->name = kept().keep(path);  // by which it is found again
   out->title = kept().keep(text("title", path));
   const char* const source = kept().keep(text("source", path));
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const Line& line = lines[i];
-    if (line.key.empty() || line.is_text) continue;
-    const auto figure = figures().find(line.key);
-    const std::string place = std::to_string(i + 1) + ": ";
-    if (figure == figures().end()) return place + "unknown key '" + line.key + "'";
-    if (!figure->second(*out, line.number, source)) return place + line.key + " is out of range";
+  for (const auto& [key, node] : table) {
+    if (std::string wrong = apply(key, node, source, out); !wrong.empty()) return wrong;
   }
   return "";
 }
@@ -150,26 +129,15 @@ const Profile* read_profile(const std::string& path, std::string* why) {
     *why = path + ": can not be read";
     return nullptr;
   }
-  std::vector<Line> lines;
-  for (std::string text; std::getline(file, text);) {
-    if (!split(text, &lines.emplace_back())) {
-      *why = path + ":" + std::to_string(lines.size()) + ": expected key = number or key = \"text\"";
-      return nullptr;
-    }
-    const Line& line = lines.back();
-    static constexpr std::string_view kTexts[] = {"like", "title", "source"};
-    bool is_known_text = false;
-    for (const std::string_view known : kTexts) is_known_text = is_known_text || line.key == known;
-    if (!line.key.empty() && line.is_text != is_known_text) {
-      *why = path + ":" + std::to_string(lines.size()) + ": " + line.key + " is " +
-             (is_known_text  ? "a text"
-              : line.is_text ? "no text, or unknown"
-                             : "unknown");
-      return nullptr;
-    }
+  const toml::parse_result parsed = toml::parse(file);
+  if (!parsed) {
+    // What toml++ says of `link_to_device = fast` is about booleans.
+    *why =
+        path + ":" + std::to_string(parsed.error().source().begin.line) + ": expected key = number or key = \"text\"";
+    return nullptr;
   }
   Profile profile{};
-  if (const std::string wrong = apply(lines, path, &profile); !wrong.empty()) {
+  if (const std::string wrong = apply(parsed.table(), path, &profile); !wrong.empty()) {
     *why = path + ":" + wrong;
     return nullptr;
   }

@@ -66,7 +66,7 @@ TEST_F(ProfileFile, WhatIsWrongIsSaidWithItsLine) {
   expect_refused("bandwidth = 5\n", "1: unknown key 'bandwidth'");
   expect_refused("link_to_device = 0\n", "1: link_to_device is out of range");
   expect_refused("host_map_ns = -1\n", "1: host_map_ns is out of range");
-  expect_refused("link_to_device = \"5\"\n", "1: link_to_device is no text, or unknown");
+  expect_refused("link_to_device = \"5\"\n", "1: link_to_device is a number");
   expect_refused("like = 5\n", "1: like is a text");
   expect_refused("like = \"abacus\"\n", "like: there is no device 'abacus'");
   expect_refused("like = \"./other.toml\"\n", "like: there is no device './other.toml'");
