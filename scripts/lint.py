@@ -7,8 +7,8 @@ rules and version. What was clean is remembered in THERMOCLINE_BUILD_CACHE, else
 nvcc's. Complaints go to stdout. Status: 0 no complaint, 1 complaints, 2 wrong usage. Needs a built tree: headers are taken from what the
 compiler wrote down for ninja.
 
-Most of the time goes into reading headers, so sources with the same options are looked at several at a time. Only silence counts: of a
-group that is complained about, each source is looked at alone, and that is what is printed.
+Most of the time goes into reading headers, so sources are looked at several at a time, with the folders and macros of all of them. Only
+silence counts: a group that is complained about is halved, down to each source alone, and that is what is printed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 
 # gcc's precompiled headers mean nothing to clang; every source includes what it needs.
 PRECOMPILED_HEADER = re.compile(r"-Winvalid-pch -include \S+cmake_pch\.hxx")
@@ -30,7 +32,7 @@ PRECOMPILED_HEADER = re.compile(r"-Winvalid-pch -include \S+cmake_pch\.hxx")
 EXTRA = ["-Wthread-safety", "-Wno-unknown-warning-option", "-Wno-ignored-optimization-argument", "-Wno-sign-conversion", "-Wno-deprecated-declarations"]
 # What is said only of several sources in one.
 TOGETHER = ["--extra-arg=-Wno-shadow", "--checks=-bugprone-suspicious-include"]
-LARGEST_GROUP = 6
+LARGEST_GROUP = 12
 # The names that a source defines outside every function: what is defined begins a line.
 DEFINED = re.compile(r"^(?!TEST|namespace|using namespace|extern|template|[A-Z_]+\()[A-Za-z_].*?\b(\w+)(?:\[[^\]]*\])*\s*(?=[=({;]|:\s)", re.MULTILINE)
 # misc-unused-using-decls looks at the file itself, not at what it includes.
@@ -68,44 +70,76 @@ def is_test(path: str) -> bool:
     return path.startswith(os.path.realpath("tests") + "/")
 
 
+class Options:
+    """What of a command changes what a source says: where its headers are, and its macros, by name."""
+
+    def __init__(self, command: str) -> None:
+        words = shlex.split(command)
+        pairs = list(zip(words, [*words[1:], ""]))
+        self.folders = [*(word for word in words if word.startswith("-I")), *(f"-isystem{value}" for word, value in pairs if word == "-isystem")]
+        self.macros = {word[2:].split("=")[0]: word for word in words if word.startswith("-D")}
+
+    def agree(self, other: Options) -> bool:
+        return all(other.macros.get(name, word) == word for name, word in self.macros.items())
+
+    def join(self, other: Options) -> None:
+        self.folders += [folder for folder in other.folders if folder not in self.folders]
+        self.macros.update(other.macros)
+
+
 class Group:
-    """Sources that can be read as one: none defines a name of its own that another defines or gets from a header."""
+    """Sources that can be read as one: none defines a name of its own that another defines or gets from a header, or another value of a macro."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
+        self.options = Options("")
         self._own: set[str] = set()
         self._seen: set[str] = set()
 
-    def takes(self, own: set[str], seen: set[str]) -> bool:
-        return len(self.paths) < LARGEST_GROUP and not own & self._seen and not seen & self._own
+    def takes(self, options: Options, own: set[str], seen: set[str]) -> bool:
+        return len(self.paths) < LARGEST_GROUP and self.options.agree(options) and not own & self._seen and not seen & self._own
 
-    def add(self, path: str, own: set[str], seen: set[str]) -> None:
+    def add(self, path: str, options: Options, own: set[str], seen: set[str]) -> None:
         self.paths.append(path)
+        self.options.join(options)
         self._own |= own
         self._seen |= seen
 
+    def halves(self) -> list[Group]:
+        half = (len(self.paths) + 1) // 2
+        groups = [Group(), Group()]
+        for place, path in enumerate(self.paths):
+            groups[place // half].add(path, self.options, set(), set())
+        return groups
 
-def groups_of(sources: list[str], commands: dict[str, dict], headers: dict[str, set[str]]) -> list[list[str]]:
-    """The sources, those with the same options in groups as far as their names allow."""
+    def entry(self, first: dict, file: pathlib.Path) -> dict:
+        """What compile_commands.json says of a file that includes all its sources; the command is that of its first one."""
+        file.write_text("".join(f'#include "{path}"\n' for path in self.paths))
+        more = [*self.options.folders, *self.options.macros.values()]
+        return {**first, "file": str(file), "command": shlex.join([*shlex.split(first["command"].replace(first["file"], str(file))), *more])}
+
+
+def groups_of(sources: list[str], commands: dict[str, dict], headers: dict[str, set[str]]) -> list[Group]:
+    """The sources in groups, as far as their names and macros allow; tests, which have rules of their own, apart."""
 
     @functools.cache
     def names_in(path: str) -> set[str]:
         return set(DEFINED.findall(pathlib.Path(path).read_text()))
 
     groups: list[Group] = []
-    open_groups: dict[str, list[Group]] = {}
+    open_groups: dict[bool, list[Group]] = {False: [], True: []}
     for path in sources:
         of_headers = set().union(*(names_in(header) for header in headers.get(path, ()) if os.path.exists(header)))
         own = names_in(path) - of_headers
-        options = re.sub(r" -o \S+ -c \S+", "", commands[path]["command"]) + str(is_test(path))
-        same = open_groups.setdefault(options, []) if not USING.search(pathlib.Path(path).read_text()) else []
-        group = next((group for group in same if group.takes(own, own | of_headers)), None)
+        options = Options(commands[path]["command"])
+        same = open_groups[is_test(path)] if not USING.search(pathlib.Path(path).read_text()) else []
+        group = next((group for group in same if group.takes(options, own, own | of_headers)), None)
         if group is None:
             group = Group()
             groups.append(group)
             same.append(group)
-        group.add(path, own, own | of_headers)
-    return [group.paths for group in groups]
+        group.add(path, options, own, own | of_headers)
+    return groups
 
 
 class Digests:
@@ -163,25 +197,32 @@ def main() -> int:
             (cache / keys[path]).touch()
         return not told
 
-    def group_is_clean(number: int) -> bool:
-        group = groups[number]
-        if len(group) > 1 and not complaints(entries[-len(groups) + number]["file"], *TOGETHER):
-            for path in group:
+    entries = list(commands.values())
+
+    def prepare(group: Group, name: str) -> Callable[[], bool]:
+        """Writes what clang-tidy has to know to look at the group and its halves; the result looks."""
+        if len(group.paths) == 1:
+            return lambda: is_clean(group.paths[0])
+        first = commands[group.paths[0]]
+        # Tests have rules of their own, which clang-tidy looks for in the folders above a source.
+        together = lint_folder / ("tests" if is_test(first["file"]) else ".") / f"{name}.cc"
+        entries.append(group.entry(first, together))
+        halves = [prepare(half, name + "_" + str(number)) for number, half in enumerate(group.halves())]
+
+        def look() -> bool:
+            if complaints(str(together), *TOGETHER):
+                return all([half() for half in halves])
+            for path in group.paths:
                 (cache / keys[path]).touch()
             return True
-        return all([is_clean(path) for path in group])
 
-    entries = list(commands.values())
-    for number, group in enumerate(groups):
-        # Tests have rules of their own, which clang-tidy looks for in the folders above a source.
-        together = lint_folder / ("tests" if is_test(group[0]) else ".") / f"group_{number}.cc"
-        together.write_text("".join(f'#include "{path}"\n' for path in group))
-        first = commands[group[0]]
-        entries.append({**first, "file": str(together), "command": first["command"].replace(first["file"], str(together))})
+        return look
+
+    looks = [prepare(group, f"group_{number}") for number, group in enumerate(groups)]
     (lint_folder / "compile_commands.json").write_text(json.dumps(entries))
     jobs = int(os.environ.get("JOBS") or os.cpu_count() or 1)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        return 0 if all(list(pool.map(group_is_clean, range(len(groups))))) else 1
+        return 0 if all(list(pool.map(lambda look: look(), looks))) else 1
 
 
 if __name__ == "__main__":

@@ -71,6 +71,11 @@ class Lint(unittest.TestCase):
         self.assertEqual((status, said.strip()), (1, f"{self.root}/b.cc: a defect"))
         self.assertEqual(self.lint(sources)[2], ["b.cc"])
 
+    def test_a_group_is_halved_until_the_defect_is_alone(self) -> None:
+        sources = {f"{name}.cc": f"int {name}();\n" for name in "abcd"}
+        sources["d.cc"] += "// defect\n"
+        self.assertEqual(self.lint(sources)[2], ["group_0.cc", "group_0_0.cc", "group_0_1.cc", "c.cc", "d.cc"])
+
     def test_who_dies_without_a_word_has_found_nothing_clean(self) -> None:
         sources = {"a.cc": "int a();  // deadly\n", "b.cc": "int b();\n"}
         status, said, _ = self.lint(sources)
