@@ -90,6 +90,7 @@ struct EngineStatistics {
   std::uint64_t untracked_uploads = 0, unread_tables = 0, unseen_collectives = 0, refused_shares = 0,
                 missing_mechanisms = 0;
   std::uint64_t unmappable_devices = 0;
+  std::uint64_t cut_graphs = 0, graph_segments = 0, uncut_graphs = 0;
   // With recompute = "auto": launches of kernels that may run again, and of others (hooks/relaunch/kernel_verdicts.h).
   std::uint64_t rerunnable_launches = 0, refused_reruns = 0;
 

@@ -35,6 +35,9 @@ void add_fallbacks(EngineStatistics* statistics) {
   statistics->refused_shares = counted(Counter::kRefusedShares);
   statistics->missing_mechanisms = counted(Counter::kMissingMechanisms);
   statistics->unmappable_devices = counted(Counter::kUnmappableDevices);
+  statistics->cut_graphs = counted(Counter::kCutGraphs);
+  statistics->graph_segments = counted(Counter::kGraphSegments);
+  statistics->uncut_graphs = counted(Counter::kUncutGraphs);
 }
 
 std::string fallbacks_text(const EngineStatistics& statistics) {
@@ -50,6 +53,8 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
       {statistics.untracked_uploads, "copy of a graph", "copies of graphs",
        " not searched for addresses: what was copied is read when it matters"},
       {statistics.unread_tables, "operation", "", " with more tables in host memory than are searched for addresses"},
+      {statistics.uncut_graphs, "launch of a graph", "launches of graphs",
+       " that does not fit in the budget and could not be done in parts"},
       {statistics.unseen_collectives, "kernel", "", " of NCCL whose call was not seen, or not to its end"},
       {statistics.refused_shares, "request", "",
        " to share memory with other processes, refused: set shareable = true"},

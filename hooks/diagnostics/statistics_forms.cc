@@ -45,6 +45,9 @@ void add_counters(std::vector<Field>* fields) {
       {"bypassing_libraries", counted(Counter::kBypassingLibraries)},
       {"missing_mechanisms", counted(Counter::kMissingMechanisms)},
       {"unmappable_devices", counted(Counter::kUnmappableDevices)},
+      {"cut_graphs", counted(Counter::kCutGraphs)},
+      {"graph_segments", counted(Counter::kGraphSegments)},
+      {"uncut_graphs", counted(Counter::kUncutGraphs)},
   };
   fields->insert(fields->end(), std::begin(counters), std::end(counters));
 }

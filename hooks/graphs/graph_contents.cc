@@ -139,13 +139,6 @@ bool graphs_in(CUgraphNode node, CUgraphNodeType type, std::vector<CUgraph>* out
   return true;
 }
 
-bool nodes_of(CUgraph graph, std::vector<CUgraphNode>* out) {
-  std::size_t count = 0;
-  if (real<Function::cuGraphGetNodes>(graph, static_cast<CUgraphNode*>(nullptr), &count) != CUDA_SUCCESS) return false;
-  out->resize(count);
-  return count == 0 || real<Function::cuGraphGetNodes>(graph, out->data(), &count) == CUDA_SUCCESS;
-}
-
 bool depends_on_none(const GraphContents& all, CUgraphNode node) {
   std::size_t count = 0;
   if (real<Function::cuGraphNodeGetDependencies>(node, nullptr, &count) != CUDA_SUCCESS) return false;
@@ -189,6 +182,7 @@ void add_graph(const EngineSet* engines, CUgraph graph, CUgraphNode parent, Grap
     contents.is_known = has_type && graphs_in(node, type, &within) &&
                         (holds_graphs || ask(engines, node, type, &contents)) && contents.is_known;
     contents.parent = parent;
+    contents.type = type;
     (*out)[node] = std::move(contents);
     for (const CUgraph inner : within) add_graph(engines, inner, node, out);
   }
@@ -199,6 +193,13 @@ void add_graph(const EngineSet* engines, CUgraph graph, CUgraphNode parent, Grap
 void NodeContents::take(const AccessList& list) {
   accesses.assign(list.all().begin(), list.all().end());
   moves.assign(list.moves().begin(), list.moves().end());
+}
+
+bool nodes_of(CUgraph graph, std::vector<CUgraphNode>* out) {
+  std::size_t count = 0;
+  if (real<Function::cuGraphGetNodes>(graph, static_cast<CUgraphNode*>(nullptr), &count) != CUDA_SUCCESS) return false;
+  out->resize(count);
+  return count == 0 || real<Function::cuGraphGetNodes>(graph, out->data(), &count) == CUDA_SUCCESS;
 }
 
 CUfunction function_of(const CUDA_KERNEL_NODE_PARAMS_v1& node) { return node.func; }
@@ -220,6 +221,7 @@ NodeContents contents_of_kernel(const EngineSet* engines, CUfunction function, v
     const Layouts::Facts& facts = layouts().facts(function);
     contents.name = facts.name;
     contents.stores_pointers = facts.operator_class == OperatorClass::kTables;
+    contents.is_of_nccl = facts.is_of_nccl;
     // What NCCL works on in a graph is pinned, once its calls are seen (hooks/nccl).
     if (!facts.is_of_nccl || !InNccl::ever())
       contents.words_in_place = words_in_place(facts.layout, {parameters, extra});

@@ -22,14 +22,16 @@ struct GraphAllocation {
 
 // The engines' memory that one node names.
 struct NodeContents {
-  CUgraphNode parent = nullptr;  // the node whose child graph or body contains it; null: none
+  CUgraphNode parent = nullptr;                     // the node whose child graph or body contains it; null: none
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;  // where it was read from a graph
   std::vector<MemoryAccess> accesses{};
   std::vector<Move> moves{};                    // of copies
   std::vector<std::uint64_t> words_in_place{};  // see tables_in_place.h
   bool is_kernel = false;
   const char* name = nullptr;    // of the kernel (OperationInfo::name)
   bool stores_pointers = false;  // the kernel is known to
-  bool is_known = true;          // false: the node may access anything
+  bool is_of_nccl = false;
+  bool is_known = true;  // false: the node may access anything
   bool is_enabled = true;
   bool comes_first = false;     // a copy before which no other node runs but such copies
   bool may_write_host = false;  // host functions, and what waits for somebody else
@@ -53,6 +55,9 @@ CUfunction function_of(const Node& node) {
 
 // The memory that a copy, a set, or value operations name: the driver may check it when it is given such a node.
 void add_node(const CUgraphNodeParams& params, AccessList* accesses);
+
+// The nodes of the graph itself; false: the driver does not say.
+bool nodes_of(CUgraph graph, std::vector<CUgraphNode>* out);
 
 // Remembers the bodies of a conditional node of `graph`, as long as both exist.
 void remember_bodies(CUgraph graph, CUgraphNode node, std::span<const CUgraph> bodies);

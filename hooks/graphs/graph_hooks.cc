@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "hooks/capture/capture_state.h"
+#include "hooks/graphs/cut_graphs.h"
 #include "hooks/graphs/device_graphs.h"
 #include "hooks/graphs/graph_contents.h"
 #include "hooks/graphs/graph_execs.h"
 #include "hooks/graphs/graph_memory.h"
+#include "hooks/graphs/kept_graphs.h"
 #include "hooks/operands/values.h"
 #include "hooks/pointers/tables_in_place.h"
 #include "hooks/pointers/uploads.h"
@@ -64,7 +66,11 @@ CUresult instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags,
   const auto make = [&] {
     const CUresult result = with_driver_room([&] { return heard(call()); });
     if (result != CUDA_SUCCESS) return result;
-    note(*exec, [&](const EngineSet* engines) { graph_instantiated(*exec, contents_of(engines, graph), for_device); });
+    note(*exec, [&](const EngineSet* engines) {
+      GraphContents contents = contents_of(engines, graph);
+      keep_graph(*exec, graph, for_device ? GraphContents{} : contents, flags, false);
+      graph_instantiated(*exec, std::move(contents), for_device);
+    });
     return result;
   };
   if (!for_device) return make();
@@ -90,7 +96,11 @@ CUresult update(CUgraphExec exec, CUgraph graph, Call call) {
   }
   const CUresult result = call();
   if (result != CUDA_SUCCESS || !is_hooked()) return result;
-  note(exec, [&](const EngineSet* engines) { graph_updated(exec, contents_of(engines, graph)); });
+  note(exec, [&](const EngineSet* engines) {
+    GraphContents contents = contents_of(engines, graph);
+    keep_graph(exec, graph, contents, 0, true);
+    graph_updated(exec, std::move(contents));
+  });
   return result;
 }
 
@@ -108,13 +118,18 @@ CUresult set_child(CUgraphExec exec, CUgraphNode node, CUgraph child, Call call)
   }
   const CUresult result = call();
   if (result != CUDA_SUCCESS || !is_hooked()) return result;
-  note(exec, [&](const EngineSet* engines) { graph_node_set(exec, node, {}, contents_of(engines, child)); });
+  note(exec, [&](const EngineSet* engines) {
+    const GraphContents contents = contents_of(engines, child);
+    kept_child_set(exec, node, child, contents);
+    graph_node_set(exec, node, {}, contents);
+  });
   return result;
 }
 
 // `read(engines)` returns what the node names from now on.
 template <class Read>
-CUresult set_node(CUgraphExec exec, CUgraphNode node, Read read, Call call) {
+CUresult set_node(CUgraphExec exec, CUgraphNode node, Read read, const NodeChange& change) {
+  const auto call = [&] { return change.in_exec(exec, node); };
   if (!is_hooked()) return call();
   if (device_launches(exec)) {
     return guarded([&] {
@@ -129,19 +144,23 @@ CUresult set_node(CUgraphExec exec, CUgraphNode node, Read read, Call call) {
   }
   const CUresult result = call();
   if (result != CUDA_SUCCESS) return result;
-  note(exec, [&](const EngineSet* engines) { graph_node_set(exec, node, read(engines)); });
+  note(exec, [&](const EngineSet* engines) {
+    NodeContents contents = read(engines);
+    kept_node_set(exec, node, contents, change);
+    graph_node_set(exec, node, std::move(contents));
+  });
   return result;
 }
 
 template <class Node>
-CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const Node* params, Call call) {
-  if (params == nullptr) return call();
+CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const Node* params, const NodeChange& change) {
+  if (params == nullptr) return change.in_exec(exec, node);
   return set_node(
       exec, node,
       [&](const EngineSet* engines) {
         return contents_of_kernel(engines, function_of(*params), params->kernelParams, params->extra);
       },
-      call);
+      change);
 }
 
 // The memory that another kind of node names, from that node's own structure.
@@ -170,21 +189,30 @@ NodeContents contents_of(const EngineSet* engines, AccessList accesses) {
 }
 
 template <class Node>
-CUresult set_other(CUgraphExec exec, CUgraphNode node, const Node* params, Call call) {
+CUresult set_other(CUgraphExec exec, CUgraphNode node, const Node* params, const NodeChange& change) {
   const AccessList accesses = named_by(params);
   return hold(accesses, [&] {
     return set_node(
-        exec, node, [&](const EngineSet* engines) { return contents_of(engines, accesses); }, call);
+        exec, node, [&](const EngineSet* engines) { return contents_of(engines, accesses); }, change);
   });
 }
 
-CUresult set_any(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams* params, Call call) {
+CUresult set_any(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams* params, const NodeChange& change) {
+  const auto call = [&] { return change.in_exec(exec, node); };
   if (params == nullptr) return call();
   if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) return set_child(exec, node, params->graph.graph, call);
   return hold(named_by(params), [&] {
     return set_node(
-        exec, node, [&](const EngineSet* engines) { return contents_of(engines, *params); }, call);
+        exec, node, [&](const EngineSet* engines) { return contents_of(engines, *params); }, change);
   });
+}
+
+// The event of a node that records it or waits for it.
+CUresult set_event(CUgraphExec exec, CUgraphNode node, const NodeChange& change) {
+  const CUresult result = change.in_exec(exec, node);
+  if (result != CUDA_SUCCESS || !is_hooked()) return result;
+  note(exec, [&](const EngineSet*) { kept_node_set(exec, node, {}, change); });
+  return result;
 }
 
 CUresult add_any(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams* params, Call call) {
@@ -238,29 +266,65 @@ bool fits_with_its_allocation(const GraphAccess& access) {
   return !active->engine->fits_beside(part.all(), access.largest.bytes).is_out_of_memory();
 }
 
-CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
+// What a launch of the whole graph does. `access`: of it.
+CUresult submit_graph(StreamHandle stream, GraphAccess& access, Call call) {
+  if (access.may_write_host || access.first.empty() || !has_nothing_before(stream)) access.first.clear();
+  if (const HeldEngines engines; !engines.none()) {
+    expect_moves_outside(*engines, access.first);
+    search_moves(*engines, access.moves, access.beyond, access.may_write_host);
+    add_tables_in_place(*engines, access.words_in_place, &access.accesses);
+  }
+  if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
+  // Host functions of its nodes, and waits for what others do.
+  const bool may_block = any_waits_for_values() || access.may_write_host;
+  if (!fits_with_its_allocation(access)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result =
+      submit(stream, Host::kGoesOn, std::move(access.accesses), {.follows = true, .may_block = may_block}, call);
+  if (result != CUDA_SUCCESS) return result;
+  if (const HeldEngines engines; !engines.none()) moved_outside(*engines, access.first);
+  note_tables(access);
+  return result;
+}
+
+// `launch` calls the driver for any executable graph.
+CUresult launch_in_segments(KeptGraph& kept, StreamHandle stream, CallOf<CUgraphExec> launch, bool* is_done) {
+  const auto submit_one = [&](CUgraphExec segment) {
+    return with_graph_memory(
+        [&](Call call) {
+          GraphAccess access = access_of(segment);
+          return submit_graph(stream, access, call);
+        },
+        [&] { return launch(segment); });
+  };
+  const std::optional<CUresult> result = launch_in_segments(kept, stream, submit_one);
+  *is_done = result.has_value();
+  return result.value_or(CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+// A graph that is kept, because it may not fit at once.
+CUresult launch_kept(KeptGraph& kept, StreamHandle stream, GraphAccess& access, Call call, CallOf<CUgraphExec> launch) {
+  const bool may_be_cut = access.is_known && !any_node_changes_on_the_device();
+  bool is_done = false;
+  const AccessList named = access.accesses;
+  if (may_be_cut && must_be_cut(kept, named)) {
+    const CUresult result = launch_in_segments(kept, stream, launch, &is_done);
+    if (is_done) return result;
+  }
+  const CUresult result = launch_as_a_whole(kept, stream, [&] { return submit_graph(stream, access, call); });
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && !may_be_cut) note_uncut_graph("a node whose memory can not be read");
+  return result;
+}
+
+CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call, CallOf<CUgraphExec> launch) {
   if (engines_now() == nullptr) return call();
   if (is_recording(stream)) return submit(stream, Host::kGoesOn, {}, {.follows = true}, call);
   return guarded([&] {
     // Of what was recorded nothing blocked a stream so far.
     if (any_stream_may_block()) note_streams_may_block();
     GraphAccess access = access_of(exec);
-    if (access.may_write_host || access.first.empty() || !has_nothing_before(stream)) access.first.clear();
-    if (const HeldEngines engines; !engines.none()) {
-      expect_moves_outside(*engines, access.first);
-      search_moves(*engines, access.moves, access.beyond, access.may_write_host);
-      add_tables_in_place(*engines, access.words_in_place, &access.accesses);
-    }
-    if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
-    // Host functions of its nodes, and waits for what others do.
-    const bool may_block = any_waits_for_values() || access.may_write_host;
-    if (!fits_with_its_allocation(access)) return CUDA_ERROR_OUT_OF_MEMORY;
-    const CUresult result =
-        submit(stream, Host::kGoesOn, std::move(access.accesses), {.follows = true, .may_block = may_block}, call);
-    if (result != CUDA_SUCCESS) return result;
-    if (const HeldEngines engines; !engines.none()) moved_outside(*engines, access.first);
-    note_tables(access);
-    return result;
+    const std::shared_ptr<KeptGraph> kept = kept_graph(exec);
+    if (kept != nullptr) return launch_kept(*kept, stream, access, call, launch);
+    return submit_graph(stream, access, call);
   });
 }
 
@@ -273,8 +337,9 @@ CUresult instantiated_with(CUgraphExec* exec, CUgraph graph, const CUDA_GRAPH_IN
 }  // namespace thermocline
 
 THERMOCLINE_HOOK_PAIR(cuGraphLaunch, _ptsz, (CUgraphExec hGraphExec, CUstream hStream), {
-  return with_graph_memory([&](Call call) { return launch_graph(hGraphExec, stream_of(hStream), call); },
-                           [&] { return real<kFunction>(hGraphExec, hStream); });
+  const auto launch = [&](CUgraphExec exec) { return real<kFunction>(exec, hStream); };
+  return with_graph_memory([&](Call call) { return launch_graph(hGraphExec, stream_of(hStream), call, launch); },
+                           [&] { return launch(hGraphExec); });
 })
 
 #define THERMOCLINE_ADD_NODE_HOOK(name, node_type)                                                                     \
@@ -289,19 +354,25 @@ THERMOCLINE_HOOK_PAIR(cuGraphLaunch, _ptsz, (CUgraphExec hGraphExec, CUstream hS
     using namespace thermocline; /* NOLINT: the scope of one function */                        \
     return hold(named_by(nodeParams), [&] { return real<Function::name>(hNode, nodeParams); }); \
   }
-#define THERMOCLINE_SET_EXEC_NODE_HOOK(name, setter, node_type)                                                        \
+// `in_graph`: the function that does the same to a node of a graph.
+#define THERMOCLINE_SET_EXEC_NODE_HOOK(name, in_graph, setter, node_type)                                              \
   extern "C" CUresult CUDAAPI name(CUgraphExec hGraphExec, CUgraphNode hNode, const node_type* nodeParams) {           \
     using namespace thermocline; /* NOLINT: the scope of one function */                                               \
-    return setter(hGraphExec, hNode, nodeParams, [&] { return real<Function::name>(hGraphExec, hNode, nodeParams); }); \
+    return setter(hGraphExec, hNode, nodeParams,                                                                       \
+                  {[&](CUgraphNode node) { return real<Function::in_graph>(node, nodeParams); },                       \
+                   [&](CUgraphExec exec, CUgraphNode node) { return real<Function::name>(exec, node, nodeParams); }}); \
   }
 
-THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecKernelNodeSetParams, set_kernel, CUDA_KERNEL_NODE_PARAMS_v1)
-THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecKernelNodeSetParams_v2, set_kernel, CUDA_KERNEL_NODE_PARAMS)
+THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecKernelNodeSetParams, cuGraphKernelNodeSetParams, set_kernel,
+                               CUDA_KERNEL_NODE_PARAMS_v1)
+THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecKernelNodeSetParams_v2, cuGraphKernelNodeSetParams_v2, set_kernel,
+                               CUDA_KERNEL_NODE_PARAMS)
 THERMOCLINE_SET_NODE_HOOK(cuGraphMemcpyNodeSetParams, CUDA_MEMCPY3D)
 THERMOCLINE_SET_NODE_HOOK(cuGraphMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS)
 THERMOCLINE_ADD_NODE_HOOK(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS)
 THERMOCLINE_SET_NODE_HOOK(cuGraphBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS)
-THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecBatchMemOpNodeSetParams, set_other, CUDA_BATCH_MEM_OP_NODE_PARAMS)
+THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecBatchMemOpNodeSetParams, cuGraphBatchMemOpNodeSetParams, set_other,
+                               CUDA_BATCH_MEM_OP_NODE_PARAMS)
 
 extern "C" CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
                                                           const CUkernelNodeAttrValue* value) {
@@ -326,7 +397,10 @@ CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphN
                                                 const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
   using namespace thermocline;
   return set_other(hGraphExec, hNode, copyParams,
-                   [&] { return real<Function::cuGraphExecMemcpyNodeSetParams>(hGraphExec, hNode, copyParams, ctx); });
+                   {[&](CUgraphNode node) { return real<Function::cuGraphMemcpyNodeSetParams>(node, copyParams); },
+                    [&](CUgraphExec exec, CUgraphNode node) {
+                      return real<Function::cuGraphExecMemcpyNodeSetParams>(exec, node, copyParams, ctx);
+                    }});
 }
 
 CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
@@ -341,9 +415,11 @@ CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode* phGraphNode, CUgraph hGraph, 
 CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
                                                 const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext ctx) {
   using namespace thermocline;
-  return set_other(hGraphExec, hNode, memsetParams, [&] {
-    return real<Function::cuGraphExecMemsetNodeSetParams>(hGraphExec, hNode, memsetParams, ctx);
-  });
+  return set_other(hGraphExec, hNode, memsetParams,
+                   {[&](CUgraphNode node) { return real<Function::cuGraphMemsetNodeSetParams>(node, memsetParams); },
+                    [&](CUgraphExec exec, CUgraphNode node) {
+                      return real<Function::cuGraphExecMemsetNodeSetParams>(exec, node, memsetParams, ctx);
+                    }});
 }
 
 CUresult CUDAAPI cuGraphAddNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
@@ -387,7 +463,28 @@ CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* node
 CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
   using namespace thermocline;
   return set_any(hGraphExec, hNode, nodeParams,
-                 [&] { return real<Function::cuGraphExecNodeSetParams>(hGraphExec, hNode, nodeParams); });
+                 {[&](CUgraphNode node) { return real<Function::cuGraphNodeSetParams>(node, nodeParams); },
+                  [&](CUgraphExec exec, CUgraphNode node) {
+                    return real<Function::cuGraphExecNodeSetParams>(exec, node, nodeParams);
+                  }});
+}
+
+CUresult CUDAAPI cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
+  using namespace thermocline;
+  return set_event(hGraphExec, hNode,
+                   {[&](CUgraphNode node) { return real<Function::cuGraphEventRecordNodeSetEvent>(node, event); },
+                    [&](CUgraphExec exec, CUgraphNode node) {
+                      return real<Function::cuGraphExecEventRecordNodeSetEvent>(exec, node, event);
+                    }});
+}
+
+CUresult CUDAAPI cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
+  using namespace thermocline;
+  return set_event(hGraphExec, hNode,
+                   {[&](CUgraphNode node) { return real<Function::cuGraphEventWaitNodeSetEvent>(node, event); },
+                    [&](CUgraphExec exec, CUgraphNode node) {
+                      return real<Function::cuGraphExecEventWaitNodeSetEvent>(exec, node, event);
+                    }});
 }
 
 CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode, char* logBuffer,
@@ -435,7 +532,9 @@ CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgr
 CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
   using namespace thermocline;
   const CUresult result = real<Function::cuGraphNodeSetEnabled>(hGraphExec, hNode, isEnabled);
-  if (result == CUDA_SUCCESS && is_hooked()) graph_node_enabled(hGraphExec, hNode, isEnabled != 0);
+  if (result != CUDA_SUCCESS || !is_hooked()) return result;
+  kept_node_enabled(hGraphExec, hNode, isEnabled != 0);
+  graph_node_enabled(hGraphExec, hNode, isEnabled != 0);
   return result;
 }
 
@@ -443,6 +542,7 @@ CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
   using namespace thermocline;
   if (!is_hooked()) return real<Function::cuGraphExecDestroy>(hGraphExec);
+  forget_kept_graph(hGraphExec);
   graph_exec_destroyed(hGraphExec);
   return destroy_device_graph(hGraphExec, [&] { return real<Function::cuGraphExecDestroy>(hGraphExec); });
 }

@@ -244,6 +244,8 @@
   X(cuGraphNodeSetParams_v2, cuGraphNodeSetParams, 13040, kAny, "names nodeParams") \
   X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, kAny, "names nodeParams") \
   X(cuGraphKernelNodeSetAttribute, cuGraphKernelNodeSetAttribute, 11000, kAny, "tells whether the device changes hNode") \
+  X(cuGraphExecEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent, 11010, kAny, "tells what hNode has to do with") \
+  X(cuGraphExecEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent, 11010, kAny, "tells what hNode has to do with") \
   X(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 11040, kAny, "tells that launches take memory; counted") \
   X(cuGraphInstantiate, cuGraphInstantiate, 10000, kAny, "tells what hGraph names") \
   X(cuGraphInstantiate_v2, cuGraphInstantiate, 11000, kAny, "tells what hGraph names") \
@@ -340,12 +342,22 @@
   X(cuEventSynchronize)                 \
   X(cuFuncGetName)                      \
   X(cuFuncGetParamInfo)                 \
+  X(cuGraphAddChildGraphNode)           \
+  X(cuGraphAddDependencies)             \
   X(cuGraphBatchMemOpNodeGetParams)     \
   X(cuGraphChildGraphNodeGetGraph)      \
+  X(cuGraphClone)                       \
+  X(cuGraphEventRecordNodeSetEvent)     \
+  X(cuGraphEventWaitNodeSetEvent)       \
   X(cuGraphGetNodes)                    \
+  X(cuGraphNodeFindInClone)             \
   X(cuGraphNodeGetDependencies)         \
+  X(cuGraphNodeGetDependencies_v2)      \
+  X(cuGraphNodeGetDependentNodes)       \
   X(cuGraphKernelNodeGetParams)         \
   X(cuGraphKernelNodeGetParams_v2)      \
+  X(cuGraphKernelNodeSetParams)         \
+  X(cuGraphKernelNodeSetParams_v2)      \
   X(cuGraphMemcpyNodeGetParams)         \
   X(cuGraphMemAllocNodeGetParams)       \
   X(cuGraphMemsetNodeGetParams)         \
@@ -414,14 +426,12 @@
     "cuLogicalEndpointImport cuLogicalEndpointQuery cuLogicalEndpointUnbind cuMemExportToShareableHandle " \
     "cuMulticastBindMem cuMulticastBindMem_v2 cuMulticastGetGranularity") \
   X("read when an executable graph is made of it", \
-    "cuGraphAddChildGraphNode cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphClone cuGraphKernelNodeSetParams " \
-    "cuGraphKernelNodeSetParams_v2") \
+    "cuGraphAddKernelNode cuGraphAddKernelNode_v2") \
   X("graph memory belongs to its graph", \
     "cuDeviceSetGraphMemAttribute cuGraphAddMemFreeNode") \
   X("orders nodes of a graph; accesses no memory", \
-    "cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddEventRecordNode " \
-    "cuGraphAddEventWaitNode cuGraphCreate cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeSetEvent " \
-    "cuGraphKernelNodeCopyAttributes cuGraphRemoveDependencies " \
+    "cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddEventRecordNode " \
+    "cuGraphAddEventWaitNode cuGraphCreate cuGraphKernelNodeCopyAttributes cuGraphRemoveDependencies " \
     "cuGraphRemoveDependencies_v2 cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_v2") \
   X("lifetimes of the program's own objects", \
     "cuGraphReleaseUserObject cuGraphRetainUserObject cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain") \
@@ -436,9 +446,7 @@
     "cuGraphEventRecordNodeGetEvent cuGraphEventWaitNodeGetEvent cuGraphExecGetFlags cuGraphExecGetId " \
     "cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresWaitNodeGetParams cuGraphGetEdges " \
     "cuGraphGetEdges_v2 cuGraphGetId cuGraphGetRootNodes cuGraphKernelNodeGetAttribute " \
-    "cuGraphMemFreeNodeGetParams cuGraphNodeFindInClone " \
-    "cuGraphNodeGetContainingGraph cuGraphNodeGetDependencies_v2 " \
-    "cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeGetLocalId " \
+    "cuGraphMemFreeNodeGetParams cuGraphNodeGetContainingGraph cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeGetLocalId " \
     "cuGraphNodeGetParams cuGraphNodeGetToolsId cuInit cuMemGetAllocationGranularity " \
     "cuMemGetAllocationPropertiesFromHandle cuMemGetLocationInfo cuStreamGetAttribute cuStreamGetCaptureInfo " \
     "cuStreamGetCaptureInfo_v3 cuStreamGetCtx_v2 cuStreamGetDevResource cuStreamGetDevice " \
@@ -458,7 +466,7 @@
     "cuCtxDisablePeerAccess") \
   X("orders streams; accesses no memory", \
     "cuCtxRecordEvent cuCtxWaitEvent cuEventDestroy cuEventElapsedTime cuEventElapsedTime_v2 " \
-    "cuFlushGPUDirectRDMAWrites cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent " \
+    "cuFlushGPUDirectRDMAWrites " \
     "cuGreenCtxRecordEvent cuGreenCtxWaitEvent") \
   X("how a context runs, not what it accesses", \
     "cuCtxResetPersistingL2Cache cuCtxSetCacheConfig cuCtxSetFlags cuCtxSetSharedMemConfig") \

@@ -18,6 +18,9 @@ enum class Counter {
   kUnreadTables,        // tables in host memory that were too many to be read for one operation
   kMissingMechanisms,   // mechanisms of the driver that were probed when an engine began, and failed
   kUnmappableDevices,   // devices without virtual memory management, which have no engine (caching_heaps.h)
+  kCutGraphs,           // executable graphs that were cut into segments, each time anew
+  kGraphSegments,       // segments of graphs that were launched
+  kUncutGraphs,         // launches of graphs that do not fit at once and can not be cut
   kCount
 };
 void count(Counter counter) noexcept;

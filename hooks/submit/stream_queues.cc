@@ -16,6 +16,7 @@
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/mapping_waits.h"
 #include "hooks/submit/heap_memory.h"
+#include "hooks/submit/stream_turns.h"
 #include "hooks/submit/submit.h"
 
 namespace thermocline {
@@ -168,14 +169,17 @@ void forget(bool is_gone, CUcontext context, StreamHandle stream) {
 
 void note_streams_may_block() {
   // From here on nothing more is cached. To free what is cached could wait for the stream that is about to be blocked.
-  if (!detail::streams_may_block.exchange(true)) empty_caches();
+  const unsigned before = detail::attention.fetch_or(detail::kStreamsMayBlock);
+  if ((before & detail::kStreamsMayBlock) == 0) empty_caches();
   queues_are_counted.store(true, std::memory_order_relaxed);
   // What is recorded blocks nothing before its graph is launched; and a probe may invalidate captures.
   if (!any_capture()) find_whether_mapping_waits();
 }
-constinit std::atomic<bool> detail::streams_may_block{false};
+constinit std::atomic<unsigned> detail::attention{0};
 
-void detail::wait_for_queue(StreamHandle stream) {
+namespace {
+
+void wait_for_queue(StreamHandle stream) {
   // Without an engine there is no engine lock to wait for.
   if (engines_now() == nullptr || is_recording(stream)) return;
   CUcontext current = nullptr;
@@ -192,6 +196,13 @@ void detail::wait_for_queue(StreamHandle stream) {
     while (wait_for_oldest(lock, key)) continue;
     return CUDA_SUCCESS;
   }));
+}
+
+}  // namespace
+
+void detail::wait_before_submitting(StreamHandle stream) {
+  wait_for_turn(stream);
+  if (any_stream_may_block()) wait_for_queue(stream);
 }
 
 // What an engine adds to streams beside the program's operations is left room for (kMostOperations).
@@ -213,7 +224,7 @@ void end_queue_of(StreamHandle stream) {
 
 // The parent's lock may be held by a thread that does not exist in the child.
 void abandon_queues() {
-  detail::streams_may_block.store(false, std::memory_order_relaxed);
+  detail::attention.store(0, std::memory_order_relaxed);
   queues_are_counted.store(false, std::memory_order_relaxed);
   auto* const of_the_child = new Queues;
   of_the_child->abandoned = all_queues();

@@ -24,18 +24,23 @@ namespace thermocline {
 // To be called before the program uses something that may block a stream, without a lock.
 void note_streams_may_block();
 namespace detail {
-extern constinit std::atomic<bool> streams_may_block;
-void wait_for_queue(StreamHandle stream);
+// Why a thread may have to wait before it submits: one word, because every launch looks there.
+inline constexpr unsigned kStreamsMayBlock = 1;
+inline constexpr unsigned kTurns = 2;  // some thread has a stream for itself (stream_turns.h)
+extern constinit std::atomic<unsigned> attention;
+void wait_before_submitting(StreamHandle stream);
 }  // namespace detail
-inline bool any_stream_may_block() noexcept { return detail::streams_may_block.load(std::memory_order_relaxed); }
+inline bool any_stream_may_block() noexcept {
+  return (detail::attention.load(std::memory_order_relaxed) & detail::kStreamsMayBlock) != 0;
+}
 
 // For a call that adds to the stream, begun while no lock is held: waits while the stream's queue is too full. As long as
 // the object lives, its thread may make the call with locks held (about_to_queue in driver/locks.h).
 class [[nodiscard]] RoomInQueue {
  public:
   explicit RoomInQueue(StreamHandle stream) {
-    if (any_stream_may_block()) [[unlikely]]
-      detail::wait_for_queue(stream);
+    if (detail::attention.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      detail::wait_before_submitting(stream);
     queue_has_room(true);
   }
   ~RoomInQueue() { queue_has_room(false); }

@@ -196,6 +196,11 @@ bool Engine::fits(std::span<const MemoryAccess> accesses) {
   return state_->fits(accesses);
 }
 
+Demand Engine::demand_of(std::span<const MemoryAccess> accesses) {
+  const std::lock_guard lock(mutex_);
+  return state_->demand_of(accesses);
+}
+
 Status Engine::fits_beside(std::span<const MemoryAccess> accesses, Bytes bytes) {
   const std::lock_guard lock(mutex_);
   return state_->fits_beside(accesses, bytes);
@@ -206,6 +211,8 @@ bool Engine::fits_anywhere(std::uint64_t ranges) const noexcept {
   // than the range.
   return ranges * 3 * kUnitBytes <= state_->room.load(std::memory_order_relaxed);
 }
+
+bool Engine::has_room_for(Bytes bytes) const noexcept { return bytes <= state_->room.load(std::memory_order_relaxed); }
 
 Bytes Engine::unit_bytes_from(DeviceAddress at) const {
   if (!owns(at)) return 0;
@@ -413,6 +420,11 @@ void Engine::come_behind(StreamHandle stream, const std::function<bool()>& order
 bool Engine::is_behind_blocked(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
   return state_->clock.is_behind_blocked(state_->clock.index_of(stream));
+}
+
+bool Engine::any_blocked() {
+  const std::lock_guard lock(mutex_);
+  return state_->clock.any_blocked();
 }
 
 Status Engine::make_all_again() {

@@ -85,6 +85,17 @@ struct GraphKernel {
   std::vector<MemoryAccess> accesses;
 };
 
+// What one operation needs on the device at once.
+struct Demand {
+  Bytes bytes = 0;   // what it may come to, as far as it is not pinned
+  Bytes stays = 0;   // pinned, or mapped by the program itself
+  Bytes budget = 0;  // for both
+  // Whether what does not fit is brought there in turn: there is a policy that evicts, and no limit that may be exceeded.
+  bool takes_turns = true;
+
+  bool fits() const noexcept { return bytes + stays <= budget; }
+};
+
 class Engine {
  public:
   // Reserves addresses and creates the copy streams in the current context. `driver`'s table must outlive the engine.
@@ -129,12 +140,16 @@ class Engine {
   Operation begin(StreamHandle stream, std::span<const MemoryAccess> accesses, const OperationInfo& info, bool again);
   // Whether all that the operation accesses can be on the device at once.
   bool fits(std::span<const MemoryAccess> accesses);
+  // Of one that may follow stored pointers: all that it may come to, and what stays beside it.
+  Demand demand_of(std::span<const MemoryAccess> accesses);
   // Whether the operation fits where the driver takes `bytes` of its own for the operation, which count as external
   // once it has them. out_of_memory, and reported: never. With a soft limit or a full fallback that is not said
   // beforehand.
   Status fits_beside(std::span<const MemoryAccess> accesses, Bytes bytes);
   // Whether so many ranges fit at once wherever they lie, each no longer than an eviction unit. Lock-free.
   bool fits_anywhere(std::uint64_t ranges) const noexcept;
+  // Whether so many bytes of whole pages fit at once. Lock-free.
+  bool has_room_for(Bytes bytes) const noexcept;
   // To the end of what leaves and returns with the byte at `at`; 0: it is not ours.
   Bytes unit_bytes_from(DeviceAddress at) const;
   // Of the range, from its beginning, what one copy to the host should take: what lies in one eviction unit that is not
@@ -220,6 +235,8 @@ class Engine {
   // Whether an operation that is submitted to the stream now runs after one that is blocked until the host acts: a value that
   // it waits for, a host function.
   bool is_behind_blocked(StreamHandle stream);
+  // Whether any stream is blocked so.
+  bool any_blocked();
   // Some stream is about to record a graph (any), or none does any more. What is dropped is made again before: by
   // make_all_again, which answers not_ready while streams are blocked, or else here.
   Status make_all_again();

@@ -71,6 +71,7 @@ class Engine::State {
   Status resolve(std::span<const MemoryAccess> list, const OperationInfo& info, bool again, StreamHandle stream);
   void resolve_all();
   bool fits(std::span<const MemoryAccess> list);
+  Demand demand_of(std::span<const MemoryAccess> list);
   Status fits_beside(std::span<const MemoryAccess> list, Bytes bytes);
   void show_room();
   Bytes unit_bytes_from(DeviceAddress at);

@@ -307,6 +307,19 @@ bool Engine::State::fits(std::span<const MemoryAccess> list) {
   return fits;
 }
 
+Demand Engine::State::demand_of(std::span<const MemoryAccess> list) {
+  note_cache_changes();
+  if (collect_operands(list, true).anywhere) add_all();
+  Demand demand;
+  demand.stays = pinned_block_bytes + external_bytes;
+  demand.bytes = operand_bytes() - demand.stays;
+  raise_budget(demand.bytes + demand.stays);
+  demand.budget = budget_bytes;
+  demand.takes_turns = options.policy->evicts() && !residency.has_stopped() && !options.soft_limit;
+  operands.clear();
+  return demand;
+}
+
 Status Engine::State::fits_beside(std::span<const MemoryAccess> list, Bytes bytes) {
   if (options.soft_limit || host_mappings.full()) return {};
   note_cache_changes();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs and the budget: what a graph names and what it allocates counts, and a graph that does not fit is refused.
+// Graphs and the budget: what a graph names and what it allocates counts, and a graph that does not fit is launched in
+// parts, or refused.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -54,15 +55,18 @@ TEST(ApiPaths, MemoryOfGraphsCountsOnceTheStreamsGoOn) {
   }
 }
 
-TEST(ApiPaths, AGraphThatDoesNotFitIsRefusedWhole) {
-  const std::vector<std::string> arguments = {"api_paths/graphs/more_than_fits_at_once"};
+TEST(ApiPaths, AGraphThatDoesNotFitAndCanNotBeCutIsRefusedWhole) {
+  const std::vector<std::string> arguments = {"api_paths/graphs/more_than_fits_at_once", "host"};
   const ProcessResult plain = run_plain(arguments);
   const ProcessResult squeezed = run_preloaded(arguments, kBudget);
   EXPECT_EQ(squeezed.status, 0) << squeezed.err;
   EXPECT_NE(squeezed.out.find("launch: 2\n"), std::string::npos) << squeezed.out;
   EXPECT_NE(squeezed.err.find("32.0 MiB"), std::string::npos) << squeezed.err;
   EXPECT_NE(squeezed.err.find("do     budget = \"32MiB\""), std::string::npos) << squeezed.err;
+  EXPECT_NE(squeezed.err.find("is not launched in parts because of a host node"), std::string::npos) << squeezed.err;
   EXPECT_EQ(statistic(squeezed, "oom_reports"), 1u);
+  EXPECT_EQ(statistic(squeezed, "uncut_graphs"), 1u);
+  EXPECT_EQ(statistic(squeezed, "cut_graphs"), 0u);
   expect_same(plain, run_preloaded(arguments, "32MiB"));
   // Leaves out what the graph would have printed.
   const auto behind = [](const ProcessResult& one) { return one.out.substr(one.out.find("behind\n")); };
@@ -105,6 +109,57 @@ TEST(ApiPaths, WithASoftLimitTheGraphRunsBeyondTheBudget) {
   EXPECT_GE(statistic(soft, "over_budget_operations"), 1u);
   EXPECT_GE(statistic(soft, "peak_device_bytes"), 32 * kMiB);
   EXPECT_EQ(statistic(soft, "oom_reports"), 0u);
+}
+
+void expect_in_parts(const std::vector<std::string>& arguments, const std::string& budget, std::uint64_t budget_bytes,
+                     const std::vector<std::uint64_t>& in_orders) {
+  const ProcessResult plain = run_plain(arguments);
+  for (const std::uint64_t order : in_orders) {
+    const ProcessResult squeezed = run_preloaded(arguments, budget, order);
+    expect_same(plain, squeezed);
+    EXPECT_GT(statistic(squeezed, "cut_graphs"), 0u);
+    EXPECT_GT(statistic(squeezed, "graph_segments"), 2 * statistic(squeezed, "cut_graphs"));
+    EXPECT_EQ(statistic(squeezed, "uncut_graphs") + statistic(squeezed, "oom_reports"), 0u);
+    EXPECT_LE(statistic(squeezed, "peak_device_bytes"), budget_bytes);
+  }
+}
+
+// Each kind of change, launches in two streams, in every order, with the race checker on.
+TEST(ApiPaths, AGraphThatDoesNotFitIsLaunchedInParts) {
+  expect_in_parts({"api_paths/graphs/changed_in_parts"}, "12MiB", 12 * kMiB, orders());
+  expect_in_parts({"api_paths/graphs/more_than_fits_at_once"}, kBudget, 20 * kMiB, {1});
+}
+
+// Executable graphs that share the weights, and are given new parameters for each token; graphs with a pool of their own.
+TEST(ApiPaths, GraphsOfTokensAreLaunchedInParts) {
+  expect_in_parts({"api_paths/graphs/tokens", "nodes"}, "12MiB", 12 * kMiB, {1});
+  expect_in_parts({"api_paths/graphs/tokens", "updates"}, kBudget, 20 * kMiB, {2});
+  expect_in_parts({"api_paths/graphs/tokens", "pool"}, kBudget, 20 * kMiB, {1});
+}
+
+// Nothing is copied or cut of a graph that fits.
+TEST(ApiPaths, AGraphThatFitsIsLaunchedAsItIs) {
+  const ProcessResult fits = run_preloaded({"api_paths/graphs/changed_in_parts"}, "64MiB");
+  EXPECT_EQ(statistic(fits, "cut_graphs") + statistic(fits, "graph_segments"), 0u);
+}
+
+// Segments are operations like others: from the second iteration on a plan moves their buffers.
+TEST(ApiPaths, StepsOfAGraphInPartsArePlanned) {
+  const std::vector<std::string> in_graph = {"api_paths/graphs/larger_than_the_budget", "graph", "4", "8", "2"};
+  const std::vector<std::string> launched = {"api_paths/graphs/larger_than_the_budget", "launches", "4", "8", "2"};
+  const ProcessResult squeezed = run_preloaded(in_graph, "24MiB");
+  expect_same(run_plain(launched), squeezed);
+  EXPECT_EQ(statistic(squeezed, "cut_graphs"), 1u);
+  EXPECT_GT(statistic(squeezed, "restores_planned"), 0u);
+}
+
+// One kernel of the graph alone is more than the budget: nothing of the graph has run.
+TEST(ApiPaths, AGraphWithANodeThatDoesNotFitIsRefusedWhole) {
+  const ProcessResult squeezed = run_preloaded({"api_paths/graphs/tokens", "pool"}, "12MiB");
+  EXPECT_EQ(squeezed.status, 2) << squeezed.err;
+  EXPECT_NE(squeezed.err.find("program: 2 from cuGraphLaunch"), std::string::npos) << squeezed.err;
+  EXPECT_NE(squeezed.err.find("because of one node that does not fit by itself"), std::string::npos) << squeezed.err;
+  EXPECT_EQ(statistic(squeezed, "graph_segments"), 0u);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph names more than fits at once: its launch is refused completely, and nothing of it has run. Everything else
-// continues, while the graph exists and after that, with its memory and in a new context.
+// A graph names more than fits at once. With "host" it has a node that keeps it from being launched in parts: its launch is
+// refused completely, and nothing of it has run. Everything else continues, while the graph exists and after that, with
+// its memory and in a new context.
 #include "tests/preload/programs/small.h"
 
 static void work(void) {
@@ -9,7 +10,9 @@ static void work(void) {
   show_buffers();
 }
 
-int main(void) {
+static void CUDA_CB nothing(void* unused) { (void)unused; }
+
+int main(int count, char** arguments) {
   CUstream stream;
   CUgraph graph = NULL;
   CUgraphExec step = NULL;
@@ -18,6 +21,7 @@ int main(void) {
   CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   for (int i = 0; i < BUFFERS; ++i) mix_on(stream, buffers[i], buffers[(i + 1) % BUFFERS]);
+  if (count > 1 && strcmp(arguments[1], "host") == 0) CHECK(cuLaunchHostFunc(stream, nothing, NULL));
   CHECK(cuStreamEndCapture(stream, &graph));
   CHECK(cuGraphInstantiate(&step, graph, 0));
   printf("launch: %d\n", (int)cuGraphLaunch(step, stream));

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/graphs/cut_graphs.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "driver/locks.h"
+#include "hooks/capture/capture_state.h"
+#include "hooks/graphs/cut_segments.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
+#include "hooks/runtime/backoff.h"
+#include "hooks/runtime/counters.h"
+#include "hooks/runtime/refusals.h"
+#include "hooks/submit/multi_device.h"
+#include "hooks/submit/stream_queues.h"
+#include "hooks/submit/stream_turns.h"
+
+namespace thermocline {
+namespace {
+
+// Obstacles are few and literals: each is said once.
+struct Said {
+  Mutex mutex{"obstacles to cuts of graphs", lock_level::kLeaf};
+  std::set<std::string> all THERMOCLINE_GUARDED_BY(mutex);
+};
+
+// Work that waits for something that the host has yet to do, perhaps this thread, keeps its memory, and a segment in the
+// middle could find no room.
+bool is_any_stream_blocked() {
+  if (!any_stream_may_block()) return false;
+  const HeldEngines engines;
+  const Status status = with_backoff([&] {
+    for (const ActiveEngine* active : *engines) {
+      const CurrentContext context(*active);
+      const Inside inside;
+      const CaptureTruce truce;
+      if (context.is_refused() || active->engine->any_blocked()) return Status::not_ready();
+    }
+    return Status();
+  });
+  return !status.ok();
+}
+
+// Comes behind all earlier launches. False: it can not.
+bool come_behind_earlier_launches(KeptGraph& kept, StreamHandle stream) {
+  const CaptureTruce truce;
+  if (kept.newest != nullptr) {
+    return real<Function::cuStreamWaitEvent>(to_cu(stream), kept.newest, 0u) == CUDA_SUCCESS;
+  }
+  // Where it ran is not remembered: it fitted until now.
+  if (!kept.ran_whole) return true;
+  if (any_stream_may_block()) return false;
+  const Inside inside;
+  if (synchronize_unless_recorded() != CUDA_SUCCESS) return false;
+  kept.ran_whole = false;
+  return true;
+}
+
+void note_newest_launch(KeptGraph& kept, StreamHandle stream) {
+  const CaptureTruce truce;
+  if (kept.newest == nullptr && real<Function::cuEventCreate>(&kept.newest, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    kept.newest = nullptr;
+  if (kept.newest != nullptr && real<Function::cuEventRecord>(kept.newest, to_cu(stream)) == CUDA_SUCCESS) return;
+  // Then the next launch has nothing to wait for, because nothing runs.
+  real<Function::cuStreamSynchronize>(to_cu(stream));
+}
+
+// A part of the graph runs already, so the others have to.
+CUresult submit_behind(CUgraphExec segment, CallOf<CUgraphExec> submit) {
+  CUresult result = submit(segment);
+  for (Backoff backoff; result == CUDA_ERROR_OUT_OF_MEMORY && backoff.wait();) {
+    forget_report();
+    result = submit(segment);
+  }
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+  log_line(LogLevel::kError,
+           "a CUDA graph that was launched in parts could not be completed: others took the memory meanwhile");
+  Runtime::get().declare_broken();
+  return CUDA_ERROR_UNKNOWN;
+}
+
+}  // namespace
+
+void note_uncut_graph(const char* obstacle) {
+  count(Counter::kUncutGraphs);
+  Said& said = process_lifetime<Said>();
+  {
+    const MutexLock lock(said.mutex);
+    if (!said.all.insert(obstacle).second) return;
+  }
+  log_line(LogLevel::kWarning, "a CUDA graph does not fit in the budget, and is not launched in parts because of %s",
+           obstacle);
+}
+
+bool must_be_cut(const KeptGraph& kept, const AccessList& accesses) {
+  const HeldEngines engines;
+  if (engines.none() || Runtime::get().broken()) return false;
+  return std::ranges::any_of(*engines, [&](const ActiveEngine* active) {
+    if (active->engine->has_room_for(kept.named)) return false;
+    const AccessList part = part_of(accesses, *active);
+    if (part.empty()) return false;
+    const Demand demand = active->engine->demand_of(part.all());
+    return demand.takes_turns && !demand.fits();
+  });
+}
+
+std::optional<CUresult> launch_in_segments(KeptGraph& kept, StreamHandle stream, CallOf<CUgraphExec> submit) {
+  const auto refused = [](const char* obstacle) {
+    note_uncut_graph(obstacle);
+    return std::nullopt;
+  };
+  if (kept.obstacle != nullptr) return refused(kept.obstacle);
+  if (is_any_stream_blocked()) return refused("streams that wait for values or host functions");
+  kept.sweep();
+  if (kept.segments.empty() || !segments_fit(kept)) {
+    const CaptureTruce truce;
+    if (const char* const obstacle = cut_into_segments(kept); obstacle != nullptr) return refused(obstacle);
+  }
+  const StreamTurn turn(stream, &kept);
+  {
+    const RoomInQueue room(stream);
+    if (!come_behind_earlier_launches(kept, stream)) return refused("an earlier launch of it, in another stream");
+  }
+  bool is_first = true;
+  for (const GraphSegment& segment : kept.segments) {
+    const CUresult result = is_first ? submit(segment.exec) : submit_behind(segment.exec, submit);
+    if (result != CUDA_SUCCESS) return result;
+    is_first = false;
+    count(Counter::kGraphSegments);
+  }
+  const RoomInQueue room(stream);
+  note_newest_launch(kept, stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult launch_as_a_whole(KeptGraph& kept, StreamHandle stream, Call launch) {
+  if (kept.newest == nullptr) {
+    kept.ran_whole = true;
+    return launch();
+  }
+  {
+    const RoomInQueue room(stream);
+    if (!come_behind_earlier_launches(kept, stream)) return CUDA_ERROR_UNKNOWN;
+  }
+  const CUresult result = launch();
+  if (result != CUDA_SUCCESS) return result;
+  const RoomInQueue room(stream);
+  note_newest_launch(kept, stream);
+  return result;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/graphs/kept_graphs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "driver/locks.h"
+#include "hooks/capture/capture_state.h"
+#include "hooks/graphs/graph_execs.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
+#include "hooks/submit/multi_device.h"
+
+namespace thermocline {
+namespace {
+
+// A graph that names less than a quarter of the budget is not kept: a copy costs host memory and time for each node, and
+// only memory that is pinned, or a budget that falls, could keep such a graph from fitting.
+constexpr Bytes kShareKept = 4;
+
+struct KeptGraphs {
+  Mutex mutex{"kept graphs", lock_level::kLeaf};
+  std::unordered_map<CUgraphExec, std::shared_ptr<KeptGraph>> all THERMOCLINE_GUARDED_BY(mutex);
+  std::atomic<bool> any{false};
+};
+KeptGraphs& kept_graphs() { return process_lifetime<KeptGraphs>(); }
+
+std::shared_ptr<KeptGraph> exchange(CUgraphExec exec, std::shared_ptr<KeptGraph> now) {
+  KeptGraphs& known = kept_graphs();
+  const MutexLock lock(known.mutex);
+  if (now != nullptr) {
+    known.any.store(true, std::memory_order_relaxed);
+    return std::exchange(known.all[exec], std::move(now));
+  }
+  const auto found = known.all.find(exec);
+  if (found == known.all.end()) return nullptr;
+  std::shared_ptr<KeptGraph> before = std::move(found->second);
+  known.all.erase(found);
+  return before;
+}
+
+void destroy(std::vector<GraphSegment>* segments) {
+  for (const GraphSegment& segment : *segments) {
+    graph_exec_destroyed(segment.exec);
+    if (segment.exec != nullptr) real<Function::cuGraphExecDestroy>(segment.exec);
+    if (segment.graph != nullptr) real<Function::cuGraphDestroy>(segment.graph);
+  }
+  segments->clear();
+}
+
+// Nodes that do the same in a graph of their own, behind what they depended on. Not: what a thread of the program may have
+// to let go on while it waits in the launch, and what belongs to one graph.
+const char* obstacle_of(const NodeContents& node) {
+  if (node.is_of_nccl) return "a kernel of NCCL";
+  switch (node.type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return nullptr;
+    case CU_GRAPH_NODE_TYPE_HOST:
+      return "a host node";
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return "a node that allocates or frees memory";
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return "a conditional node";
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return "a node that waits for values or writes them";
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+      return "a node with external semaphores";
+    default:
+      return "a node of an unknown kind";
+  }
+}
+
+const char* obstacle_of(const GraphContents& contents) {
+  for (const auto& [node, one] : contents) {
+    if (const char* const obstacle = obstacle_of(one); obstacle != nullptr) return obstacle;
+  }
+  return nullptr;
+}
+
+// 0: too little to be kept.
+Bytes named_if_much(const GraphContents& contents) {
+  const HeldEngines engines;
+  if (engines.none() || Runtime::get().broken()) return 0;
+  AccessList accesses;
+  for (const auto& [node, one] : contents) {
+    for (const MemoryAccess& access : one.accesses) accesses.add(access);
+  }
+  Bytes most = 0;
+  for (const ActiveEngine* active : *engines) {
+    const AccessList part = part_of(accesses, *active);
+    if (part.empty()) continue;
+    const Demand demand = active->engine->demand_of(part.all());
+    if (demand.takes_turns && demand.bytes + demand.stays >= demand.budget / kShareKept)
+      most = std::max(most, demand.bytes + demand.stays);
+  }
+  return most;
+}
+
+// False: the driver does not copy such a graph, or does not find a node in the copy.
+bool copy_graph(CUgraph graph, KeptGraph* kept) {
+  std::vector<CUgraphNode> nodes;
+  if (!nodes_of(graph, &nodes)) return false;
+  if (real<Function::cuGraphClone>(&kept->graph, graph) != CUDA_SUCCESS) {
+    kept->graph = nullptr;
+    return false;
+  }
+  for (const CUgraphNode node : nodes) {
+    CUgraphNode twin = nullptr;
+    if (real<Function::cuGraphNodeFindInClone>(&twin, node, kept->graph) != CUDA_SUCCESS) return false;
+    kept->twins[node] = twin;
+  }
+  return true;
+}
+
+// Of a node within a child graph, too, if the driver finds it.
+CUgraphNode twin_of(const KeptGraph& kept, CUgraphNode node) {
+  if (const auto found = kept.twins.find(node); found != kept.twins.end()) return found->second;
+  CUgraphNode twin = nullptr;
+  return real<Function::cuGraphNodeFindInClone>(&twin, node, kept.graph) == CUDA_SUCCESS ? twin : nullptr;
+}
+
+template <class Neighbours>
+bool neighbours(Neighbours ask, CUgraphNode node, std::vector<CUgraphNode>* out) {
+  std::size_t count = 0;
+  if (ask(node, nullptr, &count) != CUDA_SUCCESS) return false;
+  out->resize(count);
+  return count == 0 || ask(node, out->data(), &count) == CUDA_SUCCESS;
+}
+
+// The child graph of a node can not be replaced (cuda.h): the node is. An error where edges say more than order.
+CUgraphNode replace_child(CUgraph graph, CUgraphNode node, CUgraph child) {
+  std::vector<CUgraphNode> before, behind;
+  CUgraphNode made = nullptr;
+  if (!neighbours(&real<Function::cuGraphNodeGetDependencies, CUgraphNode, CUgraphNode*, std::size_t*>, node,
+                  &before) ||
+      !neighbours(&real<Function::cuGraphNodeGetDependentNodes, CUgraphNode, CUgraphNode*, std::size_t*>, node,
+                  &behind))
+    return nullptr;
+  if (real<Function::cuGraphAddChildGraphNode>(&made, graph, before.data(), before.size(), child) != CUDA_SUCCESS)
+    return nullptr;
+  const std::vector<CUgraphNode> from(behind.size(), made);
+  if (!behind.empty() &&
+      real<Function::cuGraphAddDependencies>(graph, from.data(), behind.data(), behind.size()) != CUDA_SUCCESS)
+    return nullptr;
+  return real<Function::cuGraphDestroyNode>(node) == CUDA_SUCCESS ? made : nullptr;
+}
+
+// After a change: launches ask the engine.
+constexpr Bytes kUnknownSize = ~Bytes{0};
+
+constexpr const char* kNotRepeated = "a node whose change could not be repeated";
+
+// Changes the copy; whatever fails, the graph is not cut any more.
+template <class Body>
+void change_kept(CUgraphExec exec, Body body) noexcept {
+  if (!kept_graphs().any.load(std::memory_order_relaxed)) return;
+  const CUresult result = guarded([&] {
+    const std::shared_ptr<KeptGraph> kept = kept_graph(exec);
+    if (kept == nullptr || kept->obstacle != nullptr) return CUDA_SUCCESS;
+    const CaptureTruce truce;
+    if (!body(*kept)) kept->give_up(kNotRepeated);
+    return CUDA_SUCCESS;
+  });
+  if (result != CUDA_SUCCESS) forget_kept_graph(exec);
+}
+
+template <class Visit>
+void for_segment_of(KeptGraph& kept, CUgraphNode twin, Visit visit) {
+  for (GraphSegment& segment : kept.segments) {
+    const auto found = segment.nodes.find(twin);
+    if (found == segment.nodes.end()) continue;
+    if (!visit(segment.exec, found->second)) kept.retire_segments();
+    return;
+  }
+  // Within a child graph: which segment has it is not known.
+  kept.retire_segments();
+}
+
+}  // namespace
+
+KeptGraph::~KeptGraph() {
+  const CaptureTruce truce;
+  destroy(&segments);
+  destroy(&retired);
+  if (graph != nullptr) real<Function::cuGraphDestroy>(graph);
+  if (newest != nullptr) real<Function::cuEventDestroy_v2>(newest);
+}
+
+void KeptGraph::retire_segments() {
+  retired.reserve(retired.size() + segments.size());
+  for (GraphSegment& segment : segments) retired.push_back(std::move(segment));
+  segments.clear();
+}
+
+void KeptGraph::sweep() {
+  if (newest == nullptr || real<Function::cuEventQuery>(newest) == CUDA_SUCCESS) destroy(&retired);
+}
+
+void KeptGraph::give_up(const char* why) {
+  obstacle = why;
+  retire_segments();
+}
+
+void KeptGraph::abandon() {
+  for (std::vector<GraphSegment>* list : {&segments, &retired}) {
+    for (const GraphSegment& segment : *list) graph_exec_destroyed(segment.exec);
+    list->clear();
+  }
+  graph = nullptr;
+  newest = nullptr;
+}
+
+void keep_graph(CUgraphExec exec, CUgraph graph, const GraphContents& contents, unsigned long long flags,
+                bool is_update) noexcept {
+  const CUresult result = guarded([&] {
+    const CaptureTruce truce;
+    std::shared_ptr<KeptGraph> before = exchange(exec, nullptr);
+    if (before != nullptr && !is_update) before->abandon();
+    const Bytes named = named_if_much(contents);
+    if (named == 0) return CUDA_SUCCESS;
+    auto kept = std::make_shared<KeptGraph>();
+    kept->named = named;
+    kept->flags =
+        is_update && before != nullptr ? before->flags : flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    kept->obstacle = obstacle_of(contents);
+    if (kept->obstacle == nullptr && !copy_graph(graph, kept.get())) kept->obstacle = "a node that can not be copied";
+    if (before != nullptr) {
+      // The order of its launches goes on, and what runs is not destroyed.
+      before->retire_segments();
+      kept->retired = std::move(before->retired);
+      kept->newest = std::exchange(before->newest, nullptr);
+      kept->ran_whole = before->ran_whole;
+    }
+    exchange(exec, std::move(kept));
+    return CUDA_SUCCESS;
+  });
+  if (result != CUDA_SUCCESS) forget_kept_graph(exec);
+}
+
+std::shared_ptr<KeptGraph> kept_graph(CUgraphExec exec) {
+  KeptGraphs& known = kept_graphs();
+  if (!known.any.load(std::memory_order_relaxed)) return nullptr;
+  const MutexLock lock(known.mutex);
+  const auto found = known.all.find(exec);
+  return found == known.all.end() ? nullptr : found->second;
+}
+
+void forget_kept_graph(CUgraphExec exec) noexcept {
+  if (kept_graphs().any.load(std::memory_order_relaxed)) exchange(exec, nullptr);
+}
+
+void kept_node_set(CUgraphExec exec, CUgraphNode node, const NodeContents& contents,
+                   const NodeChange& change) noexcept {
+  change_kept(exec, [&](KeptGraph& kept) {
+    const CUgraphNode twin = twin_of(kept, node);
+    if (twin == nullptr || change.in_graph(twin) != CUDA_SUCCESS) return false;
+    kept.named = kUnknownSize;
+    for_segment_of(kept, twin, [&](CUgraphExec of, CUgraphNode its) {
+      if (change.in_exec(of, its) != CUDA_SUCCESS) return false;
+      graph_node_set(of, its, contents);
+      return true;
+    });
+    return true;
+  });
+}
+
+void kept_child_set(CUgraphExec exec, CUgraphNode node, CUgraph child, const GraphContents& contents) noexcept {
+  change_kept(exec, [&](KeptGraph& kept) {
+    const auto found = kept.twins.find(node);
+    if (found == kept.twins.end() || obstacle_of(contents) != nullptr) return false;
+    const CUgraphNode made = replace_child(kept.graph, found->second, child);
+    if (made == nullptr) return false;
+    found->second = made;
+    kept.named = kUnknownSize;
+    kept.retire_segments();
+    return true;
+  });
+}
+
+void kept_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled) noexcept {
+  change_kept(exec, [&](KeptGraph& kept) {
+    const CUgraphNode twin = twin_of(kept, node);
+    if (twin == nullptr) return false;
+    const bool has_changed = enabled ? kept.disabled.erase(twin) != 0 : kept.disabled.insert(twin).second;
+    if (!has_changed) return true;
+    for_segment_of(kept, twin, [&](CUgraphExec of, CUgraphNode its) {
+      if (real<Function::cuGraphNodeSetEnabled>(of, its, enabled ? 1u : 0u) != CUDA_SUCCESS) return false;
+      graph_node_enabled(of, its, enabled);
+      return true;
+    });
+    return true;
+  });
+}
+
+}  // namespace thermocline

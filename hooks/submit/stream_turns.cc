@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/submit/stream_turns.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <thread>
+#include <vector>
+
+#include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
+#include "hooks/submit/stream_queues.h"
+
+namespace thermocline {
+namespace {
+
+constexpr std::chrono::seconds kLongestWait{1};
+
+struct Turn {
+  StreamHandle stream;
+  const void* of;
+  std::thread::id thread;
+};
+struct Turns {
+  Mutex mutex{"turns of streams", lock_level::kLeaf};
+  std::condition_variable_any ended;
+  std::vector<Turn> all THERMOCLINE_GUARDED_BY(mutex);
+};
+Turns& turns() { return process_lifetime<Turns>(); }
+
+bool is_legacy(StreamHandle stream) { return to_cu(stream) == nullptr || to_cu(stream) == CU_STREAM_LEGACY; }
+
+// The handle of per-thread default streams means another stream in each thread.
+bool are_one(StreamHandle one, StreamHandle other) {
+  if (is_legacy(one) || is_legacy(other)) return true;
+  return one == other && to_cu(one) != CU_STREAM_PER_THREAD;
+}
+
+bool is_taken(const std::vector<Turn>& all, StreamHandle stream) {
+  const auto self = std::this_thread::get_id();
+  return std::ranges::any_of(all,
+                             [&](const Turn& turn) { return turn.thread != self && are_one(turn.stream, stream); });
+}
+
+bool is_taken(const std::vector<Turn>& all, const void* of) {
+  const auto self = std::this_thread::get_id();
+  return std::ranges::any_of(all, [&](const Turn& turn) { return turn.thread != self && turn.of == of; });
+}
+
+}  // namespace
+
+StreamTurn::StreamTurn(StreamHandle stream, const void* of) {
+  wait_for_turn(stream);
+  Turns& known = turns();
+  MutexLock lock(known.mutex);
+  while (is_taken(known.all, of)) known.ended.wait(lock);
+  known.all.push_back({stream, of, std::this_thread::get_id()});
+  detail::attention.fetch_or(detail::kTurns, std::memory_order_relaxed);
+}
+
+StreamTurn::~StreamTurn() {
+  Turns& known = turns();
+  {
+    const MutexLock lock(known.mutex);
+    std::erase_if(known.all, [](const Turn& turn) { return turn.thread == std::this_thread::get_id(); });
+    if (known.all.empty()) detail::attention.fetch_and(~detail::kTurns, std::memory_order_relaxed);
+  }
+  known.ended.notify_all();
+}
+
+void wait_for_turn(StreamHandle stream) {
+  if ((detail::attention.load(std::memory_order_relaxed) & detail::kTurns) == 0) return;
+  const auto end = std::chrono::steady_clock::now() + kLongestWait;
+  Turns& known = turns();
+  MutexLock lock(known.mutex);
+  while (is_taken(known.all, stream)) {
+    if (known.ended.wait_until(lock, end) == std::cv_status::timeout) return;
+  }
+}
+
+}  // namespace thermocline
