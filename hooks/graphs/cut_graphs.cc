@@ -9,6 +9,7 @@
 #include "hooks/capture/capture_state.h"
 #include "hooks/graphs/cut_segments.h"
 #include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/lost_context.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/counters.h"
@@ -49,9 +50,8 @@ bool come_behind_earlier_launches(KeptGraph& kept, StreamHandle stream) {
   if (kept.newest != nullptr) {
     return real<Function::cuStreamWaitEvent>(to_cu(stream), kept.newest, 0u) == CUDA_SUCCESS;
   }
-  // Where it ran is not remembered: it fitted until now.
+  // Where it ran is not remembered: it fitted until now. No stream is blocked (is_any_stream_blocked).
   if (!kept.ran_whole) return true;
-  if (any_stream_may_block()) return false;
   const Inside inside;
   if (synchronize_unless_recorded() != CUDA_SUCCESS) return false;
   kept.ran_whole = false;
@@ -67,16 +67,16 @@ void note_newest_launch(KeptGraph& kept, StreamHandle stream) {
   real<Function::cuStreamSynchronize>(to_cu(stream));
 }
 
-// A part of the graph runs already, so the others have to.
+// A part of the graph runs already, so the others have to: nobody could tell afterwards what has run.
 CUresult submit_behind(CUgraphExec segment, CallOf<CUgraphExec> submit) {
   CUresult result = submit(segment);
   for (Backoff backoff; result == CUDA_ERROR_OUT_OF_MEMORY && backoff.wait();) {
     forget_report();
     result = submit(segment);
   }
-  if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
-  log_line(LogLevel::kError,
-           "a CUDA graph that was launched in parts could not be completed: others took the memory meanwhile");
+  if (result == CUDA_SUCCESS || loses_the_context(result)) return result;
+  log_line(LogLevel::kError, "a CUDA graph that was launched in parts could not be completed (%s)",
+           result == CUDA_ERROR_OUT_OF_MEMORY ? "others took the memory meanwhile" : "the driver refused a part");
   Runtime::get().declare_broken();
   return CUDA_ERROR_UNKNOWN;
 }
@@ -121,7 +121,7 @@ std::optional<CUresult> launch_in_segments(KeptGraph& kept, StreamHandle stream,
   const StreamTurn turn(stream, &kept);
   {
     const RoomInQueue room(stream);
-    if (!come_behind_earlier_launches(kept, stream)) return refused("an earlier launch of it, in another stream");
+    if (!come_behind_earlier_launches(kept, stream)) return refused("an earlier launch of it, while a stream captures");
   }
   bool is_first = true;
   for (const GraphSegment& segment : kept.segments) {

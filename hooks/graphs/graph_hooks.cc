@@ -301,18 +301,17 @@ CUresult launch_in_segments(KeptGraph& kept, StreamHandle stream, CallOf<CUgraph
   return result.value_or(CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-// A graph that is kept, because it may not fit at once.
+// A graph that is kept, because it may not fit at once. Where the executable graph's own record says less than the copy
+// does (graph_execs.h), what it is launched in parts of is known.
 CUresult launch_kept(KeptGraph& kept, StreamHandle stream, GraphAccess& access, Call call, CallOf<CUgraphExec> launch) {
-  const bool may_be_cut = access.is_known && !any_node_changes_on_the_device();
-  bool is_done = false;
-  const AccessList named = access.accesses;
-  if (may_be_cut && must_be_cut(kept, named)) {
+  const bool changes_unseen = any_node_changes_on_the_device();
+  const bool is_known_by_copy = !access.is_known && kept.obstacle == nullptr;
+  if (!changes_unseen && (is_known_by_copy || (access.is_known && must_be_cut(kept, access.accesses)))) {
+    bool is_done = false;
     const CUresult result = launch_in_segments(kept, stream, launch, &is_done);
     if (is_done) return result;
   }
-  const CUresult result = launch_as_a_whole(kept, stream, [&] { return submit_graph(stream, access, call); });
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && !may_be_cut) note_uncut_graph("a node whose memory can not be read");
-  return result;
+  return launch_as_a_whole(kept, stream, [&] { return submit_graph(stream, access, call); });
 }
 
 CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call, CallOf<CUgraphExec> launch) {

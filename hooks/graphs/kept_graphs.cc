@@ -52,6 +52,7 @@ void destroy(std::vector<GraphSegment>* segments) {
 // Nodes that do the same in a graph of their own, behind what they depended on. Not: what a thread of the program may have
 // to let go on while it waits in the launch, and what belongs to one graph.
 const char* obstacle_of(const NodeContents& node) {
+  if (!node.is_known) return "a node whose memory can not be read";
   if (node.is_of_nccl) return "a kernel of NCCL";
   switch (node.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -262,7 +263,7 @@ void kept_node_set(CUgraphExec exec, CUgraphNode node, const NodeContents& conte
                    const NodeChange& change) noexcept {
   change_kept(exec, [&](KeptGraph& kept) {
     const CUgraphNode twin = twin_of(kept, node);
-    if (twin == nullptr || change.in_graph(twin) != CUDA_SUCCESS) return false;
+    if (twin == nullptr || !contents.is_known || change.in_graph(twin) != CUDA_SUCCESS) return false;
     kept.named = kUnknownSize;
     for_segment_of(kept, twin, [&](CUgraphExec of, CUgraphNode its) {
       if (change.in_exec(of, its) != CUDA_SUCCESS) return false;

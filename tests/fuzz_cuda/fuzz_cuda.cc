@@ -102,7 +102,9 @@ constexpr const char* kFigures[] = {"time_ms",
                                     "unchanged_units",
                                     "changed_units",
                                     "followed",
-                                    "captured_operations"};
+                                    "captured_operations",
+                                    "cut_graphs",
+                                    "graph_segments"};
 
 class FuzzRun {
  public:

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/preload/running.h"
@@ -151,6 +152,43 @@ TEST(ApiPaths, StepsOfAGraphInPartsArePlanned) {
   expect_same(run_plain(launched), squeezed);
   EXPECT_EQ(statistic(squeezed, "cut_graphs"), 1u);
   EXPECT_GT(statistic(squeezed, "restores_planned"), 0u);
+}
+
+ProcessResult run_with_fault(const std::vector<std::string>& arguments, const std::string& fault) {
+  return run_program(arguments, {.preload = {LIBRARY_FILE},
+                                 .budget = "24MiB",
+                                 .order = 0,
+                                 .environment = {"THERMOCLINE_SIMULATE_FAULTS=fail " + fault}});
+}
+
+// The program's graph is the first to be copied and instantiated; each segment follows. Where the library cannot cut it, it
+// is refused, and nothing of it has run.
+TEST(ApiPaths, AGraphThatTheDriverDoesNotCopyIsRefusedWhole) {
+  const std::vector<std::string> arguments = {"api_paths/graphs/more_than_fits_at_once"};
+  const std::string whole = run_preloaded({"api_paths/graphs/more_than_fits_at_once", "host"}, "24MiB").out;
+  for (const auto& [fault, because] : {std::pair{"cuGraphClone call 1 OUT_OF_MEMORY", "a node that can not be copied"},
+                                       std::pair{"cuGraphInstantiateWithFlags call 4 INVALID_VALUE",
+                                                 "a segment that the driver did not instantiate"}}) {
+    const ProcessResult result = run_with_fault(arguments, fault);
+    EXPECT_EQ(result.out, whole) << result.err;
+    EXPECT_NE(result.err.find(std::string("is not launched in parts because of ") + because), std::string::npos)
+        << result.err;
+    EXPECT_EQ(statistic(result, "uncut_graphs"), 1u);
+    EXPECT_EQ(statistic(result, "graph_segments"), 0u);
+  }
+}
+
+// When a part of it has run already, the program is not told that nothing has: all that it does from then on fails.
+TEST(ApiPaths, AGraphOfWhichAPartCanNotBeLaunchedEndsTheProgramsWork) {
+  const std::vector<std::string> arguments = {"api_paths/graphs/larger_than_the_budget", "graph", "4", "2", "1"};
+  const ProcessResult result = run_with_fault(arguments, "cuGraphLaunch call 3 INVALID_VALUE");
+  EXPECT_EQ(result.status, 2) << result.err;
+  EXPECT_NE(result.err.find("program: 999 from cuGraphLaunch"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("could not be completed (the driver refused a part)"), std::string::npos) << result.err;
+  // Of the first one nothing has run.
+  const ProcessResult first = run_with_fault(arguments, "cuGraphLaunch call 1 INVALID_VALUE");
+  EXPECT_NE(first.err.find("program: 1 from cuGraphLaunch"), std::string::npos) << first.err;
+  EXPECT_EQ(first.err.find("could not be completed"), std::string::npos) << first.err;
 }
 
 // One kernel of the graph alone is more than the budget: nothing of the graph has run.
