@@ -38,6 +38,7 @@ PAGES = [
     "docs/simulated_device.md",
     "docs/frameworks.md",
     "docs/inference.md",
+    "docs/cuda_graphs.md",
     "bench/traces/README.md",
 ]
 TRACES = pathlib.Path("bench/traces")
@@ -423,6 +424,20 @@ def jax_fit() -> str:
     return table(head, [cells(row) for row in results("jax_fit")["rows"]])
 
 
+def graphs() -> str:
+    found = {(row["device"], row["work"], row["budget"], row["way"]): row for row in results("graphs")["rows"]}
+
+    def cells(device: str, work: int) -> list[str]:
+        cell = [f"`{device}`", str(work)]
+        for budget in ("256MiB", "96MiB", "48MiB"):
+            launches, graph = (found[device, work, budget, way] for way in ("launches", "graph"))
+            cell.append(f"{launches['last_step_ms']:.2f} / {graph['last_step_ms']:.2f} ({graph['last_step_ms'] / launches['last_step_ms']:.2f})")
+        return [*cell, *(str(found[device, work, budget, "graph"]["graph_segments"] // 8) for budget in ("96MiB", "48MiB"))]
+
+    head = ["device", "kernels for each", "256 MiB", "96 MiB", "48 MiB", "segments, 96 MiB", "48 MiB"]
+    return table(head, [cells(*key) for key in dict.fromkeys((row["device"], row["work"]) for row in results("graphs")["rows"])])
+
+
 def recompute_programs() -> str:
     rows = [row for row in results("recompute_programs")["rows"] if row["program"] == "training"]
     found = {(row["device"], row["budget"], row["recompute"], row["safety"]): row for row in rows}
@@ -518,6 +533,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ptx-compile": ptx_compile,
     "jax-line": jax_line,
     "jax-fit": jax_fit,
+    "graphs": graphs,
     "recompute-programs": recompute_programs,
     "recompute-steps": recompute_steps,
     **peer_tables.TABLES,
