@@ -10,7 +10,6 @@
 #include "driver/locks.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
-#include "hooks/submit/stream_queues.h"
 
 namespace thermocline {
 namespace {
@@ -69,14 +68,22 @@ StreamTurn::~StreamTurn() {
   known.ended.notify_all();
 }
 
-void wait_for_turn(StreamHandle stream) {
-  if ((detail::attention.load(std::memory_order_relaxed) & detail::kTurns) == 0) return;
+bool wait_for_turn(StreamHandle stream) {
+  if (!any_turn()) return true;
   const auto end = std::chrono::steady_clock::now() + kLongestWait;
   Turns& known = turns();
   MutexLock lock(known.mutex);
   while (is_taken(known.all, stream)) {
-    if (known.ended.wait_until(lock, end) == std::cv_status::timeout) return;
+    if (known.ended.wait_until(lock, end) == std::cv_status::timeout) return false;
   }
+  return true;
+}
+
+bool is_anothers_turn(StreamHandle stream) {
+  if (!any_turn()) return false;
+  Turns& known = turns();
+  const MutexLock lock(known.mutex);
+  return is_taken(known.all, stream);
 }
 
 }  // namespace thermocline

@@ -5,6 +5,7 @@
 
 #include "hooks/interpose/cuda_api.h"
 #include "hooks/runtime/stream_context.h"
+#include "hooks/submit/stream_queues.h"
 
 namespace thermocline {
 
@@ -20,7 +21,11 @@ class [[nodiscard]] StreamTurn {
 };
 
 // Waits while another thread has a turn there; a second at most, because that thread may wait in turn for what this one
-// does next. Without a lock.
-void wait_for_turn(StreamHandle stream);
+// does next. Then the answer is false. Without a lock.
+bool wait_for_turn(StreamHandle stream);
+// Whether another thread has a turn there. Asked with the engine's lock held, as which each part is submitted, before an
+// operation is: so it comes before all parts, or is told of the turn.
+bool is_anothers_turn(StreamHandle stream);
+inline bool any_turn() noexcept { return (detail::attention.load(std::memory_order_relaxed) & detail::kTurns) != 0; }
 
 }  // namespace thermocline

@@ -28,6 +28,7 @@
 #include "hooks/submit/peers.h"
 #include "hooks/submit/proxy_copy.h"
 #include "hooks/submit/stream_queues.h"
+#include "hooks/submit/stream_turns.h"
 #include "hooks/submit/sync_memops.h"
 #include "hooks/submit/unwaited.h"
 #include "offload/engine/audit.h"
@@ -125,19 +126,26 @@ constexpr std::chrono::microseconds kBetweenTries{100};
 // Begins an operation. If the driver call would synchronize, synchronizes before taking the engine lock: another thread
 // may have to write the value that the stream waits for. If the stream has more to wait for once the operation has
 // begun (because another thread made it wait, or it is ordered after the legacy stream, which synchronizing this stream
-// does not cover), repeats both steps.
+// does not cover), repeats both steps. If it is another thread's turn in the stream, lets it go first. Not inlined: gcc 12
+// would then take a truce that was reset for one that never began.
 template <class Scope, class Open>
-CUresult open_when_it_goes_on(StreamHandle stream, Host host, bool again, std::optional<CaptureTruce>* truce,
-                              std::optional<Scope>* scope, Open open) {
-  for (;; again = true) {
+[[gnu::noinline]] CUresult open_when_it_goes_on(StreamHandle stream, Host host, bool again,
+                                                std::optional<CaptureTruce>* truce, std::optional<Scope>* scope,
+                                                Open open) {
+  for (bool lets_others = true;; again = true) {
     scope->reset();
     truce->reset();
     const bool has_waited =
         waits_for_the_stream(host) && real<Function::cuStreamSynchronize>(to_cu(stream)) == CUDA_SUCCESS;
     truce->emplace();
     if (const Status status = open(again); !status.ok()) return to_cu(status);
-    if (!has_waited || !(*scope)->is_behind_blocked()) return CUDA_SUCCESS;
+    const bool is_in_turn = !lets_others || !is_anothers_turn(stream);
+    if (is_in_turn && (!has_waited || !(*scope)->is_behind_blocked())) return CUDA_SUCCESS;
     scope->reset();
+    if (!is_in_turn) {
+      lets_others = wait_for_turn(stream);
+      continue;
+    }
     std::this_thread::sleep_for(kBetweenTries);
   }
 }
@@ -483,7 +491,7 @@ CUresult launch_here(const ActiveEngine& active, StreamHandle stream, const Acce
   const Inside inside;
   const CaptureTruce truce;
   Operation operation = active.engine->begin(stream, accesses.all(), info);
-  if (!operation.status().ok()) [[unlikely]]
+  if (!operation.status().ok() || any_turn()) [[unlikely]]
     return launch_again(active, stream, accesses, info, call, std::move(operation));
   const CUresult result = call();
   if (result == CUDA_SUCCESS) operation.commit();

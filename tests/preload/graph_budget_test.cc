@@ -138,6 +138,11 @@ TEST(ApiPaths, GraphsOfTokensAreLaunchedInParts) {
   expect_in_parts({"api_paths/graphs/tokens", "pool"}, kBudget, 20 * kMiB, {1});
 }
 
+// While a thread launches the parts, nobody else comes between them in the stream.
+TEST(ApiPaths, NobodyComesBetweenThePartsOfAGraph) {
+  expect_in_parts({"api_paths/graphs/nobody_between_parts"}, kBudget, 20 * kMiB, {0});
+}
+
 // Nothing is copied or cut of a graph that fits.
 TEST(ApiPaths, AGraphThatFitsIsLaunchedAsItIs) {
   const ProcessResult fits = run_preloaded({"api_paths/graphs/changed_in_parts"}, "64MiB");
