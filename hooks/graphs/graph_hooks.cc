@@ -288,13 +288,16 @@ CUresult submit_graph(StreamHandle stream, GraphAccess& access, Call call) {
 
 // `launch` calls the driver for any executable graph.
 CUresult launch_in_segments(KeptGraph& kept, StreamHandle stream, CallOf<CUgraphExec> launch, bool* is_done) {
+  // An exception must not end a launch of which a part runs already.
   const auto submit_one = [&](CUgraphExec segment) {
-    return with_graph_memory(
-        [&](Call call) {
-          GraphAccess access = access_of(segment);
-          return submit_graph(stream, access, call);
-        },
-        [&] { return launch(segment); });
+    return guarded([&] {
+      return with_graph_memory(
+          [&](Call call) {
+            GraphAccess access = access_of(segment);
+            return submit_graph(stream, access, call);
+          },
+          [&] { return launch(segment); });
+    });
   };
   const std::optional<CUresult> result = launch_in_segments(kept, stream, submit_one);
   *is_done = result.has_value();

@@ -69,18 +69,21 @@
   X(cuGraphConditionalHandleCreate)         \
   X(cuGraphCreate)                          \
   X(cuGraphDestroy)                         \
+  X(cuGraphDestroyNode)                     \
   X(cuGraphExecBatchMemOpNodeSetParams)     \
   X(cuGraphExecDestroy)                     \
   X(cuGraphExecKernelNodeSetParams)         \
   X(cuGraphExecUpdate)                      \
   X(cuGraphGetEdges)                        \
   X(cuGraphGetNodes)                        \
+  X(cuGraphKernelNodeSetParams)             \
   X(cuGraphInstantiate)                     \
   X(cuGraphLaunch)                          \
   X(cuGraphMemAllocNodeGetParams)           \
   X(cuGraphMemFreeNodeGetParams)            \
   X(cuGraphNodeFindInClone)                 \
   X(cuGraphNodeGetType)                     \
+  X(cuGraphNodeSetEnabled)                  \
   X(cuInit)                                 \
   X(cuIpcCloseMemHandle)                    \
   X(cuIpcGetMemHandle)                      \

@@ -189,6 +189,90 @@ RULE(copies_of_graphs_know_their_nodes, "A copy of a graph has a node for each o
   HOLDS(type == CU_GRAPH_NODE_TYPE_EMPTY, "of the same kind");
 }
 
+// A set to five, and two additions behind it.
+struct Chain {
+  CUgraph graph = nullptr;
+  CUgraphNode set = nullptr, first = nullptr, second = nullptr;
+  Addition two, ten;
+
+  Chain(Session& session, CUdeviceptr at) : two(session, at, 2), ten(session, at, 10) {
+    const CUDA_MEMSET_NODE_PARAMS five = set_to(at, 5);
+    const auto ok = [&](CUresult result, const char* call) { session.require(result, call, {CUDA_SUCCESS}); };
+    const Driver& cu = session.driver();
+    ok(cu.cuGraphCreate(&graph, 0), "cuGraphCreate");
+    ok(cu.cuGraphAddMemsetNode(&set, graph, nullptr, 0, &five, context_of(session)), "cuGraphAddMemsetNode");
+    ok(cu.cuGraphAddKernelNode(&first, graph, &set, 1, &two.params), "cuGraphAddKernelNode");
+    ok(cu.cuGraphAddKernelNode(&second, graph, &first, 1, &ten.params), "cuGraphAddKernelNode");
+  }
+};
+
+RULE(nodes_of_copies_can_be_removed, "Nodes that are removed from a copy of a graph stay in the original",
+     GRAPHS "cuGraphClone, cuGraphDestroyNode") {
+  const CUdeviceptr at = zeroed(session);
+  const Chain chain(session, at);
+  CUgraph copy = nullptr;
+  OK(cu.cuGraphClone(&copy, chain.graph));
+  for (const CUgraphNode node : {chain.set, chain.first}) {
+    CUgraphNode twin = nullptr;
+    OK(cu.cuGraphNodeFindInClone(&twin, node, copy));
+    OK(cu.cuGraphDestroyNode(twin));
+  }
+  std::size_t left = 0, edges = 0;
+  OK(cu.cuGraphGetNodes(copy, nullptr, &left));
+  OK(cu.cuGraphGetEdges(copy, nullptr, nullptr, nullptr, &edges));
+  HOLDS(left == 1 && edges == 0, "one node is left, and no edge");
+  CUgraphExec part = nullptr, whole = nullptr;
+  OK(cu.cuGraphInstantiate(&part, copy, 0));
+  OK(cu.cuGraphInstantiate(&whole, chain.graph, 0));
+  const CUstream in = session.stream();
+  OK(cu.cuGraphLaunch(part, in));
+  OK(cu.cuStreamSynchronize(in));
+  HOLDS(session.holds(at, kCount, 10), "only what is left ran");
+  OK(cu.cuGraphLaunch(whole, in));
+  OK(cu.cuStreamSynchronize(in));
+  HOLDS(session.holds(at, kCount, 17), "the original has all of its nodes");
+}
+
+RULE(changes_of_copies_leave_the_original, "New parameters for a node of a copy of a graph do not change the original",
+     GRAPHS "cuGraphClone, cuGraphKernelNodeSetParams") {
+  const CUdeviceptr at = zeroed(session);
+  const Chain chain(session, at);
+  CUgraph copy = nullptr;
+  CUgraphNode twin = nullptr;
+  OK(cu.cuGraphClone(&copy, chain.graph));
+  OK(cu.cuGraphNodeFindInClone(&twin, chain.second, copy));
+  const Addition forty(session, at, 40);
+  OK(cu.cuGraphKernelNodeSetParams(twin, &forty.params));
+  CUgraphExec changed = nullptr, original = nullptr;
+  OK(cu.cuGraphInstantiate(&changed, copy, 0));
+  OK(cu.cuGraphInstantiate(&original, chain.graph, 0));
+  OK(cu.cuGraphDestroy(chain.graph));
+  const CUstream in = session.stream();
+  OK(cu.cuGraphLaunch(changed, in));
+  OK(cu.cuStreamSynchronize(in));
+  HOLDS(session.holds(at, kCount, 47), "the copy has them");
+  OK(cu.cuGraphLaunch(original, in));
+  OK(cu.cuStreamSynchronize(in));
+  HOLDS(session.holds(at, kCount, 17), "the original has its own");
+}
+
+RULE(disabled_nodes_keep_their_place, "A node that is disabled does nothing, and keeps the order of the others",
+     GRAPHS "cuGraphNodeSetEnabled") {
+  const CUdeviceptr at = zeroed(session);
+  const Chain chain(session, at);
+  CUgraphExec ready = nullptr;
+  OK(cu.cuGraphInstantiate(&ready, chain.graph, 0));
+  OK(cu.cuGraphNodeSetEnabled(ready, chain.first, 0));
+  const CUstream in = session.stream();
+  OK(cu.cuGraphLaunch(ready, in));
+  OK(cu.cuStreamSynchronize(in));
+  HOLDS(session.holds(at, kCount, 15), "set, then added to once");
+  OK(cu.cuGraphNodeSetEnabled(ready, chain.first, 1));
+  OK(cu.cuGraphLaunch(ready, in));
+  OK(cu.cuStreamSynchronize(in));
+  HOLDS(session.holds(at, kCount, 17), "and twice again");
+}
+
 RULE(child_graphs_run_as_a_node, "A graph that is a node of another runs as a whole in the order of that node",
      GRAPHS "cuGraphAddChildGraphNode") {
   const CUdeviceptr at = zeroed(session);
