@@ -226,8 +226,9 @@ const char* cut_into_segments(KeptGraph& kept) {
     return kNotInstantiated;
   }
   count(Counter::kCutGraphs);
-  log_line(LogLevel::kInfo, "a CUDA graph of %zu nodes does not fit in the budget: it is launched in %zu parts",
-           all.size(), kept.segments.size());
+  THERMOCLINE_LOG_ONCE(LogLevel::kInfo,
+                       "a CUDA graph of %zu nodes does not fit in the budget: it is launched in %zu parts", all.size(),
+                       kept.segments.size());
   return nullptr;
 }
 
