@@ -127,7 +127,9 @@ void expect_in_parts(const std::vector<std::string>& arguments, const std::strin
 
 // Each kind of change, launches in two streams, in every order, with the race checker on.
 TEST(ApiPaths, AGraphThatDoesNotFitIsLaunchedInParts) {
-  expect_in_parts({"api_paths/graphs/changed_in_parts"}, "12MiB", 12 * kMiB, orders());
+  expect_in_parts({"api_paths/graphs/changed_in_parts"}, "12MiB", 12 * kMiB, {0, 2});
+  // Under less pressure the library's copies order less, and launches in two streams have to be ordered by themselves.
+  expect_in_parts({"api_paths/graphs/changed_in_parts"}, "28MiB", 28 * kMiB, {1});
   expect_in_parts({"api_paths/graphs/more_than_fits_at_once"}, kBudget, 20 * kMiB, {1});
 }
 
