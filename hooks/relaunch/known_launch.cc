@@ -127,11 +127,10 @@ KnownLaunch::KnownLaunch(const EngineSet& engines, const LaunchedKernel& kernel,
 
 namespace {
 
-bool are_explained(const AccessList& accesses, const Given& given) {
-  return std::ranges::all_of(accesses.all(), [&](const MemoryAccess& access) {
-    return !access.found && access.bytes == 0 &&
-           std::ranges::any_of(given.pointers, [&](const Pointer& p) { return p.value == access.address.value; });
-  });
+// All are addresses that were found in the parameters. What the kernel reads and writes of these its code shows: a pointer
+// that it never uses, and eight bytes that look like one, have no effect.
+bool are_of_parameters(const AccessList& accesses) {
+  return std::ranges::all_of(accesses.all(), [](const MemoryAccess& one) { return !one.found && one.bytes == 0; });
 }
 
 Launch by_value(const LaunchedKernel& kernel, const Given& given) {
@@ -229,10 +228,11 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
   bool reaches_others = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::uint64_t value = value_of(kernel, words[i]);
-    // An argument that is left out leads to no buffer.
-    if (value == 0) continue;
-    const ActiveEngine* const owner = engines.owner(DeviceAddress{value});
     const bool is_accessed = words[i].reads || words[i].writes;
+    // An argument that is left out leads to no buffer. Of one that is not used otherwise, either, only whether it is null may
+    // matter.
+    if (value == 0 || (!is_accessed && !words[i].is_value)) continue;
+    const ActiveEngine* const owner = engines.owner(DeviceAddress{value});
     if (owner == nullptr) {
       reaches_others |= is_accessed;
       continue;
@@ -241,7 +241,7 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
     engine = owner->engine;
     if (!add_buffers(*engine, words[i], value, i, &given)) return LaunchVerdict::kOtherMemory;
   }
-  if (!are_explained(*accesses, given)) {
+  if (!are_of_parameters(*accesses)) {
     // All that it accesses is in the list, with more.
     is_vouched_for_ = std::ranges::none_of(accesses->all(), &MemoryAccess::found);
     return LaunchVerdict::kOtherMemory;

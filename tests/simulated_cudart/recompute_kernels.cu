@@ -174,6 +174,12 @@ __global__ void before_the_end(const float* end, int few, float* out, int count)
   if (i < count) out[i] = end[i % few - few] + 1.0f;
 }
 
+// A pointer that the kernel never uses, and one of which it only asks whether it is null.
+__global__ void spare(const float* in, const float*, float* out, const float* asked, int count) {
+  const int i = own();
+  if (i < count) out[i] = asked != nullptr ? in[i] + 1.0f : 0.0f;
+}
+
 }  // namespace may_
 
 // Where two threads write to one place, they write the same, so that the order does not matter.
@@ -442,6 +448,17 @@ void below_the_end(Result* result) {
     });
   }
 }
+// What is not used may be any address: of another buffer, in the middle of it, memory that is not the library's, or the output.
+void spares(Result* result) {
+  const Memory other;
+  float* host = nullptr;
+  require(cudaMallocHost(&host, 4096));
+  expect_each(result, [&](float* in, float* out) {
+    for (float* unused : {other.at, other.at + 5, host, out})
+      may_::spare<<<kBlocks, kThreads>>>(in, unused, out, unused, kCount);
+  });
+  require(cudaFreeHost(host));
+}
 void ways(Result* result) {
   for (const int first : {kCount / 3, -1, kCount + 7}) {
     const int blocks = first < kCount ? kBlocks + 3 : kBlocks;
@@ -566,6 +583,7 @@ const std::vector<Trap> kAll = {{"products", products},
                                 {"constants", constants},
                                 {"side_by_side", side_by_side},
                                 {"below_the_end", below_the_end},
+                                {"spares", spares},
                                 {"ways", ways},
                                 {"backwards", backwards},
                                 {"pointers", pointers},
