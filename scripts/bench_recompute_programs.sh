@@ -44,6 +44,10 @@ for device in reference p100-16g; do
   transformer plain step "$device" 68MiB auto trusting
   transformer plain step "$device" 68MiB auto strict
 done
+# Once pages have been assigned for good.
+for recompute in off auto; do
+  measure "transformer plain of 14 steps, step" reference 68MiB $recompute strict "$build/bin/examples/transformer" 3 512 14 plain step
+done
 transformer plain once p100-16g 68MiB off strict
 transformer plain once p100-16g 68MiB auto strict
 transformer tiled step p100-16g 256MiB off strict

@@ -458,6 +458,7 @@ def recompute_transformer() -> str:
     found = {(row["program"], row["device"], row["budget"], row["recompute"], row["safety"]): row for row in rows}
     kinds = {
         "transformer plain, step": "independent threads; allocated in each step",
+        "transformer plain of 14 steps, step": "the same, its last of 14 steps",
         "transformer plain, once": "the same, allocated once",
         "transformer tiled, step": "tiles and shuffles; allocated in each step",
     }

@@ -6,10 +6,16 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <random>
+#include <unordered_map>
 #include <utility>
 
 namespace thermocline {
 namespace {
+
+// Host time of the driver calls that a page takes which changes: it is unmapped, mapped, and access is set.
+constexpr double kNsPerChange = 62e3;
+constexpr std::size_t kMostTries = 64, kEffort = 10'000'000;  // of assign_stays()
 
 struct TimedStay {
   PageOwner::Stay when;
@@ -64,7 +70,8 @@ std::vector<std::uint32_t> in_the_way(const Group& group, const Stays& stays) {
 
 class Assignment {
  public:
-  Assignment(const LiveRangeHistory& history, const LiveRangeTimes& times) : history_(history), times_(times) {}
+  Assignment(const LiveRangeHistory& history, const LiveRangeTimes& times, std::uint32_t seed = 1)
+      : history_(history), times_(times), random_(seed) {}
 
   void add_loose(std::uint32_t count) {
     if (count > 0) groups_.push_back({{}, new_pages(count)});
@@ -76,6 +83,15 @@ class Assignment {
     Unit& unit = units_[make_unit(page_owner, 0, 0, count_of(all.stays))];
     unit.pages = new_pages(static_cast<std::uint32_t>(all.range.count));
     groups_.push_back({unit.stays, unit.pages});
+  }
+  // As begin_with(), for place_stay(): its first live range and, if it `goes_on` into the next iteration, its last one.
+  void begin_with_first_stay(std::uint32_t page_owner, bool goes_on) {
+    const PageOwner& all = history_.page_owners[page_owner];
+    const std::uint32_t first = make_unit(page_owner, 0, 0, 1);
+    units_[first].pages = new_pages(static_cast<std::uint32_t>(all.range.count));
+    groups_.push_back({units_[first].stays, units_[first].pages});
+    note_placed(first, page_owner, 0);
+    if (goes_on) assign(groups_.size() - 1, make_unit(page_owner, 0, count_of(all.stays) - 1, count_of(all.stays)));
   }
 
   // Returns how many of its pages have no assigned page in some of their live ranges.
@@ -91,6 +107,27 @@ class Assignment {
       least = std::min(least, place_unit(make_unit(page_owner, placed, i, i + 1), count - placed));
     }
     return count - placed - least;
+  }
+
+  // Each of its live ranges gets pages for itself, those of the range before where these are free. Among live ranges in
+  // order of time this leaves out none for which there is memory; where a page changes, driver calls are made.
+  std::uint64_t place_stay(std::uint32_t page_owner, std::uint32_t stay) {
+    const PageOwner& all = history_.page_owners[page_owner];
+    const auto count = static_cast<std::uint32_t>(all.range.count);
+    const std::uint32_t unit = make_unit(page_owner, 0, stay, stay + 1);
+    const auto before = last_unit_.find(page_owner);
+    const std::vector<PageNumber> own =
+        before == last_unit_.end() ? std::vector<PageNumber>() : units_[before->second].pages;
+    const std::uint32_t until = all.stays[stay].to;
+    wanted_from_.resize(next_page_, kNotWanted);
+    std::uint32_t placed =
+        take(unit, count, [&](PageNumber page) { return std::ranges::find(own, page) != own.end(); });
+    placed += take(unit, count - placed, [&](PageNumber page) { return wanted_from_[page] >= until; });
+    placed += take(unit, count - placed, [](PageNumber) { return true; });
+    placed += place_unit(unit, count - placed);
+    arrange(units_[unit].pages, own);
+    note_placed(unit, page_owner, stay);
+    return count - placed;
   }
 
   std::vector<AssignedPage> assigned() const {
@@ -138,6 +175,39 @@ class Assignment {
       placed += found;
     }
     return placed;
+  }
+
+  // Gives the unit free pages of which this holds. Returns how many.
+  template <class Predicate>
+  std::uint32_t take(std::uint32_t unit, std::uint32_t most, Predicate holds) {
+    std::uint32_t taken = 0;
+    const std::size_t all = groups_.size(), first = random_() % all;
+    for (std::size_t n = 0; n < all && taken < most; ++n) {
+      const std::size_t i = (first + n) % all;
+      std::vector<PageNumber>& pages = groups_[i].pages;
+      if (std::ranges::none_of(pages, holds) || !fits(groups_[i], units_[unit].stays)) continue;
+      const auto good = std::ranges::stable_partition(pages, [&](PageNumber page) { return !holds(page); });
+      const std::uint32_t count = std::min(count_of(good), most - taken);
+      assign(split(i, count), unit);
+      taken += count;
+    }
+    return taken;
+  }
+
+  void note_placed(std::uint32_t unit, std::uint32_t page_owner, std::uint32_t stay) {
+    const std::vector<PageOwner::Stay>& stays = history_.page_owners[page_owner].stays;
+    last_unit_[page_owner] = unit;
+    wanted_from_.resize(next_page_, kNotWanted);
+    for (const PageNumber page : units_[unit].pages)
+      wanted_from_[page] = stay + 1 < stays.size() ? stays[stay + 1].from : kNotWanted;
+  }
+
+  // Puts those of the pages that were there before where they were.
+  static void arrange(std::vector<PageNumber>& pages, const std::vector<PageNumber>& before) {
+    for (std::size_t i = 0; i < std::min(pages.size(), before.size()); ++i) {
+      const auto same = std::ranges::find(pages, before[i]);
+      if (same != pages.end()) std::iter_swap(pages.begin() + static_cast<std::ptrdiff_t>(i), same);
+    }
   }
 
   std::uint32_t find(std::uint32_t unit, std::uint32_t count) {
@@ -225,6 +295,11 @@ class Assignment {
   const LiveRangeTimes& times_;
   std::vector<Unit> units_;
   std::vector<Group> groups_;
+  // Of place_stay(): by page owner, its unit placed last; by page, from when on its last owner wants it back.
+  std::unordered_map<std::uint32_t, std::uint32_t> last_unit_;
+  std::vector<std::uint32_t> wanted_from_;
+  static constexpr std::uint32_t kNotWanted = std::numeric_limits<std::uint32_t>::max();
+  std::mt19937 random_;
   PageNumber next_page_ = 0;
 };
 
@@ -257,31 +332,98 @@ bool goes_before(Order order, const PageOwner& a, const PageOwner& b) {
   return several_a != several_b ? several_a : from_a < from_b;
 }
 
+// How often a page of addresses has another physical page than in its live range before.
+std::uint64_t changes_of(const StayPages& all) {
+  std::uint64_t changes = 0;
+  for (const std::vector<std::vector<PageNumber>>& stays : all) {
+    for (std::size_t s = 0; s < stays.size(); ++s) {
+      const std::vector<PageNumber>& now = stays[s];
+      const std::vector<PageNumber>& next = stays[(s + 1) % stays.size()];
+      for (std::size_t i = 0; i < std::min(now.size(), next.size()); ++i) changes += now[i] != next[i] ? 1 : 0;
+    }
+  }
+  return changes;
+}
+
+// Page owners that come and go, by index.
+std::vector<std::uint32_t> coming_and_going(const LiveRangeHistory& history, PageAssignment* result) {
+  std::vector<std::uint32_t> owners;
+  for (std::uint32_t i = 0; i < history.page_owners.size(); ++i) {
+    const PageOwner& page_owner = history.page_owners[i];
+    if (page_owner.stays.empty() || always(history, page_owner)) continue;
+    result->owned_pages += page_owner.range.count;
+    owners.push_back(i);
+  }
+  return owners;
+}
+
+void take_times(const Assignment& assignment, const LiveRangeHistory& history, const LiveRangeTimes& times,
+                PageCosts costs, PageAssignment* result) {
+  result->assigned = assignment.assigned();
+  result->pages = assignment.pages();
+  result->anywhere_ns = times.iteration_ns;
+  result->assigned_ns = time_with_pages(history, pages_by_stay(history, result->assigned), costs);
+}
+
 PageAssignment assign_in(Order by, const LiveRangeHistory& history, const LiveRangeTimes& times, std::uint32_t loose,
                          PageCosts costs) {
   PageAssignment result;
   Assignment assignment(history, times);
-  std::vector<std::uint32_t> order;
-  for (std::uint32_t i = 0; i < history.page_owners.size(); ++i) {
-    const PageOwner& page_owner = history.page_owners[i];
-    if (page_owner.stays.empty() || always(history, page_owner)) continue;
-    result.owned_pages += page_owner.range.count;
-    if (page_owner.stays.front().from == 0) {
-      assignment.begin_with(i);
-    } else {
-      order.push_back(i);
-    }
+  std::vector<std::uint32_t> order = coming_and_going(history, &result);
+  const auto begins = [&history](std::uint32_t i) { return history.page_owners[i].stays.front().from == 0; };
+  for (const std::uint32_t i : order) {
+    if (begins(i)) assignment.begin_with(i);
   }
+  std::erase_if(order, begins);
   assignment.add_loose(loose);
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     return goes_before(by, history.page_owners[a], history.page_owners[b]);
   });
   for (const std::uint32_t i : order) result.unassigned += assignment.place(i);
-  result.assigned = assignment.assigned();
-  result.pages = assignment.pages();
-  result.anywhere_ns = times.iteration_ns;
-  result.assigned_ns = time_with_pages(history, pages_by_stay(history, result.assigned), costs);
+  take_times(assignment, history, times, costs, &result);
   return result;
+}
+
+// Live ranges that assign_each_stay() places, in order of time.
+struct OwnersStay {
+  std::uint32_t from, page_owner, stay;
+};
+
+// Places not owners but their live ranges one by one. The driver calls where pages change are counted.
+PageAssignment assign_each_stay(const LiveRangeHistory& history, const LiveRangeTimes& times, std::uint32_t loose,
+                                PageCosts costs, std::uint32_t seed) {
+  PageAssignment result;
+  Assignment assignment(history, times, seed);
+  std::vector<OwnersStay> order;
+  for (const std::uint32_t i : coming_and_going(history, &result)) {
+    const std::vector<PageOwner::Stay>& stays = history.page_owners[i].stays;
+    const bool begins = stays.front().from == 0,
+               goes_on = begins && stays.size() > 1 && stays.back().to == history.end();
+    if (begins) assignment.begin_with_first_stay(i, goes_on);
+    const auto end = static_cast<std::uint32_t>(stays.size()) - (goes_on ? 1 : 0);
+    for (std::uint32_t stay = begins ? 1 : 0; stay < end; ++stay) order.push_back({stays[stay].from, i, stay});
+  }
+  assignment.add_loose(loose);
+  std::ranges::stable_sort(order, {}, &OwnersStay::from);
+  for (const OwnersStay& one : order) result.unassigned += assignment.place_stay(one.page_owner, one.stay);
+  take_times(assignment, history, times, costs, &result);
+  result.changing = changes_of(pages_by_stay(history, result.assigned));
+  result.assigned_ns += static_cast<double>(result.changing) * kNsPerChange;
+  return result;
+}
+
+// The best of several tries, of which each prefers other pages where none is better: as many as the effort allows.
+PageAssignment assign_stays(const LiveRangeHistory& history, const LiveRangeTimes& times, std::uint32_t loose,
+                            PageCosts costs) {
+  PageAssignment best = assign_each_stay(history, times, loose, costs, 1);
+  const std::size_t stays = std::max<std::size_t>(best.assigned.size(), 1), pages = std::max(best.pages, 1u);
+  for (std::uint32_t seed = 2; seed <= std::min(kMostTries, kEffort / stays / pages); ++seed) {
+    PageAssignment one = assign_each_stay(history, times, loose, costs, seed);
+    const bool is_better =
+        one.unassigned != best.unassigned ? one.unassigned < best.unassigned : one.assigned_ns < best.assigned_ns;
+    if (is_better) best = std::move(one);
+  }
+  return best;
 }
 
 bool is_better(const PageAssignment& one, const PageAssignment& other) {
@@ -299,7 +441,9 @@ PageAssignment assign_pages(const LiveRangeHistory& history, std::uint32_t loose
     if (one.is_worth_it()) return one;
     if (!best || is_better(one, *best)) best = std::move(one);
   }
-  return *std::move(best);
+  if (best->is_nearly_complete()) return *std::move(best);
+  PageAssignment one = assign_stays(history, times, loose, costs);
+  return one.is_nearly_complete() ? std::move(one) : *std::move(best);
 }
 
 }  // namespace thermocline

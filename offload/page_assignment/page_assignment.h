@@ -35,6 +35,8 @@ struct PageAssignment {
   std::uint32_t pages = 0;        // physical pages are numbered below this
   std::uint64_t owned_pages = 0;  // pages of page owners that are evicted and fetched
   std::uint64_t unassigned = 0;   // of these: pages without a physical page in some live range
+  // Where some pages of addresses change their physical page: how often, in an iteration.
+  std::uint64_t changing = 0;
   // Duration of an iteration if every owner takes any free page, and if each takes its assigned page.
   double anywhere_ns = 0, assigned_ns = 0;
 

@@ -21,6 +21,9 @@ constexpr std::uint64_t kFarAheadNs = 10'000'000;
 constexpr std::size_t kMostMarks = 4096;
 constexpr unsigned kMostCorrections = 4;
 constexpr std::size_t kTolerated = 8;  // a mistake about one in so many of what leaves
+// A plan that takes so much longer than is predicted of it is compared with one that counts mapping calls, of which as much
+// less has to be predicted: it, too, may take longer.
+constexpr double kSlower = 1.25;
 constexpr std::size_t kSweptAtOnce = 4;
 // Of longer iterations it is not noted what came: some 200 bytes an operation.
 constexpr std::size_t kMostNoted = std::size_t{1} << 15;
@@ -250,12 +253,13 @@ void LearnedPolicy::match(std::size_t before) {
   current_ = period_detector_.iteration();
   following_ = !known_[current_].plan.evictions.empty();
 
-  if (following_ && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
+  if (acts() && period_detector_.position() == 0) {
     assignment_.begins(current_, submitted_ns_, migration_.link());
   }
   if (acts() || (planning_.begun() && planned_ == current_)) bind();
   if (following_ && residency_.takes_digests()) learn_anew_if_mistaken();
   if (following_ && versions_ != nullptr) learn_anew_if_refused();
+  if (rewriting() != nullptr) learn_anew_if_slower();
 }
 
 void LearnedPolicy::learn() {
@@ -285,9 +289,12 @@ void LearnedPolicy::learn() {
     known.has_lineage = lineage.has_value();
     known.all_known = known.has_lineage || versions_->are_all_known(known.profile.places());
   }
+  if (kept_plan_.has_value())
+    known.mapping = Mapping::kEachTime;
+  else
+    known.mapping = residency_.is_trusting() ? Mapping::kForGood : Mapping::kEachTime;
   planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link(), lineage,
-                   plans = recompute_plans_, schedules = schedules_,
-                   mapping = residency_.is_trusting() ? Mapping::kForGood : Mapping::kEachTime] {
+                   plans = recompute_plans_, schedules = schedules_, mapping = known.mapping] {
     if (lineage && schedules != nullptr) return plan_scheduled(profile, *lineage, limit, link, mapping, *schedules);
     return lineage ? plan_jointly(profile, *lineage, limit, link, mapping, plans)
                    : plan_iteration(profile, limit, link);
@@ -309,14 +316,17 @@ void LearnedPolicy::learn() {
   }
 }
 
+// A profile is of the last operations: one whole iteration, behind another one. In the middle of one it would be none.
+bool LearnedPolicy::is_behind_two() const {
+  const std::size_t period = period_detector_.period();
+  return period_detector_.position() + 1 == period && in_a_row_ >= 2 * period && recorder_.size() >= 2 * period;
+}
+
 // What leaves is planned as copied out unless nothing writes to it. Digests show which buffers nothing has changed only
 // once they have left twice, or that something does by now.
 void LearnedPolicy::learn_anew_if_mistaken() {
   PlannedIteration& known = known_[current_];
-  // A profile is of the last operations: one whole iteration, behind another one.
-  const std::size_t period = period_detector_.period();
-  if (period_detector_.position() + 1 != period || in_a_row_ < 2 * period || recorder_.size() < 2 * period) return;
-  if (planning_.begun() || known.corrections >= kMostCorrections || rewriting() != nullptr) return;
+  if (!is_behind_two() || planning_.begun() || known.corrections >= kMostCorrections || rewriting() != nullptr) return;
   std::size_t mistaken = 0;
   for (const PlannedGap& gap : known.plan.gaps) {
     const Actor& actor = known.actors[gap.buffer];
@@ -327,12 +337,24 @@ void LearnedPolicy::learn_anew_if_mistaken() {
   learn();
 }
 
-// The plan counts on kernels that are never run again by now. In the middle of an iteration the profile would not be one.
+// The plan counts on kernels that are never run again by now.
 void LearnedPolicy::learn_anew_if_refused() {
   if (KernelTrial::refusals() == known_[current_].planned_without || rewriting() == nullptr || planning_.begun())
     return;
-  const std::size_t period = period_detector_.period();
-  if (period_detector_.position() + 1 != period || in_a_row_ < 2 * period || recorder_.size() < 2 * period) return;
+  if (!is_behind_two()) return;
+  learn();
+}
+
+// The plan counts on pages that are assigned for good, and they are not. Copies need fewer mapping calls than contents that
+// are dropped, so where these calls are counted others may be faster.
+void LearnedPolicy::learn_anew_if_slower() {
+  PlannedIteration& known = known_[current_];
+  if (known.mapping != Mapping::kForGood || recompute_plans_ != RecomputePlans::kJoint || schedules_ != nullptr) return;
+  if (planning_.begun() || !is_behind_two()) return;
+  const double measured_ns = assignment_.unassigned_ms(current_) * 1e6;
+  if (measured_ns <= kSlower * known.plan.predicted_ns) return;
+  kept_plan_.emplace(std::move(known), measured_ns);
+  known = {};
   learn();
 }
 
@@ -356,9 +378,15 @@ RecomputeObstacles::Plan LearnedPolicy::obstacle_of(const PlannedIteration& know
 }
 
 void LearnedPolicy::adopt() {
-  Plan& plan = known_[planned_].plan;
-  plan = planning_.take();
+  known_[planned_].plan = planning_.take();
   ++plans_;
+  const std::optional<Kept> kept = std::exchange(kept_plan_, std::nullopt);
+  if (const Plan& made = known_[planned_].plan;
+      kept.has_value() && (!made.fits || kSlower * made.predicted_ns >= kept->measured_ns)) {
+    known_[planned_] = kept->iteration;
+    known_[planned_].mapping = Mapping::kEachTime;
+  }
+  Plan& plan = known_[planned_].plan;
   if (plan.rewriting != nullptr) {
     recompute_obstacles().dropping_plans.fetch_add(1, std::memory_order_relaxed);
   } else {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -143,6 +144,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   void learn();
   void learn_anew_if_mistaken();
   void learn_anew_if_refused();
+  void learn_anew_if_slower();
+  bool is_behind_two() const;
   void adopt();
   // `before`: the position so far.
   void match(std::size_t before);
@@ -185,6 +188,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     std::uint64_t planned_without = 0;  // so many refusals of kernels (kernel_trial.h)
     // Planned with the dataflow of its operations; of all of them the accesses are known.
     bool has_lineage = false, all_known = false;
+    Mapping mapping = Mapping::kEachTime;  // what its timing counts on
     // By position: the operation that came there last, if it was the expected one. Empty: none.
     struct Came {
       std::uint64_t known = 0;  // Arrival::known
@@ -201,7 +205,13 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
 
   std::array<PlannedIteration, PeriodDetector::kIterations> known_;  // by the period detector's number
   std::size_t current_ = 0;                                          // the iteration that is followed
-  Background<Plan> planning_;                                        // uses the profile of known_[planned_]
+  // An iteration with its plan, and how long it takes, while a plan is made that may be faster.
+  struct Kept {
+    PlannedIteration iteration;
+    double measured_ns;
+  };
+  std::optional<Kept> kept_plan_;
+  Background<Plan> planning_;  // uses the profile of known_[planned_]
   std::size_t planned_ = 0;
   std::uint64_t adopt_at_ = 0;  // the plan that was begun is taken at that many operations
   // To be prefetched, in order of next use. What had to be fetched for its use before its turn came has returned.

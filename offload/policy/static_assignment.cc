@@ -109,6 +109,11 @@ void StaticAssignment::revise(std::size_t iteration, std::uint64_t nanoseconds, 
   }
 }
 
+double StaticAssignment::unassigned_ms(std::size_t iteration) const {
+  const AssignedIteration& known = known_[iteration];
+  return known.rounds <= kInForce || known.reserved.keeps() ? 0 : without_ms(known);
+}
+
 double StaticAssignment::without_ms(const AssignedIteration& known) {
   return is_faster_giving_up(known) ? known.giving_ms : known.before_ms;
 }
@@ -132,8 +137,10 @@ void StaticAssignment::measure(std::size_t iteration) {
   if (known.measured >= kMeasured && !revises) {
     if (known.before_ms > 0 && known.after_ms > kSlower * without_ms(known)) {
       const bool gives_up = is_faster_giving_up(known);
+      const double before_ms = without_ms(known);
       forget(iteration);
       known.gives_up = gives_up;
+      known.before_ms = before_ms;
     }
     known.rounds = kInForce + 2;
     return;

@@ -71,6 +71,8 @@ class StaticAssignment {
   std::uint64_t changes() const { return changes_; }
   // There is an assignment, so stale mappings are kept.
   bool is_in_force(std::size_t iteration) const { return known_[iteration].reserved.keeps(); }
+  // The shortest of the iterations under the plan, once it is known that there will be no assignment; 0: it is not.
+  double unassigned_ms(std::size_t iteration) const;
 
  private:
   struct TimedPage {

@@ -166,6 +166,51 @@ TEST(PageAssignment, WhoFitsNowhereForAllItsStaysHasAHomeForEach) {
   EXPECT_NE(of_c[0], of_c[1]);
 }
 
+// A step whose contents are dropped and made again up to three times (tests/simulated_cudart/recompute_steps.cu): of its
+// owners of one page each, one finds no page for all of its live ranges, nor the others one for each of theirs.
+TEST(PageAssignment, WhereOwnersFindNoPlaceTheirLiveRangesDo) {
+  LiveRangeHistory history;
+  const std::vector<std::vector<PageOwner::Stay>> owners = {{{1, 5}},
+                                                            {{2, 6}, {55, 61}},
+                                                            {{3, 25}, {28, 54}, {57, 66}},
+                                                            {{4, 9}, {59, 60}},
+                                                            {{7, 10}, {51, 63}},
+                                                            {{8, 62}},
+                                                            {{11, 13}, {44, 65}},
+                                                            {{12, 16}, {45, 64}},
+                                                            {{14, 17}, {41, 58}},
+                                                            {{15, 43}},
+                                                            {{18, 20}, {34, 36}},
+                                                            {{19, 23}, {35, 37}},
+                                                            {{21, 24}, {30, 33}},
+                                                            {{22, 32}},
+                                                            {{26, 29}},
+                                                            {{27, 31}},
+                                                            {{38, 40}},
+                                                            {{39, 42}},
+                                                            {{46, 48}},
+                                                            {{47, 50}},
+                                                            {{49, 52}},
+                                                            {{53, 56}}};
+  history.changes.resize(66);
+  for (std::uint32_t i = 0; i < owners.size(); ++i) {
+    history.page_owners.push_back({false, i + 1, 0, {0, 1}, owners[i]});
+    for (const PageOwner::Stay& stay : owners[i]) {
+      history.changes[stay.from - 1] = {Kind::kTakes, i, 1000 * stay.from};
+      history.changes[stay.to - 1] = {Kind::kFrees, i, 1000 * stay.to};
+    }
+  }
+  const PageAssignment assignment = assign_pages(history, 7, {});
+  EXPECT_EQ(check(history, assignment), 22u);
+  EXPECT_EQ(assignment.unassigned, 0u);
+  // Two mapping calls there and back for each of a few.
+  EXPECT_GT(assignment.changing, 0u);
+  EXPECT_LE(assignment.changing, 6u);
+  // Their time counts: what takes less than they do is not replaced.
+  EXPECT_FALSE(assignment.is_worth_it(100e3));
+  EXPECT_TRUE(assignment.is_worth_it(1e6));
+}
+
 TEST(PageAssignment, WhoFindsNoPageIsCounted) {
   History it;
   const auto a = it.page_owner(2), b = it.page_owner(3);
