@@ -23,10 +23,15 @@ enum class EvictReason : std::uint8_t {
   kLimitLowered,  // external memory, the driver's needs, or the end of a soft limit leave less for the engine
   kRequested,     // the program requested its eviction, or a prefetch that takes its room
   kSleep,         // the program was put to sleep (sleep.h)
+  kPassing,       // without a plan: it is not among the buffers that stay (policy/resident_set.h)
 };
-inline constexpr std::size_t kEvictReasons = 6;
-inline constexpr std::array<const char*, kEvictReasons> kEvictReasonNames = {"pressure",      "write_behind", "planned",
-                                                                             "limit_lowered", "requested",    "sleep"};
+inline constexpr std::size_t kEvictReasons = 7;
+inline constexpr std::array<const char*, kEvictReasons> kEvictReasonNames = {
+    "pressure", "write_behind", "planned", "limit_lowered", "requested", "sleep", "passing"};
+// The policy has chosen what leaves for this reason, with what is used next in view: it goes before anything else.
+constexpr bool is_chosen(EvictReason reason) {
+  return reason == EvictReason::kPlanned || reason == EvictReason::kPassing;
+}
 
 enum class FetchReason : std::uint8_t {
   kAccessed,   // an operation was waiting for it

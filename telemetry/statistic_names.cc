@@ -213,8 +213,11 @@ constexpr std::array kTable = {
                                   "What was made again, and could not be compared although it was to be."),
     calls<&S::promoted_kernels>("promoted_kernels", "Kernels whose results were found to be the same again."),
     calls<&S::demoted_kernels>("demoted_kernels", "Kernels whose results were not the same again."),
+    evictions_for<E::kPassing>("evictions_passing",
+                               "Evictions of what is not among the buffers that stay, without a plan."),
+    evicted_bytes_for<E::kPassing>("evicted_bytes_passing", "Copied out as not among the buffers that stay."),
 };
-static_assert(kEvictReasons == 6 && kFetchReasons == 6, "Each reason has its two rows.");
+static_assert(kEvictReasons == 7 && kFetchReasons == 6, "Each reason has its two rows.");
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");
 
 // PyTorch counts requested and allocated bytes separately. The library counts requested bytes only, so both have

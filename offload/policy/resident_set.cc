@@ -144,9 +144,9 @@ double ResidentSet::value_of(const History& history) const {
 
 void ResidentSet::let_go(BlockState& state) {
   const auto stays = [](const EvictionUnit& unit) {
-    return unit.mapped() && unit.evict_reason != EvictReason::kPlanned;
+    return unit.mapped() && !(unit.evict_reason && is_chosen(*unit.evict_reason));
   };
-  if (std::ranges::any_of(state.units(), stays)) residency_.begin_evictions(state, state.count, EvictReason::kPlanned);
+  if (std::ranges::any_of(state.units(), stays)) residency_.begin_evictions(state, state.count, EvictReason::kPassing);
 }
 
 // It takes the place of those that are used clearly less often, if these are enough.

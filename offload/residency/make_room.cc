@@ -71,7 +71,7 @@ Status Residency::reclaim(Bytes missing, bool enough_pending, bool* progress) {
 
 Residency::Victims Residency::victims_of(const EvictionUnit& unit) {
   if (unit.prefetched) return Victims::kPrefetched;
-  return unit.evict_reason == EvictReason::kPlanned ? Victims::kPlanned : Victims::kOthers;
+  return unit.evict_reason && is_chosen(*unit.evict_reason) ? Victims::kPlanned : Victims::kOthers;
 }
 
 // Oldest first, until `missing` bytes have become free. True if any has.

@@ -308,7 +308,7 @@ void Residency::begin_evictions(BlockState& state, std::size_t units, EvictReaso
 
 void Residency::plan_ended() {
   for (EvictionUnit& unit : clean_) {
-    if (unit.evict_reason == EvictReason::kPlanned) unit.evict_reason.reset();
+    if (unit.evict_reason && is_chosen(*unit.evict_reason)) unit.evict_reason.reset();
   }
 }
 

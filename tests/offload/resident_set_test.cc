@@ -73,6 +73,9 @@ TEST_F(ResidentSetTest, OfBuffersInTurnAFixedPartStays) {
     }
     EXPECT_EQ(engine_->statistics().plans, 0u);
     const Bytes bytes = fetched() - before;
+    const MovementCounts movements = engine_->statistics().movements;
+    EXPECT_EQ(movements.of(EvictReason::kPlanned).units, 0u) << "there is no plan";
+    EXPECT_EQ(movements.of(EvictReason::kPassing).units > 0, policy == kLearnedPolicy);
     TearDown();
     return bytes;
   };

@@ -217,7 +217,7 @@ TEST(Preload, EveryEvictionIsLoggedWithItsReason) {
   const ProcessResult loud = run_at("debug");
   ASSERT_EQ(loud.status, 0) << loud.err;
   std::uint64_t evictions = 0, restores = 0;
-  for (const char* reason : {"pressure", "write_behind", "planned", "limit_lowered", "requested"}) {
+  for (const char* reason : {"pressure", "write_behind", "planned", "limit_lowered", "requested", "passing"}) {
     EXPECT_EQ(lines(loud, "evicted", reason), statistic(loud, std::string("evictions_") + reason)) << reason;
     evictions += lines(loud, "evicted", reason);
   }
