@@ -177,6 +177,7 @@ class Engine::State {
   void may_recompute();
   // For tests (EngineOptions::drops_all).
   void drop_all();
+  bool may_trust() const;
   void note_arrival();
   void note_return();
   Status recompute_before(StreamHandle handle);

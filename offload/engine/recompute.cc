@@ -99,6 +99,11 @@ bool Engine::State::list_known_operands(std::vector<Versions::Operand>* list) {
   return named_operands == operands.size();
 }
 
+bool Engine::State::may_trust() const {
+  return options.safety == Safety::kTrusting || options.drops_by_proof || versions->any_dropped() ||
+         recompute_policy->gains_by_trust();
+}
+
 void Engine::State::note_arrival() {
   arrived_in = std::this_thread::get_id();
   put_back_overwriting();
@@ -113,7 +118,7 @@ void Engine::State::note_arrival() {
   if (!is_vouched_for) recompute_obstacles().latest_may_wait.store(info.may_block, std::memory_order_relaxed);
   if (is_vouched_for && clock.passed(not_vouched_for)) {
     not_vouched_for.clear();
-    residency.trust();
+    if (may_trust()) residency.trust();
   }
   // While something waits, or may wait, operations do not run in the order in which they arrive, and what one of them
   // has read is not known.
@@ -176,6 +181,10 @@ Status Engine::State::recompute_before(StreamHandle handle) {
   const OperationInfo arrived = info;
   const bool any = versions->any_dropped() || recompute_policy->planned_runs() > 0;
   if (!any && !is_vouched_for) return expect_anything(handle);
+  if (residency.is_trusting() && !may_trust()) {
+    recompute_policy->distrusts();
+    if (Status status = residency.distrust(); !status.ok()) return status;
+  }
   const bool rehearses = begin_rehearsal();
   if (!any && !rehearses) return {};
   Status status = info.again ? Status() : recompute_planned(handle);

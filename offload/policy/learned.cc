@@ -292,7 +292,7 @@ void LearnedPolicy::learn() {
   if (kept_plan_.has_value())
     known.mapping = Mapping::kEachTime;
   else
-    known.mapping = residency_.is_trusting() ? Mapping::kForGood : Mapping::kEachTime;
+    known.mapping = residency_.is_trusting() || !gains_by_trust() ? Mapping::kForGood : Mapping::kEachTime;
   planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link(), lineage,
                    plans = recompute_plans_, schedules = schedules_, mapping = known.mapping] {
     if (lineage && schedules != nullptr) return plan_scheduled(profile, *lineage, limit, link, mapping, *schedules);

@@ -101,6 +101,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   void distrusts() override {
     if (residency_.is_trusting()) assignment_.diverged();
   }
+  bool gains_by_trust() const override { return following_ || !resident_set_.is_active(); }
 
  private:
   // Of host copies that go to the spill file: while a plan is followed those first whose next use is farthest.

@@ -26,8 +26,11 @@ class RecomputePolicy {
   virtual void ran_again(std::uint32_t n) = 0;
   // The blocks whose contents these operations make.
   virtual std::vector<const BlockState*> recomputed() const = 0;
-  // From now on not all accesses are known.
+  // From now on not all accesses are known, or it is as if they were not (gains_by_trust).
   virtual void distrusts() = 0;
+  // Pages may change hands at once while all accesses are known. False: that gains nothing now, because nothing is
+  // dropped, and what stays was chosen as if they did not.
+  virtual bool gains_by_trust() const = 0;
 };
 
 }  // namespace thermocline

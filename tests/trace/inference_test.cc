@@ -104,6 +104,20 @@ TEST_P(Quarter, OfTheWeightsGivesTheSameBitsAndCopiesWeightsOutOnce) {
 INSTANTIATE_TEST_SUITE_P(Recorded, Quarter,
                          testing::Values("llama7b_prefill_2048", "mixture_64x8_decode", "two_models_decode"));
 
+// Two models in turn have no plan, so nothing is dropped; where recomputing is allowed, hardly more is fetched all the same (before the
+// set of what stays is known, pages change hands at once, and somewhat more is).
+TEST_F(Inference, WhereNothingIsDroppedRecomputingFetchesNoMore) {
+  read("two_models_decode");
+  ReplayOptions limited = options(weights_ / 2);
+  const ReplayResult copies = checked_replay(trace_, limited);
+  limited.engine.recompute = Recompute::kAuto;
+  const ReplayResult recomputing = checked_replay(trace_, limited);
+  ASSERT_EQ(recomputing.outcome, ReplayOutcome::kOk) << recomputing.report;
+  EXPECT_EQ(recomputing.checksum, copies.checksum);
+  EXPECT_EQ(recomputing.statistics.dropped_buffers, 0u);
+  EXPECT_LE(recomputing.statistics.restored_bytes, copies.statistics.restored_bytes / 100 * 108);
+}
+
 // Room for 16 of 64 experts of a layer, 8 layers; 48 steps with 4 experts of each layer are 1,536 uses. The best choice
 // of victims by foresight needs 261 fetches, plain LRU 525, the experts that are used most often 457, and this 426
 // (./dev bench inference).
