@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "driver/quantity.h"
+#include "offload/recompute/obstacles.h"
 #include "tool/alternatives.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
@@ -19,6 +20,7 @@
 #include "tool/replay_comparison.h"
 #include "tool/replay_job.h"
 #include "tool/replay_json.h"
+#include "tool/replay_options.h"
 #include "tool/splits.h"
 #include "tool/timeline_file.h"
 #include "tool/values.h"
@@ -38,6 +40,17 @@ std::string plan_text(const ReplayJob& job, const ReplayFindings& outcome) {
   if (outcome.with_budget.statistics.evicted_bytes == 0) return "no plan was needed: nothing had to leave";
   return "no plan was in force: " + quantity(outcome.with_budget.steps.size(), "step") +
          " did not repeat, or too few (--steps); the figures are those of policy reactive";
+}
+
+// Where contents may be dropped and none was. Of all plans of the process the last one counts, which is the replay's.
+std::string nothing_dropped_text(const ReplayFlags& flags, const ReplayJob& job, const ReplayResult& result) {
+  if (!may_recompute(job.settings, flags.exact)) return "";
+  if (result.statistics.dropped_buffers > 0 || result.statistics.plans == 0) return "";
+  const RecomputeObstacles& obstacles = recompute_obstacles();
+  if (obstacles.dropping_plans > 0)
+    return "nothing was dropped to be recomputed: no step came under the plan that drops something (--steps)";
+  return "nothing was dropped to be recomputed: " +
+         why_the_plan_drops_nothing(obstacles, result.statistics.evictions > 0).sentence;
 }
 
 void print_json(const ReplayFlags& flags, const ReplayJob& job, const ReplayFindings& outcome) {
@@ -88,6 +101,8 @@ void print_text(const ReplayFlags& flags, const ReplayJob& job, const ReplayFind
   if (outcome.joint_bound_ms)
     std::fprintf(stdout, "  nor, with recomputation, than %.2f ms\n", *outcome.joint_bound_ms);
   if (const std::string plan = plan_text(job, outcome); !plan.empty()) std::fprintf(stdout, "  %s\n", plan.c_str());
+  if (const std::string why = nothing_dropped_text(flags, job, result); !why.empty())
+    std::fprintf(stdout, "  %s\n", why.c_str());
   std::fprintf(stdout, "  on the device %s at most, on the host %s; moved out %s, in %s\n",
                human_bytes(result.peak_device_bytes).c_str(), human_bytes(result.statistics.peak_host_bytes).c_str(),
                human_bytes(result.statistics.evicted_bytes).c_str(),

@@ -38,35 +38,6 @@ NothingDropped untried(const EngineStatistics& statistics, const std::vector<Ker
                           " once half of the budget is in use"};
 }
 
-// The plan of the last iteration may not be of those that did not fit.
-NothingDropped drops_nothing(RecomputeObstacles::Plan last, bool evicted) {
-  switch (evicted && last == RecomputeObstacles::Plan::kMovesNothing ? RecomputeObstacles::Plan::kCopies : last) {
-    case RecomputeObstacles::Plan::kUnfit:
-      return {"no_plan_fits",
-              "no plan fits into the budget: at some operation, what it uses and what has to stay are more than that"};
-    case RecomputeObstacles::Plan::kMovesNothing:
-      return {"fits", "the plan moves and drops nothing: what an iteration uses at a time fits into the budget"};
-    case RecomputeObstacles::Plan::kInputsGone:
-      return {
-          "inputs_overwritten",
-          "the plan drops nothing: what the contents are made of is overwritten (by an upload, or in place) or freed "
-          "before they are needed again"};
-    case RecomputeObstacles::Plan::kNotRepeatable:
-      return {"made_by_others", "the plan drops nothing: what does not fit is not made by kernels that may run again"};
-    case RecomputeObstacles::Plan::kHostWaits:
-      return {"host_waits",
-              "the plan drops nothing: an operation in each step may wait for the host (a host function, a value)"};
-    case RecomputeObstacles::Plan::kUnknownAccesses:
-      return {"unknown_accesses", "the plan drops nothing: of an operation in each step not all accesses are known"};
-    case RecomputeObstacles::Plan::kOtherRoles:
-      return {"other_buffers", "the plan drops nothing: steps do not use the same buffers for the same"};
-    case RecomputeObstacles::Plan::kNone:
-    case RecomputeObstacles::Plan::kCopies:
-      break;
-  }
-  return {"copies", "the plan drops nothing: copies alone are faster, or what may be dropped would not make room"};
-}
-
 }  // namespace
 
 NothingDropped forbidden_by(const Settings& settings) {
@@ -100,7 +71,11 @@ NothingDropped why_nothing_was_dropped(const EngineStatistics& statistics, const
                            [](const KernelVerdict& one) { return one.state == KernelTrial::State::kPromoted; }))
     return untried(statistics, verdicts, obstacles.rehearsals_in_vain);
   if (statistics.plans == 0) return {"no_plan", "no plan was made: the program did not repeat itself often enough"};
-  if (obstacles.dropping_plans == 0) return drops_nothing(obstacles.last_plan, statistics.evictions > 0);
+  if (obstacles.dropping_plans == 0) {
+    // The plan of the last iteration may not be of those that did not fit.
+    const WhyNothing why = why_the_plan_drops_nothing(obstacles, statistics.evictions > 0);
+    return {why.word, why.sentence};
+  }
   return {"not_possible", "what the plan drops was in use, pinned, or without a digest when its turn came"};
 }
 

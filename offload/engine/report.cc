@@ -19,7 +19,7 @@
 namespace thermocline {
 namespace {
 
-constexpr std::size_t kHoldersShown = 6, kOperandsShown = 6;
+constexpr std::size_t kHoldersShown = 6, kOperandsShown = 6, kReasonsShown = 3;
 // What pages add to buffers is said from this share of them on: a tenth.
 constexpr Bytes kWorthSaying = 10;
 // So much more than now small buffers may take in larger pages, where they fill these.
@@ -274,6 +274,14 @@ void append_operands(std::string* text, const RefusalFacts& facts) {
   if (!line.empty()) *text += "  uses   " + line + "\n";
 }
 
+// ": a CUDA graph names it (6.0 MiB), ..."
+std::string reasons_of(const std::vector<RefusalFacts::Holder>& pins) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(pins.size(), kReasonsShown); ++i)
+    text += (i == 0 ? ": " : ", ") + pins[i].name + " (" + amount(pins[i].bytes) + ")";
+  return pins.size() > kReasonsShown ? text + ", and other reasons" : text;
+}
+
 // Of causes that need no figures.
 const char* plain_reason(Cause cause) {
   switch (cause) {
@@ -310,7 +318,7 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
       break;
     case Cause::kPinned:
       why = amount(facts.now.pinned_bytes) + " in " + quantity(facts.now.pinned_buffers, "buffer has", "buffers have") +
-            " to stay on the device";
+            " to stay on the device" + reasons_of(facts.pins);
       break;
     case Cause::kSmallStay:
       why = amount(facts.small_stay) + " are in blocks below min_offload_bytes, which stay on the device";

@@ -47,8 +47,12 @@ class Planner {
     return std::move(best_);
   }
 
-  Plan best() {
+  Plan best(double useful_ns) {
     try_preferences();
+    if (best_.predicted_ns > kHopeless * useful_ns) {
+      best_.index(places_);
+      return std::move(best_);
+    }
     refines_ = true;
     const Choice choice = best_choice_;
     const std::vector<double>& live = chooser_.live();
@@ -347,6 +351,8 @@ class Planner {
   static constexpr double kMostReserve = 32;  // eviction units
   static constexpr double kFaster = 0.999;
   static constexpr double kLess = 0.99, kCopiesForTime = 10;
+  // Reserves and changes of single gaps gain less than this factor on what the best preference gives.
+  static constexpr double kHopeless = 1.15;
   // Time for the host to map pages before the copy can begin.
   static constexpr double kHostLeadNs = 200e3;
 
@@ -392,11 +398,11 @@ void Plan::index(std::size_t places) {
   }
 }
 
-Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link, PlanEffort effort) {
+Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link, PlanEffort effort, double useful_ns) {
   if (effort != PlanEffort::kFull) return Planner(profile, limit, link, false).first();
-  Plan plan = Planner(profile, limit, link, false).best();
+  Plan plan = Planner(profile, limit, link, false).best(useful_ns);
   if (profile.places() > kFewPlaces) return plan;
-  Plan other = Planner(profile, limit, link, true).best();
+  Plan other = Planner(profile, limit, link, true).best(useful_ns);
   return other.predicted_ns < plan.predicted_ns ? std::move(other) : std::move(plan);
 }
 

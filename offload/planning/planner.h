@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -55,13 +56,19 @@ struct Plan {
   // buffers above refer. Null: nothing is recomputed.
   std::shared_ptr<const Rewriting> rewriting{};
   NoDrops no_drops = NoDrops::kSlower;
+  // The same: contents that may be dropped, plans that drop some of them, and how long the fastest of these takes; infinite:
+  // none fits.
+  std::uint32_t droppable = 0, tried_drops = 0;
+  double fastest_drops_ns = std::numeric_limits<double>::infinity();
   void index(std::size_t places);
 };
 
 // kQuick: a tenth of the effort, for choosing between profiles.
 enum class PlanEffort { kQuick, kFull };
 
-// `limit`: bytes for everything that is live, whether planned or not.
-Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link, PlanEffort effort = PlanEffort::kFull);
+// `limit`: bytes for everything that is live, whether planned or not. `useful_ns`: a plan that takes longer is of no use, so
+// what is far from it is not improved.
+Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link, PlanEffort effort = PlanEffort::kFull,
+                    double useful_ns = std::numeric_limits<double>::infinity());
 
 }  // namespace thermocline

@@ -390,7 +390,7 @@ void LearnedPolicy::adopt() {
   if (plan.rewriting != nullptr) {
     recompute_obstacles().dropping_plans.fetch_add(1, std::memory_order_relaxed);
   } else {
-    recompute_obstacles().last_plan.store(obstacle_of(known_[planned_]), std::memory_order_relaxed);
+    recompute_obstacles().note(obstacle_of(known_[planned_]), plan, known_[planned_].profile, heap_.limit());
   }
   if (!plan.fits) plan = {};
 }

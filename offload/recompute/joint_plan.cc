@@ -272,6 +272,10 @@ class JointPlanner {
     try_lists();
     const bool has_list = std::ranges::any_of(lists_, [](const List& list) { return !list.ranked.empty(); });
     if (best_.rewriting == nullptr && !has_list && no_drops_.has_value()) best_.no_drops = *no_drops_;
+    for (const List& list : lists_)
+      best_.droppable = std::max(best_.droppable, static_cast<std::uint32_t>(list.ranked.size()));
+    best_.tried_drops = tried_drops_;
+    best_.fastest_drops_ns = fastest_drops_ns_;
     return std::move(best_);
   }
 
@@ -317,9 +321,12 @@ class JointPlanner {
 
   // Than its operations, by this factor.
   bool takes_longer_than(double factor) const {
-    const std::vector<std::uint64_t>& ns = profile_.nanoseconds;
-    const auto compute_ns = static_cast<double>(std::accumulate(ns.begin(), ns.end(), std::uint64_t{0}));
-    return !wanted_->fits || wanted_->predicted_ns >= factor * compute_ns;
+    return !wanted_->fits || wanted_->predicted_ns >= factor * nanoseconds_of(profile_);
+  }
+  // Of its operations alone.
+  static double nanoseconds_of(const Profile& profile) {
+    const std::vector<std::uint64_t>& ns = profile.nanoseconds;
+    return static_cast<double>(std::accumulate(ns.begin(), ns.end(), std::uint64_t{0}));
   }
 
   // In chains, where each content is made of the one before it, lists drop too much in a row. Segments do not.
@@ -409,9 +416,17 @@ class JointPlanner {
 
   // The duration of the plan; infinite if it does not fit.
   double keep_if_faster(const std::shared_ptr<const Rewriting>& rewriting, PlanEffort effort) {
-    Plan plan = plan_iteration(rewriting->profile, limit_, link_, effort);
+    const bool must_be_faster = wanted_ == &best_ && best_.fits;
+    const double useful_ns = must_be_faster ? kFaster * best_.predicted_ns : kNever;
+    ++tried_drops_;
+    if (const double least = nanoseconds_of(rewriting->profile); least >= useful_ns) {
+      fastest_drops_ns_ = std::min(fastest_drops_ns_, least);
+      return kNever;
+    }
+    Plan plan = plan_iteration(rewriting->profile, limit_, link_, effort, useful_ns);
     if (!plan.fits) return kNever;
     const double predicted_ns = plan.predicted_ns;
+    fastest_drops_ns_ = std::min(fastest_drops_ns_, predicted_ns);
     if (plan.gaps.empty()) take(plan, rewriting);
     if (!plan.gaps.empty() && effort_ == PlanEffort::kQuick) return kNever;
     if (!best_.fits || predicted_ns < kFaster * best_.predicted_ns) {
@@ -444,6 +459,8 @@ class JointPlanner {
   };
   std::optional<Tried> refined_;  // the best of these
   std::vector<Promising> promising_;
+  std::uint32_t tried_drops_ = 0;  // Plan
+  double fastest_drops_ns_ = kNever;
   Plan best_;
   Plan without_copies_;          // the fastest without copies
   const Plan* wanted_ = &best_;  // the one that is asked for

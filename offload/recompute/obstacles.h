@@ -5,6 +5,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
+
+#include "offload/planning/planner.h"
 
 namespace thermocline {
 
@@ -32,7 +35,24 @@ struct RecomputeObstacles {
   // Of the latest operation that nobody vouches for: it may wait for the host.
   std::atomic<bool> latest_may_wait{false};
   std::atomic<std::uint64_t> rehearsals_in_vain{0};  // for lack of memory, or of a digest
+
+  // Of the last plan that drops nothing: contents that might have been dropped, how many plans that drop some were tried,
+  // what the fastest of these takes (infinite: none fits), and what copies alone do (0: no plan fits).
+  std::atomic<std::uint64_t> contents{0}, plans_tried{0};
+  std::atomic<double> drops_ns{0}, copies_ns{0};
+  // Where no plan fits: the operation that needs most, what it uses itself, what stays beside that in any plan, and how
+  // much both may take.
+  std::atomic<std::uint64_t> operation{0}, uses{0}, stays{0}, limit{0};
+
+  void note(Plan why, const thermocline::Plan& plan, const Profile& profile, Bytes may_take);
 };
+
+struct WhyNothing {
+  const char* word;      // docs/statistics.md lists them
+  std::string sentence;  // without an end
+};
+// `evicted`: something was.
+WhyNothing why_the_plan_drops_nothing(const RecomputeObstacles& of, bool evicted);
 
 inline RecomputeObstacles& recompute_obstacles() {
   static RecomputeObstacles only;

@@ -262,7 +262,8 @@ TEST(Report, PinnedMemoryIsNamedWithItsReasons) {
     program.use_new(5 * kPage);
   };
   const std::string report = refused(options, body);
-  EXPECT_NE(report.find("8.0 MiB in 2 buffers have to stay on the device\n"
+  EXPECT_NE(report.find("8.0 MiB in 2 buffers have to stay on the device: stream capture (6.0 MiB), the program asked "
+                        "for it (2.0 MiB)\n"
                         "  do     release what is pinned, above all: stream capture\n"),
             std::string::npos)
       << report;
