@@ -104,9 +104,9 @@ TEST_P(Quarter, OfTheWeightsGivesTheSameBitsAndCopiesWeightsOutOnce) {
 INSTANTIATE_TEST_SUITE_P(Recorded, Quarter,
                          testing::Values("llama7b_prefill_2048", "mixture_64x8_decode", "two_models_decode"));
 
-// Two models in turn have no plan, so nothing is dropped; where recomputing is allowed, hardly more is fetched all the same (before the
-// set of what stays is known, pages change hands at once, and somewhat more is).
-TEST_F(Inference, WhereNothingIsDroppedRecomputingFetchesNoMore) {
+// Two models in turn have no plan, so nothing is dropped. Where recomputing is allowed hardly more is fetched all the
+// same: before it is known what stays, pages change hands at once, and somewhat more is.
+TEST_F(Inference, WhereNothingIsDroppedRecomputingFetchesHardlyMore) {
   read("two_models_decode");
   ReplayOptions limited = options(weights_ / 2);
   const ReplayResult copies = checked_replay(trace_, limited);
