@@ -503,6 +503,11 @@ def planning() -> str:
     return table(head, [[f"budget of {budget} % of the peak", *(found[budget, n] for n in pages)] for budget in budgets])
 
 
+def planning_joint() -> str:
+    rows = [[row["workload"], f"{row['cpu_ms'] / 1000:.1f} s"] for row in results("planning_time")["joint"]]
+    return table(["joint plan at 50 %", "CPU time"], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "host-fallback": host_fallback,
     "gpu-models": gpu_models,
@@ -527,6 +532,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "pytorch-fit": pytorch_fit,
     "instructions": instructions,
     "planning": planning,
+    "planning-joint": planning_joint,
     "demo": demo,
     "traces": traces,
     "trace-sizes": trace_sizes,
