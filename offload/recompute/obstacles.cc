@@ -22,7 +22,7 @@ std::string milliseconds(double nanoseconds) {
 }
 
 std::string unfit_text(const RecomputeObstacles& of) {
-  const std::string begin = "no plan fits into the budget";
+  std::string begin = "no plan fits into the budget";
   if (of.limit == 0) return begin;
   if (of.uses + of.stays <= of.limit)
     return begin + ", though each operation alone would: too much is in use from one to the next";
