@@ -19,6 +19,7 @@
 
 #include "driver/locks.h"
 #include "hooks/capture/capture_state.h"
+#include "hooks/capture/captures.h"
 #include "hooks/diagnostics/recorder.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
@@ -350,7 +351,7 @@ THERMOCLINE_EXPORT void thermocline_begin_pool(int device, thermocline_pool pool
     has_notes.store(true, std::memory_order_release);
   }
   // If the hooks see captures, they count this one too; a count that is too high only costs additional driver queries.
-  capture_began();
+  captures().pool_opened();
 }
 
 THERMOCLINE_EXPORT void thermocline_end_pool(int device, thermocline_pool pool) {
@@ -363,7 +364,7 @@ THERMOCLINE_EXPORT void thermocline_end_pool(int device, thermocline_pool pool) 
     if (found == open.rend()) return;
     open.erase(std::next(found).base());
   }
-  capture_ended();
+  captures().pool_closed();
 }
 
 THERMOCLINE_EXPORT void thermocline_release_pool(int device, thermocline_pool pool) {

@@ -2,15 +2,10 @@
 #include "hooks/capture/captures.h"
 
 #include <algorithm>
-#include <atomic>
-#include <optional>
-#include <thread>
-#include <vector>
+#include <new>
+#include <utility>
 
-#include "driver/locks.h"
-#include "hooks/capture/capture_state.h"
 #include "hooks/interpose/functions.h"
-#include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/symbols.h"
 #include "hooks/runtime/stream_context.h"
@@ -18,23 +13,32 @@
 namespace thermocline {
 namespace {
 
-struct Capture {
-  StreamHandle stream;
-  std::thread::id thread;
-  CUstreamCaptureMode mode;
-  CUcontext context;  // of the stream; null: unknown
-  CUgraph into;       // the program's graph; null: a new graph
-};
+// A capture invalidates a wait only if it exists at the moment when the driver call begins; the wait itself may last
+// long. So before a capture begins, waits that have just begun get this much time to reach the driver. No more, because
+// the thread that wants to capture may be what a stream waits for. A wait that reaches the driver later is refused by
+// it and counts as not done.
+constexpr std::chrono::milliseconds kTimeToReachTheDriver{20};
 
-struct Captures {
-  Mutex mutex{"captures", lock_level::kLeaf};
-  std::vector<Capture> under_way THERMOCLINE_GUARDED_BY(mutex);
-  // Ids (the driver's) of captures that must end without a graph, although the driver does not know that.
-  std::vector<cuuint64_t> refused THERMOCLINE_GUARDED_BY(mutex);
-  std::atomic<bool> any_refused{false};
-};
+// So long an engine's contents may take to be made again, for streams that a host function holds up. Recorded copies of
+// what is missing then are refused.
+constexpr std::chrono::seconds kTimeToMakeAgain{1};
 
-Captures& captures() { return process_lifetime<Captures>(); }
+void tell_engines(bool any_records) {
+  if (engines_now() == nullptr || Runtime::get().broken()) return;
+  static_cast<void>(guarded([&] {
+    Runtime::get().for_each([&](const ActiveEngine& active) {
+      const CurrentContext context(active);
+      const Inside inside;
+      const auto end = std::chrono::steady_clock::now() + kTimeToMakeAgain;
+      while (any_records && active.engine->make_all_again() == Status::not_ready() &&
+             std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      active.engine->recording(any_records);
+    });
+    return CUDA_SUCCESS;
+  }));
+}
 
 CUstreamCaptureMode mode_of_thread() {
   auto mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -44,75 +48,141 @@ CUstreamCaptureMode mode_of_thread() {
   return mode;
 }
 
-}  // namespace
-
-namespace {
-
 CUcontext context_of(StreamHandle stream) {
   CUcontext current = nullptr;
   if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) return nullptr;
   return thermocline::context_of(stream, current);
 }
 
-// The handle of per-thread default streams is the same in every thread; only the owner thread can mean this one.
-auto find_capture(Captures& all, StreamHandle stream) THERMOCLINE_REQUIRES(all.mutex) {
-  return std::ranges::find_if(all.under_way, [stream](const Capture& one) {
-    return one.stream == stream && (is_explicit(stream) || one.thread == std::this_thread::get_id());
-  });
-}
-
 // Nothing if the stream is not capturing, or its capture has been invalidated.
-std::optional<cuuint64_t> number_of_capture(StreamHandle stream) {
+std::optional<cuuint64_t> id_of_capture(StreamHandle stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  cuuint64_t number = 0;
+  cuuint64_t id = 0;
   const CUresult result = real<Function::cuStreamGetCaptureInfo_v2>(
-      to_cu(stream), &status, &number, static_cast<CUgraph*>(nullptr), static_cast<const CUgraphNode**>(nullptr),
+      to_cu(stream), &status, &id, static_cast<CUgraph*>(nullptr), static_cast<const CUgraphNode**>(nullptr),
       static_cast<std::size_t*>(nullptr));
   if (result != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return std::nullopt;
-  return number;
+  return id;
 }
 
-bool take_refused(cuuint64_t number) {
-  Captures& all = captures();
-  const MutexLock lock(all.mutex);
-  const bool was_refused = std::erase(all.refused, number) != 0;
-  if (all.refused.empty()) all.any_refused.store(false, std::memory_order_relaxed);
-  return was_refused;
-}
-
-bool records_into_another_graph(StreamHandle stream) {
-  Captures& all = captures();
-  const MutexLock lock(all.mutex);
-  const auto found = find_capture(all, stream);
-  return found != all.under_way.end() && found->into != nullptr;
+// The handle of per-thread default streams is the same in every thread; only the owner thread can mean this one.
+bool is_of(const Capture& one, StreamHandle stream) {
+  return one.is_seen && one.stream == stream && (is_explicit(stream) || one.thread == std::this_thread::get_id());
 }
 
 }  // namespace
 
-void note_capture(StreamHandle stream, CUstreamCaptureMode mode, CUgraph into) {
-  const CUcontext context = context_of(stream);
-  Captures& all = captures();
-  const MutexLock lock(all.mutex);
-  all.under_way.push_back({stream, std::this_thread::get_id(), mode, context, into});
+constinit std::atomic<int> detail::capture_count{0};
+
+void Captures::count_one() {
+  MutexLock lock(change_);
+  while (waits_ > 0) {
+    if (wait_ended_.wait_until(lock, newest_wait_ + kTimeToReachTheDriver) == std::cv_status::timeout) break;
+  }
+  if (detail::capture_count.fetch_add(1) == 0) tell_engines(true);
+  may_have_begun_.store(true);
 }
 
-bool forget_capture(StreamHandle stream) {
-  Captures& all = captures();
-  const MutexLock lock(all.mutex);
-  const auto found = find_capture(all, stream);
-  if (found == all.under_way.end()) return false;
-  all.under_way.erase(found);
-  return true;
+void Captures::discount_one() {
+  const MutexLock lock(change_);
+  if (detail::capture_count.load() == 1) may_have_begun_.store(false);
+  if (detail::capture_count.fetch_sub(1) == 1) tell_engines(false);
 }
 
-int forget_captures_in(CUcontext context) {
-  Captures& all = captures();
-  const MutexLock lock(all.mutex);
-  return static_cast<int>(
-      std::erase_if(all.under_way, [context](const Capture& one) { return one.context == context; }));
+CUresult Captures::synchronize(const ActiveEngine* active) {
+  {
+    const MutexLock lock(change_);
+    if (any_capture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    ++waits_;
+    newest_wait_ = std::chrono::steady_clock::now();
+  }
+  // Other threads may submit work during the wait.
+  const UseSet before = active == nullptr ? UseSet() : active->engine->submitted_all();
+  const CUresult result = real<Function::cuCtxSynchronize>();
+  if (result == CUDA_SUCCESS && active != nullptr) active->engine->synchronized(before);
+  {
+    const MutexLock lock(change_);
+    --waits_;
+  }
+  wait_ended_.notify_all();
+  return result;
 }
 
-void invalidate_capture(StreamHandle stream) noexcept {
+CUresult Captures::begin(StreamHandle stream, CUstreamCaptureMode mode, CUgraph into, Call begins) {
+  // Memory for it comes first: a capture that has begun is known in any case.
+  std::list<Capture> made;
+  const CUresult has_memory = with_host_memory([&] {
+    made.push_back({.stream = stream, .thread = std::this_thread::get_id(), .mode = mode, .into = into});
+    return CUDA_SUCCESS;
+  });
+  if (has_memory != CUDA_SUCCESS) return has_memory;
+  count_one();
+  const CUresult result = begins();
+  if (result != CUDA_SUCCESS) {
+    discount_one();
+    return result;
+  }
+  made.front().context = context_of(stream);
+  made.front().id = id_of_capture(stream);
+  const MutexLock lock(mutex_);
+  all_.splice(all_.end(), made);
+  return result;
+}
+
+CUresult Captures::end(StreamHandle stream, CUgraph* graph, Call ends) {
+  if (!is_recording(stream)) return ends();
+  std::optional<cuuint64_t> id;
+  if (any_refused_.load(std::memory_order_relaxed)) id = id_of_capture(stream);
+  CUresult result = ends();
+  if (is_recording(stream)) return result;
+  const Capture ended = take(stream, id);
+  if (ended.is_refused && result == CUDA_SUCCESS) {
+    if (graph != nullptr) {
+      if (ended.into == nullptr) real<Function::cuGraphDestroy>(*graph);
+      *graph = nullptr;
+    }
+    result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  }
+  if (ended.is_seen) discount_one();
+  return result;
+}
+
+void Captures::stream_destroyed(StreamHandle stream) {
+  if (any_capture() && take(stream, std::nullopt).is_seen) discount_one();
+}
+
+void Captures::context_ended(CUcontext context) {
+  if (!any_capture()) return;
+  std::size_t left = 0;
+  {
+    const MutexLock lock(mutex_);
+    left = std::erase_if(all_, [context](const Capture& one) { return one.is_seen && one.context == context; });
+    look_for_refused();
+  }
+  for (; left > 0; --left) discount_one();
+}
+
+Capture Captures::take(StreamHandle stream, std::optional<cuuint64_t> id) {
+  Capture taken{.is_seen = false};
+  const MutexLock lock(mutex_);
+  if (const auto found = std::ranges::find_if(all_, [&](const Capture& one) { return is_of(one, stream); });
+      found != all_.end()) {
+    taken = *found;
+    all_.erase(found);
+  }
+  if (id.has_value()) {
+    const auto unseen = [&](const Capture& one) { return !one.is_seen && one.id == id; };
+    if (std::erase_if(all_, unseen) != 0) taken.is_refused = true;
+  }
+  look_for_refused();
+  return taken;
+}
+
+void Captures::look_for_refused() {
+  any_refused_.store(std::ranges::any_of(all_, &Capture::is_refused), std::memory_order_relaxed);
+}
+
+void Captures::refuse(StreamHandle stream) noexcept {
   if (!is_recording(stream)) return;
   // Invalidates the capture by querying the stream: that is prohibited for a capturing stream and invalidates the
   // capture (Programming Guide, "Prohibited and Unhandled Operations"). The query does not wait.
@@ -120,41 +190,34 @@ void invalidate_capture(StreamHandle stream) noexcept {
     const CaptureTruce others;
     real<Function::cuStreamQuery>(to_cu(stream));
   }
-  const std::optional<cuuint64_t> number = number_of_capture(stream);
-  if (!number.has_value()) return;
-  Captures& all = captures();
+  const std::optional<cuuint64_t> id = id_of_capture(stream);
+  if (!id.has_value()) return;
   try {
-    const MutexLock lock(all.mutex);
-    all.refused.push_back(*number);
-    all.any_refused.store(true, std::memory_order_relaxed);
+    const MutexLock lock(mutex_);
+    const auto found = std::ranges::find(all_, id, &Capture::id);
+    if (found != all_.end()) {
+      found->is_refused = true;
+    } else {
+      all_.push_back({.id = id, .is_refused = true, .is_seen = false});
+    }
+    any_refused_.store(true, std::memory_order_relaxed);
   } catch (const std::bad_alloc&) {
     THERMOCLINE_LOG_ONCE(LogLevel::kError,
                          "host memory is exhausted; a graph lacks what was refused while it was recorded");
   }
 }
 
-CUresult end_capture(StreamHandle stream, CUgraph* graph, Call end) {
-  if (!captures().any_refused.load(std::memory_order_relaxed)) return end();
-  const std::optional<cuuint64_t> number = number_of_capture(stream);
-  const bool is_of_the_program = records_into_another_graph(stream);
-  const CUresult result = end();
-  if (!number.has_value() || is_recording(stream) || !take_refused(*number) || result != CUDA_SUCCESS) return result;
-  if (graph != nullptr) {
-    if (!is_of_the_program) real<Function::cuGraphDestroy>(*graph);
-    *graph = nullptr;
-  }
-  return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-}
-
-bool captures_forbid_allocation() {
+bool Captures::forbid_allocation() {
   const CUstreamCaptureMode mode = mode_of_thread();
   if (mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
-  Captures& all = captures();
-  const MutexLock lock(all.mutex);
-  return std::ranges::any_of(all.under_way, [mode](const Capture& c) {
-    if (c.thread == std::this_thread::get_id()) return c.mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-    return mode == CU_STREAM_CAPTURE_MODE_GLOBAL && c.mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+  const MutexLock lock(mutex_);
+  return std::ranges::any_of(all_, [mode](const Capture& one) {
+    if (!one.is_seen) return false;
+    if (one.thread == std::this_thread::get_id()) return one.mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    return mode == CU_STREAM_CAPTURE_MODE_GLOBAL && one.mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
   });
 }
+
+Captures& captures() { return process_lifetime<Captures>(); }
 
 }  // namespace thermocline

@@ -10,7 +10,6 @@
 #include <optional>
 
 #include "driver/locks.h"
-#include "hooks/capture/capture_state.h"
 #include "hooks/capture/captures.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
@@ -38,19 +37,13 @@ Retained* retained_of(CUdevice device) {
   return device >= 0 && index < kMostDevices ? &retained[index] : nullptr;
 }
 
-// The context's streams end with it, including those that are capturing.
-void end_captures_in(CUcontext context) {
-  if (!any_capture()) return;
-  for (int left = forget_captures_in(context); left > 0; --left) capture_ended();
-}
-
 CUresult destroy(CUcontext context, Call call) {
   if (Inside::now()) return call();
   return guarded([&] {
     Runtime::get().end_context(context);
     const CUresult result = call();
     if (result != CUDA_SUCCESS) return result;
-    end_captures_in(context);
+    captures().context_ended(context);
     forget_context(context);
     return result;
   });
@@ -89,7 +82,7 @@ CUresult reset(CUdevice device, Call call) {
     const CUcontext context = primary_of(device);
     if (context != nullptr) Runtime::get().end_context(context);
     const CUresult result = call();
-    if (result == CUDA_SUCCESS && context != nullptr) end_captures_in(context);
+    if (result == CUDA_SUCCESS && context != nullptr) captures().context_ended(context);
     return result;
   });
 }
@@ -108,7 +101,7 @@ CUresult release(CUdevice device, Call call) {
     // Retained by a caller that the hooks have not seen, or fewer times than was counted.
     if (context != nullptr && is_active(device) == false) {
       Runtime::get().abandon_context(context);
-      end_captures_in(context);
+      captures().context_ended(context);
     }
     return result;
   });
@@ -139,7 +132,7 @@ CUresult destroy_green(CUgreenCtx green, Call call) {
     const CUresult result = release(*device, call);
     if (result != CUDA_SUCCESS) return result;
     forget_context(green);
-    end_captures_in(context);
+    captures().context_ended(context);
     {
       const Inside inside;
       end_proxy_streams_in(context, true);

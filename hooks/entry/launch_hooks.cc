@@ -105,7 +105,7 @@ bool any_wants_relaunches(const EngineSet& engines) {
   });
   OperationInfo info = info_of(launch.function, facts, shape);
   if (read != CUDA_SUCCESS && asker == LaunchAskedBy::kEngine) {
-    invalidate_capture(stream);
+    captures().refuse(stream);
     return read;
   }
   // A recording does without what could not be found out.
@@ -144,7 +144,7 @@ CUresult launch_once(StreamHandle stream, const Launch& launch, Call call) {
   if (read == CUDA_SUCCESS)
     return submit_launch(*engines, stream, std::move(accesses), info_of(launch.function, facts, launch.shape), call);
   if (read == CUDA_ERROR_NOT_FOUND) return submit_unknown(stream, call);
-  invalidate_capture(stream);
+  captures().refuse(stream);
   return read;
 }
 
@@ -242,7 +242,7 @@ CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launch
   });
   for (unsigned int i = 0; i < numDevices; ++i) {
     const CUstream stream = launchParamsList[i].hStream;
-    if (!reached) invalidate_capture(legacy(stream));
+    if (!reached) captures().refuse(legacy(stream));
     // The launch's streams are not tracked, so it must have completed before anything else is done with the buffers.
     if (result != CUDA_SUCCESS || accesses.empty()) continue;
     if (real<Function::cuStreamSynchronize>(stream) == CUDA_SUCCESS) continue;

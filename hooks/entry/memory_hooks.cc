@@ -125,7 +125,7 @@ std::optional<CUresult> keep_from_unseen_users(const ActiveEngine& active, Devic
   }
   if (!is_kept(*active.engine, at)) return std::nullopt;
   LateFrees earlier(active);
-  const CUresult waited = synchronize_unless_recorded(active);
+  const CUresult waited = captures().synchronize(active);
   if (waited == CUDA_SUCCESS) {
     earlier.waited();
     static_cast<void>(forget_kept(*active.engine, at));
@@ -240,7 +240,7 @@ namespace {
 // it after it was freed and reused. Asking the driver for one byte invalidates the capture exactly as it would be
 // without the library.
 CUresult capture_allows_allocation() {
-  if (Inside::now() || !any_capture() || !captures_forbid_allocation()) return CUDA_SUCCESS;
+  if (Inside::now() || !any_capture() || !captures().forbid_allocation()) return CUDA_SUCCESS;
   const Inside inside;
   CUdeviceptr byte = 0;
   const CUresult result = real<Function::cuMemAlloc_v2>(&byte, 1);

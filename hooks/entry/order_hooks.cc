@@ -86,10 +86,9 @@ CUcontext current_context() {
   return real<Function::cuCtxGetCurrent>(&current) == CUDA_SUCCESS ? current : nullptr;
 }
 
-// If a capturing stream is destroyed, its capture ends; no later call can end it.
-CUresult destroy_recording(StreamHandle stream, Call call) {
+CUresult destroy_and_end_capture(StreamHandle stream, Call call) {
   const CUresult result = call();
-  if (result == CUDA_SUCCESS && any_capture() && forget_capture(stream)) capture_ended();
+  if (result == CUDA_SUCCESS) captures().stream_destroyed(stream);
   return result;
 }
 
@@ -97,16 +96,16 @@ CUresult destroy(CUstream stream, Call call) {
   const StreamHandle handle = legacy(stream);
   if (Inside::now() || !is_explicit(handle)) return call();
   end_queue_of(handle);
-  if (engines_now() == nullptr || Runtime::get().broken()) return destroy_recording(handle, call);
+  if (engines_now() == nullptr || Runtime::get().broken()) return destroy_and_end_capture(handle, call);
   return guarded([&] {
     {
       const HeldEngines engines;
       const StreamPlace place = engines.none() ? StreamPlace() : place_of(*engines, handle);
-      if (engines.none() || place.refused) return destroy_recording(handle, call);
+      if (engines.none() || place.refused) return destroy_and_end_capture(handle, call);
       retire_stream(*engines, handle, place.here);
     }
     forget_contexts_of_streams();
-    return destroy_recording(handle, call);
+    return destroy_and_end_capture(handle, call);
   });
 }
 
@@ -115,28 +114,6 @@ CUresult destroy(CUstream stream, Call call) {
 CUresult call_that_blocks(StreamHandle stream, Call call) {
   note_streams_may_block();
   return submit(stream, Host::kGoesOn, {}, {.may_block = true}, call);
-}
-
-CUresult began(StreamHandle stream, CUstreamCaptureMode mode, Call call, CUgraph into = nullptr) {
-  capture_began();
-  const CUresult result = call();
-  if (result != CUDA_SUCCESS) {
-    capture_ended();
-    return result;
-  }
-  return guarded([&] {
-    note_capture(stream, mode, into);
-    return result;
-  });
-}
-
-// A capture that was invalidated also ends here, with an error. It does not end if it began in another stream, or in
-// another thread.
-CUresult ended(StreamHandle stream, CUgraph* graph, Call call) {
-  const bool recorded = is_recording(stream);
-  const CUresult result = recorded ? end_capture(stream, graph, call) : call();
-  if (recorded && !is_recording(stream) && forget_capture(stream)) capture_ended();
-  return result;
 }
 
 }  // namespace
@@ -185,39 +162,38 @@ THERMOCLINE_HOOK_PAIR(cuWaitExternalSemaphoresAsync, _ptsz,
                       })
 
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture, _ptsz, (CUstream hStream), {
-  return began(stream_of(hStream), CU_STREAM_CAPTURE_MODE_GLOBAL, [&] { return real<kFunction>(hStream); });
+  return captures().begin(stream_of(hStream), CU_STREAM_CAPTURE_MODE_GLOBAL, nullptr,
+                          [&] { return real<kFunction>(hStream); });
 })
-THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture_v2, _ptsz, (CUstream hStream, CUstreamCaptureMode mode),
-                      { return began(stream_of(hStream), mode, [&] { return real<kFunction>(hStream, mode); }); })
+THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture_v2, _ptsz, (CUstream hStream, CUstreamCaptureMode mode), {
+  return captures().begin(stream_of(hStream), mode, nullptr, [&] { return real<kFunction>(hStream, mode); });
+})
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToGraph, _ptsz,
                       (CUstream hStream, CUgraph hGraph, const CUgraphNode* dependencies,
                        const CUgraphEdgeData* dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
                       {
-                        return began(
-                            stream_of(hStream), mode,
-                            [&] {
-                              return real<kFunction>(hStream, hGraph, dependencies, dependencyData, numDependencies,
-                                                     mode);
-                            },
-                            hGraph);
+                        return captures().begin(stream_of(hStream), mode, hGraph, [&] {
+                          return real<kFunction>(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
+                        });
                       })
 THERMOCLINE_HOOK_PAIR(cuStreamBeginRecaptureToGraph, _ptsz,
                       (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
                        CUgraphRecaptureCallback callbackFunc, void* userData),
                       {
-                        return began(
-                            stream_of(hStream), mode,
-                            [&] { return real<kFunction>(hStream, mode, hGraph, callbackFunc, userData); }, hGraph);
+                        return captures().begin(stream_of(hStream), mode, hGraph, [&] {
+                          return real<kFunction>(hStream, mode, hGraph, callbackFunc, userData);
+                        });
                       })
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToCig, _ptsz,
                       (CUstream hStream, CUstreamCigCaptureParams* streamCigCaptureParams), {
-                        return began(stream_of(hStream), CU_STREAM_CAPTURE_MODE_RELAXED,
-                                     [&] { return real<kFunction>(hStream, streamCigCaptureParams); });
+                        return captures().begin(stream_of(hStream), CU_STREAM_CAPTURE_MODE_RELAXED, nullptr,
+                                                [&] { return real<kFunction>(hStream, streamCigCaptureParams); });
                       })
 THERMOCLINE_HOOK_PAIR(cuStreamEndCaptureToCig, _ptsz, (CUstream hStream),
-                      { return ended(stream_of(hStream), nullptr, [&] { return real<kFunction>(hStream); }); })
-THERMOCLINE_HOOK_PAIR(cuStreamEndCapture, _ptsz, (CUstream hStream, CUgraph* phGraph),
-                      { return ended(stream_of(hStream), phGraph, [&] { return real<kFunction>(hStream, phGraph); }); })
+                      { return captures().end(stream_of(hStream), nullptr, [&] { return real<kFunction>(hStream); }); })
+THERMOCLINE_HOOK_PAIR(cuStreamEndCapture, _ptsz, (CUstream hStream, CUgraph* phGraph), {
+  return captures().end(stream_of(hStream), phGraph, [&] { return real<kFunction>(hStream, phGraph); });
+})
 
 extern "C" {
 

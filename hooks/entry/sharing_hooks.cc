@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that pass an address to a user whose accesses can not be seen: another process, a network card, a texture. The
 // buffer is fetched and pinned. Whether the call is supported for mapped memory is the driver's decision.
-#include "hooks/capture/capture_state.h"
 #include "hooks/operands/escaped.h"
 #include "hooks/runtime/counters.h"
 #include "hooks/runtime/guarded.h"

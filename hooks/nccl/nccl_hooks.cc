@@ -141,7 +141,7 @@ bool hold(Held* held) {
   if (result == CUDA_SUCCESS) return true;
   let_go(held);
   // The graph would lack the operation that NCCL was to capture.
-  invalidate_capture(held->stream);
+  captures().refuse(held->stream);
   return false;
 }
 
@@ -178,7 +178,7 @@ ncclResult_t collective(AccessList accesses, CUstream stream, Arguments... argum
   accesses.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
   if (accesses.empty()) return real_call<F>(arguments...);
   if (Runtime::get().broken()) {
-    invalidate_capture(legacy(stream));
+    captures().refuse(legacy(stream));
     return kNcclUnhandledCudaError;
   }
   // Equal for equal operations, and different from the numbers of driver functions.

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "hooks/capture/capture_state.h"
+#include "hooks/capture/captures.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/symbols.h"
 #include "hooks/runtime/refusals.h"
@@ -33,7 +33,7 @@ void Launches::forget_functions() {
 
 Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) {
   // A launch into the legacy stream would end what other threads are recording.
-  if (stream == StreamHandle{} && any_capture_may_have_begun()) return Status::not_ready();
+  if (stream == StreamHandle{} && captures().any_may_have_begun()) return Status::not_ready();
   Launch launch;
   {
     const MutexLock lock(mutex_);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "hooks/capture/capture_state.h"
-#include "hooks/capture/captures.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/submit/holding.h"

@@ -8,6 +8,7 @@
 
 #include "config/size.h"
 #include "hooks/capture/capture_state.h"
+#include "hooks/capture/captures.h"
 #include "hooks/runtime/refusals.h"
 #include "hooks/runtime/stream_context.h"
 #include "hooks/submit/stream_queues.h"
@@ -176,7 +177,7 @@ bool may_cache(DeviceHeap& of, CUcontext current) {
 bool cache_after_wait(DeviceHeap& of, DeviceAddress at) {
   const CUresult waited = [] {
     const Inside inside;
-    return synchronize_unless_recorded();
+    return captures().synchronize_current();
   }();
   const MutexLock lock(of.mutex);
   // With the lock held, so that whoever blocks a stream first finds it in the cache.

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "driver/locks.h"
-#include "hooks/capture/capture_state.h"
+#include "hooks/capture/captures.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/engine_observer.h"
@@ -141,7 +141,7 @@ void LateFrees::waited() {
 
 bool wait_for_late_frees(const ActiveEngine& active) {
   LateFrees frees(active);
-  if (frees.none() || synchronize_unless_recorded(active) != CUDA_SUCCESS) return false;
+  if (frees.none() || captures().synchronize(active) != CUDA_SUCCESS) return false;
   frees.waited();
   return true;
 }

@@ -356,7 +356,7 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
     const Inside inside;
     return call();
   });
-  if (!reached) invalidate_capture(stream);
+  if (!reached) captures().refuse(stream);
   return result;
 }
 

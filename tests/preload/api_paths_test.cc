@@ -387,17 +387,20 @@ TEST(ApiPaths, WhatIsRefusedWhileRecordingLeavesNoGraph) {
     EXPECT_EQ(result.status, 0) << result.err;
     EXPECT_EQ(result.out, expected + buffers);
   }
-  const ProcessResult stubborn =
-      run_program(arguments, {.preload = {LIBRARY_FILE},
-                              .budget = kBudget,
-                              .environment = {"THERMOCLINE_SIMULATE_FAULTS=fail cuStreamQuery call 1 INVALID_CONTEXT; "
-                                              "fail cuStreamQuery call 2 INVALID_CONTEXT"}});
-  EXPECT_EQ(stubborn.status, 0) << stubborn.err;
-  EXPECT_EQ(stubborn.out,
-            "copy: 2\nstate 1\nend: 901\ngraph: 0\n"
-            "forked: 2\nstate 1\njoined: 0 0\nend: 901\ngraph: 0\n"
-            "whole: 0\nstate 1\nend: 0\ngraph: 1\n" +
-                buffers);
+  // A driver that does not invalidate; and one that, besides, does not tell a capture's id when it begins.
+  const std::string does_not_invalidate =
+      "THERMOCLINE_SIMULATE_FAULTS=fail cuStreamQuery call 1 INVALID_CONTEXT; "
+      "fail cuStreamQuery call 2 INVALID_CONTEXT";
+  for (const char* const more : {"", "; fail cuStreamGetCaptureInfo call 1 INVALID_VALUE"}) {
+    const ProcessResult stubborn = run_program(
+        arguments, {.preload = {LIBRARY_FILE}, .budget = kBudget, .environment = {does_not_invalidate + more}});
+    EXPECT_EQ(stubborn.status, 0) << stubborn.err;
+    EXPECT_EQ(stubborn.out,
+              "copy: 2\nstate 1\nend: 901\ngraph: 0\n"
+              "forked: 2\nstate 1\njoined: 0 0\nend: 901\ngraph: 0\n"
+              "whole: 0\nstate 1\nend: 0\ngraph: 1\n" +
+                  buffers);
+  }
 }
 
 // All but two of the buffers that each graph names may be evicted between launches, and nothing is pinned.
