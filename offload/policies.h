@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace thermocline {
@@ -14,10 +15,12 @@ struct PolicyParts;
 
 using PolicyMaker = std::unique_ptr<EvictionPolicy> (*)(const PolicyParts& parts);
 
+// What differs between policies for those who choose one stands here; nobody else compares them.
 struct PolicyEntry {
   const char* name;
   const char* description;      // what is evicted, and when
   PolicyMaker make = nullptr;   // null: nothing is evicted
+  bool plans = false;           // follows a plan of a repeated iteration; only such a plan recomputes
   bool for_comparison = false;  // known to replays, not to the setting
   constexpr bool evicts() const { return make != nullptr; }
 };
@@ -27,10 +30,16 @@ std::unique_ptr<EvictionPolicy> make_reactive_policy(const PolicyParts& parts);
 std::unique_ptr<EvictionPolicy> make_learned_policy(const PolicyParts& parts);
 
 inline constexpr std::array kPolicies = {
-    PolicyEntry{"none", "nothing"},
-    PolicyEntry{"reactive", "ahead of need, without a plan", make_reactive_policy},
-    PolicyEntry{"learned", "reactive until steps repeat, then by plan", make_learned_policy},
-    PolicyEntry{"lru", "reactive, but nothing moves before it must", make_lru_policy, true},
+    PolicyEntry{.name = "none", .description = "nothing"},
+    PolicyEntry{.name = "reactive", .description = "ahead of need, without a plan", .make = make_reactive_policy},
+    PolicyEntry{.name = "learned",
+                .description = "reactive until steps repeat, then by plan",
+                .make = make_learned_policy,
+                .plans = true},
+    PolicyEntry{.name = "lru",
+                .description = "reactive, but nothing moves before it must",
+                .make = make_lru_policy,
+                .for_comparison = true},
 };
 
 // Null: there is none of that name.
@@ -41,7 +50,16 @@ constexpr const PolicyEntry* find_policy(std::string_view name) {
   return nullptr;
 }
 
-// Those that code asks for by name.
+// "learned": those that plan, for messages.
+inline std::string planning_policies() {
+  std::string names;
+  for (const PolicyEntry& entry : kPolicies) {
+    if (entry.plans) names.append(names.empty() ? "" : ", ").append(entry.name);
+  }
+  return names;
+}
+
+// Those that code chooses by name. What one can do is asked of its entry.
 inline constexpr const PolicyEntry* kNoPolicy = find_policy("none");
 inline constexpr const PolicyEntry* kReactivePolicy = find_policy("reactive");
 inline constexpr const PolicyEntry* kLearnedPolicy = find_policy("learned");

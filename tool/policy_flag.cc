@@ -26,6 +26,17 @@ bool parse_policy_flag(const std::string& text, const std::string& flag, Setting
   return false;
 }
 
+std::string policy_setting_help() {
+  std::vector<std::string> names;
+  for (const PolicyEntry& policy : kPolicies) {
+    if (!policy.for_comparison) names.emplace_back(policy.name);
+  }
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " or ") + names[i];
+  return text + " (default: " + EngineOptions().policy->name + ")";
+}
+
 std::string policy_help() {
   std::string settings, others;
   for (const PolicyEntry& policy : kPolicies) {

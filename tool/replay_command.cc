@@ -31,7 +31,7 @@ namespace {
 
 // Whether the figures are of steps under a plan, and if not, why.
 std::string plan_text(const ReplayJob& job, const ReplayFindings& outcome) {
-  if (job.settings.policy != kLearnedPolicy) return "";
+  if (!job.settings.policy->plans) return "";
   if (const std::optional<std::size_t> learned = learned_after_steps(outcome.with_budget.steps)) {
     const std::size_t steps = outcome.with_budget.steps.size() - *learned;
     return "the plan was in force in the last " + std::to_string(steps) + " of " +
@@ -39,7 +39,7 @@ std::string plan_text(const ReplayJob& job, const ReplayFindings& outcome) {
   }
   if (outcome.with_budget.statistics.evicted_bytes == 0) return "no plan was needed: nothing had to leave";
   return "no plan was in force: " + quantity(outcome.with_budget.steps.size(), "step") +
-         " did not repeat, or too few (--steps); the figures are those of policy reactive";
+         " did not repeat, or too few (--steps); the figures are without one";
 }
 
 // Where contents may be dropped and none was. Of all plans of the process the last one counts, which is the replay's.

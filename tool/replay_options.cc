@@ -37,7 +37,7 @@ ReplayOptions replay_options(const Settings& settings, const simulator::Profile&
 }
 
 std::optional<StepPlanKind> possible_plans(const ReplayOptions& options) {
-  if (options.engine.policy == kNoPolicy) return std::nullopt;
+  if (!options.engine.policy->evicts()) return std::nullopt;
   if (!options.exact || options.engine.recompute == Recompute::kOff) return StepPlanKind::kOffload;
   // What such schedules do is nearest to that.
   if (options.engine.schedules != nullptr) return StepPlanKind::kRecompute;
@@ -55,7 +55,8 @@ namespace {
 // "": it may.
 std::string why_nothing_is_recomputed(const Settings& settings, bool exact) {
   if (!exact) return ": that needs --exact, which tells the library what each operator reads and writes";
-  if (settings.policy != kLearnedPolicy) return std::string(" with policy ") + settings.policy->name + "; learned does";
+  if (!settings.policy->plans)
+    return std::string(" with policy ") + settings.policy->name + "; " + planning_policies() + " does";
   if (settings.host_fallback == HostFallback::kFull) return " with host_fallback full; auto and off do";
   return "";
 }

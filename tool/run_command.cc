@@ -32,6 +32,7 @@
 #include "tool/message.h"
 #include "tool/number_option.h"
 #include "tool/places.h"
+#include "tool/policy_flag.h"
 #include "tool/program_start.h"
 #include "tool/python_runtime.h"
 #include "tool/record.h"
@@ -350,7 +351,7 @@ int run_program(const RunFlags& flags, const CommandLine& line, const std::strin
 
 void add_run_flags(CLI::App* command, RunFlags* flags) {
   command->add_option("--budget", flags->budget, "most device memory to hold: 12GiB, or 60% of the device's memory");
-  command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
+  command->add_option("--policy", flags->policy, policy_setting_help());
   command->add_option("--config", flags->config, "a settings file, over the usual ones");
   command->add_option("--simulate", flags->device,
                       "run on the simulated device of this profile ('thermocline devices' lists them)");

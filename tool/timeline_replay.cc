@@ -11,6 +11,7 @@
 #include "tool/message.h"
 #include "tool/number_option.h"
 #include "tool/places.h"
+#include "tool/policy_flag.h"
 #include "tool/splits.h"
 #include "tool/values.h"
 #include "trace/steady_step.h"
@@ -64,7 +65,7 @@ void add_timeline_flags(CLI::App* command, TimelineFlags* flags) {
   command->add_option(
       "--budget", flags->budget,
       "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
-  command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
+  command->add_option("--policy", flags->policy, policy_setting_help());
   add_recompute_flags(command, flags);
   add_split_flag(command, &flags->split);
   command->add_option("--config", flags->config, "a settings file; no other is read");

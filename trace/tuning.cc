@@ -34,7 +34,10 @@ std::vector<Change> changes_of(const Values& values) {
 }
 
 std::vector<Setting> all_settings(KnobTerms terms) {
-  constexpr std::array kTried = {kLearnedPolicy, kReactivePolicy};
+  std::vector<const PolicyEntry*> policies;
+  for (const PolicyEntry& policy : kPolicies) {
+    if (policy.evicts() && !policy.for_comparison) policies.push_back(&policy);
+  }
   constexpr std::array kSafeties = {Safety::kTrusting, Safety::kStrict};
   constexpr std::array kRecompute = {Recompute::kAuto, Recompute::kOff};
   constexpr std::array<Bytes, 9> kSmallest = {16 * kKiB, 128 * kKiB, 512 * kKiB, kMiB,     2 * kMiB,
@@ -42,7 +45,7 @@ std::vector<Setting> all_settings(KnobTerms terms) {
   constexpr std::array<Bytes, 4> kPages = {2 * kMiB, 4 * kMiB, 8 * kMiB, 16 * kMiB};
   constexpr std::array kLowWater = {10U, 20U, 30U, 40U, 50U, 60U, 70U, 80U, 90U};
   constexpr std::array kReserve = {0U, 10U, 25U, 40U, 60U};
-  std::vector<Setting> all = {{changes_of<&Knobs::policy>(kTried)}};
+  std::vector<Setting> all = {{changes_of<&Knobs::policy>(policies)}};
   if (terms.recompute) all.push_back({changes_of<&Knobs::recompute>(kRecompute)});
   if (terms.trusting) all.push_back({changes_of<&Knobs::safety>(kSafeties)});
   all.push_back({changes_of<&Knobs::page_bytes>(kPages)});

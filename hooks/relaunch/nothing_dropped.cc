@@ -41,8 +41,9 @@ NothingDropped untried(const EngineStatistics& statistics, const std::vector<Ker
 }  // namespace
 
 NothingDropped forbidden_by(const Settings& settings) {
-  if (std::string_view(settings.policy->name) != "learned")
-    return {"policy", std::string("policy = \"") + settings.policy->name + "\" makes no plan; learned does"};
+  if (!settings.policy->plans)
+    return {"policy",
+            std::string("policy = \"") + settings.policy->name + "\" makes no plan; " + planning_policies() + " does"};
   if (settings.host_fallback == HostFallback::kFull)
     return {"host_fallback", "with host_fallback = \"full\" nothing may be dropped"};
   if (settings.debug == DebugMode::kGuard) return {"debug_guard", "with debug = \"guard\" nothing may be dropped"};

@@ -96,7 +96,12 @@ TEST(OptionTable, AnUnknownChoiceListsTheKnownOnesAndSuggests) {
   Value value;
   ParseError error;
   EXPECT_FALSE(parse_value(*find_option("policy"), "reactiv", &value, &error));
-  EXPECT_EQ(error.message, "'reactiv' is no policy; known are none, reactive, learned");
+  std::string known;
+  for (const PolicyEntry& policy : kPolicies) {
+    if (!policy.for_comparison) known += std::string(known.empty() ? "" : ", ") + policy.name;
+  }
+  EXPECT_TRUE(known.starts_with("none, ")) << known;
+  EXPECT_EQ(error.message, "'reactiv' is no policy; known are " + known);
   EXPECT_EQ(error.suggestion, "reactive");
 }
 

@@ -179,9 +179,13 @@ TEST_F(Command, DevicesArePartlyNamedAndPoliciesAllKnown) {
   expect_refused({"devices", "h20"}, 2,
                  "devices: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
   expect_refused({"devices", "nosuch"}, 2, "devices: unknown device 'nosuch' ('thermocline devices' lists them)");
-  expect_refused({"replay", kUnet, "--policy", "lerned"}, 2,
-                 "--policy: 'lerned' is no policy; known are none, reactive, learned, lru, joint, recompute, swap, "
-                 "sqrt, checkpoint-all, checkmate, gruslys; did you mean 'learned'?");
+  const ProcessResult unknown = run({"replay", kUnet, "--policy", "lerned"});
+  EXPECT_EQ(unknown.status, 2);
+  // Those of the table, whichever it has, then those that are named after their plans.
+  EXPECT_TRUE(unknown.err.starts_with("thermocline: --policy: 'lerned' is no policy; known are none, ")) << unknown.err;
+  EXPECT_TRUE(unknown.err.ends_with(
+      ", joint, recompute, swap, sqrt, checkpoint-all, checkmate, gruslys; did you mean 'learned'?\n"))
+      << unknown.err;
   EXPECT_TRUE(run({"replay", kUnet, "--compare", "nosuch", "lru"})
                   .err.starts_with("thermocline: --compare: 'nosuch' is no policy; known are none, "));
 }
