@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/comparison_policies.h"
 
-#include <algorithm>
-
 #include "offload/recompute/recurrent_schedules.h"
 #include "offload/recompute/segment_schedules.h"
 #include "trace/checkmate.h"
@@ -22,12 +20,6 @@ std::span<const ComparisonPolicy> comparison_policies() {
       {"gruslys", "recurrent nets: which states to keep, by dynamic programming", &gruslys},
   };
   return all;
-}
-
-const ComparisonPolicy* find_comparison_policy(std::string_view name) {
-  const std::span<const ComparisonPolicy> all = comparison_policies();
-  const auto found = std::ranges::find(all, name, &ComparisonPolicy::name);
-  return found == all.end() ? nullptr : &*found;
 }
 
 }  // namespace thermocline

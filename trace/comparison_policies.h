@@ -16,7 +16,5 @@ struct ComparisonPolicy {
 };
 
 std::span<const ComparisonPolicy> comparison_policies();
-// Null: there is none of this name.
-const ComparisonPolicy* find_comparison_policy(std::string_view name);
 
 }  // namespace thermocline
