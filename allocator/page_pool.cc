@@ -2,6 +2,7 @@
 #include "allocator/page_pool.h"
 
 #include <algorithm>
+#include <new>
 
 #include "driver/check.h"
 
@@ -40,7 +41,7 @@ Status PagePool::create(std::uint64_t count, Ask ask) {
       pause_ = kFirstPause;
     }
     peak_created_ = std::max(peak_created_, created_);
-    free_.push_back(page);
+    give(page);
   }
   return Status();
 }
@@ -53,8 +54,37 @@ Status PagePool::take(std::uint64_t count, std::vector<PageHandle>* out) {
   }
   // Pages returned last are taken first, so the next to be trimmed are those that were idle longest.
   out->insert(out->end(), free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(count));
+  remove_from_index(std::span(free_).last(count));
   free_.resize(free_.size() - count);
   return Status();
+}
+
+bool PagePool::holds(PageHandle page) {
+  if (!is_indexed_) {
+    index_ = {free_.begin(), free_.end()};
+    is_indexed_ = true;
+  }
+  return index_.contains(page);
+}
+
+void PagePool::take(PageHandle page) {
+  std::erase(free_, page);
+  remove_from_index({&page, 1});
+}
+
+// Giving a page back can not fail: without memory the next holds() begins anew.
+void PagePool::add_to_index(PageHandle page) noexcept {
+  try {
+    index_.insert(page);
+  } catch (const std::bad_alloc&) {
+    index_.clear();
+    is_indexed_ = false;
+  }
+}
+
+void PagePool::remove_from_index(std::span<const PageHandle> pages) {
+  if (!is_indexed_) return;
+  for (const PageHandle page : pages) index_.erase(page);
 }
 
 Status PagePool::trim(Bytes keep) {
@@ -69,6 +99,7 @@ Status PagePool::trim(Bytes keep) {
     ++destroys_;
     --created_;
   }
+  remove_from_index(std::span(free_).first(destroyed));
   free_.erase(free_.begin(), free_.begin() + static_cast<std::ptrdiff_t>(destroyed));
   return result;
 }

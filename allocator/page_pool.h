@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "driver/driver.h"
@@ -28,10 +30,15 @@ class PagePool {
   // Appends `count` pages to `out`: from the pool, then new ones under the limit. All or none; out_of_memory when the
   // limit or the driver refuses (pages that the driver did create stay in the pool).
   Status take(std::uint64_t count, std::vector<PageHandle>* out);
-  void give(PageHandle page) { free_.push_back(page); }
-  bool holds(PageHandle page) const { return std::find(free_.begin(), free_.end(), page) != free_.end(); }
+  void give(PageHandle page) {
+    free_.push_back(page);
+    if (is_indexed_) [[unlikely]]
+      add_to_index(page);
+  }
+  // Whether the page is in the pool. Who never asks pays nothing for the index that answers.
+  bool holds(PageHandle page);
   // Takes this page, which must be in the pool.
-  void take(PageHandle page) { std::erase(free_, page); }
+  void take(PageHandle page);
 
   // Creates pages until up to `count` are in the pool, within the limit; there may be fewer afterwards. The device may
   // have less memory than the limit, because other processes use it too. When the device is full, the number of pages
@@ -64,6 +71,8 @@ class PagePool {
   static constexpr std::uint64_t kFirstPause = 64, kLongestPause = 4096;
 
   bool may_ask(Ask ask);
+  void add_to_index(PageHandle page) noexcept;
+  void remove_from_index(std::span<const PageHandle> pages);
   std::uint64_t known_pages() const { return std::min(limit_ / page_bytes_, device_pages_) - created_; }
 
   const Driver* driver_;
@@ -71,6 +80,8 @@ class PagePool {
   Bytes page_bytes_;
   Bytes limit_;
   std::vector<PageHandle> free_;
+  std::unordered_set<PageHandle> index_;  // of free_, if is_indexed_; else empty
+  bool is_indexed_ = false;               // since holds() was called, and there was memory for it
   std::uint64_t created_ = 0;
   std::uint64_t peak_created_ = 0;
   std::uint64_t creates_ = 0;

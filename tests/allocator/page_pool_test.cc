@@ -44,6 +44,32 @@ TEST_F(PagePoolTest, HandsOutAgainWhatWasGivenBack) {
   for (const PageHandle page : pages) pool.give(page);
 }
 
+TEST_F(PagePoolTest, KnowsWhichPagesItHolds) {
+  PagePool pool(driver, 0, kPage, 6 * kPage);
+  ASSERT_TRUE(pool.take(4, &pages).ok());
+  const std::vector<PageHandle> all = pages;
+  const auto held = [&] {
+    std::string text;
+    for (const PageHandle page : all) text += pool.holds(page) ? '1' : '0';
+    return text;
+  };
+  EXPECT_EQ(held(), "0000");
+  for (const PageHandle page : all) pool.give(page);
+  EXPECT_EQ(held(), "1111");
+  pool.take(all[1]);
+  EXPECT_EQ(held(), "1011");
+  pages.clear();
+  ASSERT_TRUE(pool.take(1, &pages).ok());
+  EXPECT_EQ(held(), "1010") << "the newest";
+  ASSERT_TRUE(pool.trim(3 * kPage).ok());
+  EXPECT_EQ(held(), "0010") << "the oldest is destroyed";
+  ASSERT_TRUE(pool.create(1).ok());
+  EXPECT_TRUE(pool.holds(pool.free_list().back())) << "one that was made since";
+  pool.give(all[1]);
+  pool.give(pages.front());
+  EXPECT_EQ(held(), "0111");
+}
+
 TEST_F(PagePoolTest, WhatTheDriverDidCreateBeforeItRefusedIsKept) {
   PagePool pool(driver, 0, kPage, 10 * kPage);
   fake.device_bytes = 3 * kPage;
