@@ -19,20 +19,13 @@ std::uint64_t word_at(const char* at) {
   return word;
 }
 
-// Multiply and fold, word by word, as FNV-1a (Fowler, Noll, Vo) does byte by byte. Every step is invertible, so any
-// change of a single word changes the result.
 std::uint64_t checksum_of(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325u ^ bytes.size();
-  const auto mix = [&hash](std::uint64_t word) {
-    hash = (hash ^ word) * kHashFactor;
-    hash ^= hash >> 32;
-  };
   std::size_t at = 0;
-  for (; bytes.size() - at >= 8; at += 8) mix(word_at(bytes.data() + at));
+  for (; bytes.size() - at >= 8; at += 8) hash = folded_hash(hash, word_at(bytes.data() + at));
   std::uint64_t last = 0;
   std::memcpy(&last, bytes.data() + at, bytes.size() - at);
-  mix(last);
-  return hash;
+  return folded_hash(hash, last);
 }
 
 }  // namespace

@@ -14,17 +14,11 @@ constexpr std::size_t kLines = 64;
 // In one operation of the program.
 constexpr int kAtOnce = 4;
 
-// Each word changes all above it.
-std::uint64_t mix(std::uint64_t digest, std::uint64_t word) {
-  digest = (digest ^ word) * kHashFactor;
-  return digest ^ (digest >> 32);
-}
-
 std::uint64_t mix_bytes(std::uint64_t digest, std::span<const unsigned char> bytes) {
   for (std::size_t at = 0; at < bytes.size(); at += sizeof digest) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
-    digest = mix(digest, word);
+    digest = folded_hash(digest, word);
   }
   return digest;
 }
