@@ -64,9 +64,9 @@ class HostLedger {
   const Bytes limit_;
   const int pid_;
   std::size_t entry_ = kEntries;  // index of this process's entry
-  // Guards held_; record locks belong to the process, not to the thread.
+  // Also of the file: record locks belong to the process, not to the thread.
   mutable Mutex mutex_{"ledger of pinned memory", lock_level::kHostLedger};
-  Bytes held_ = 0;
+  Bytes held_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace thermocline

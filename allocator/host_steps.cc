@@ -26,8 +26,8 @@ HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int no
       step_bytes_(round_up(std::max(step_bytes, kPage), kPage)),
       node_(node),
       ledger_(ledger),
-      mappable_(mappable),
-      source_(mappable) {}
+      source_(mappable),
+      mappable_(mappable) {}
 
 HostSteps::~HostSteps() {
   for (const auto& [address, step] : steps_) static_cast<void>(free_step(address));
@@ -252,7 +252,7 @@ bool HostSteps::make_way() {
   }
   trim(0);
   MutexLock lock(mutex_);
-  left_.wait(lock, [this] { return leaving_ == 0; });
+  while (leaving_ != 0) left_.wait(lock);
   return pinned_ < before;
 }
 
@@ -292,7 +292,7 @@ void HostSteps::validate() const {
                     "The ledger has what is pinned or claimed.");
   std::uint64_t in_use = 0;
   std::size_t extents = 0;
-  space_.for_each([&](const Chunk& chunk) {
+  space_.for_each([&](const Chunk& chunk) THERMOCLINE_NOT_ANALYSED {
     const auto step = steps_.find(chunk.tag.step);
     THERMOCLINE_CHECK(step != steps_.end() && chunk.offset() * kPage >= step->first &&
                           chunk.end() * kPage <= step->first + step->second.bytes,

@@ -99,11 +99,11 @@ class HostSteps {
     std::uint64_t used_pages;
   };
 
-  Chunk* take_locked(unsigned shelf, std::uint64_t pages, std::uint64_t alignment_pages);
-  void* hand_out(Chunk* chunk);
+  Chunk* take_locked(unsigned shelf, std::uint64_t pages, std::uint64_t alignment_pages) THERMOCLINE_REQUIRES(mutex_);
+  void* hand_out(Chunk* chunk) THERMOCLINE_REQUIRES(mutex_);
   // Adds a step for `bytes`, a multiple of `unit`: the page size of MappableHost, or of this class.
-  bool add_step(Bytes bytes, Bytes unit);
-  bool register_step(Bytes bytes, bool from_mappable);
+  bool add_step(Bytes bytes, Bytes unit) THERMOCLINE_REQUIRES(mutex_);
+  bool register_step(Bytes bytes, bool from_mappable) THERMOCLINE_REQUIRES(mutex_);
   bool free_step(std::uint64_t at);
   // A step that is being returned to the driver without the lock held: no longer usable, but still pinned.
   struct Leaving {
@@ -113,34 +113,34 @@ class HostSteps {
   };
   std::vector<Leaving> let_leave(Bytes keep);
   void has_left(const Leaving& step, bool given);
-  bool enter(Bytes pinned, Bytes claimed);
-  void give_back(std::map<std::uint64_t, Step>::iterator step);
-  bool any_in_the_way() const;
-  void trim_locked();
+  bool enter(Bytes pinned, Bytes claimed) THERMOCLINE_REQUIRES(mutex_);
+  void give_back(std::map<std::uint64_t, Step>::iterator step) THERMOCLINE_REQUIRES(mutex_);
+  bool any_in_the_way() const THERMOCLINE_REQUIRES(mutex_);
+  void trim_locked() THERMOCLINE_REQUIRES(mutex_);
 
   const Driver* driver_;
   const Bytes limit_;  // 0: none
   const Bytes step_bytes_;
   const int node_;
   HostLedger* const ledger_;
-  Bytes entered_ = 0;       // there, of these steps
-  MappableHost* mappable_;  // null once it has refused
-
   MappableHost* const source_;  // where the existing mappable steps came from
-  bool driver_refused_ = false;
   std::atomic<bool> wants_trim_{false};
+  std::condition_variable_any left_;  // none is leaving any more
 
-  mutable Mutex mutex_{"steps of pinned memory", lock_level::kHostSteps};  // guards all below
-  Space space_;                                                            // in pages of host addresses
-  std::map<std::uint64_t, Step> steps_;                                    // by address
-  std::unordered_map<std::uint64_t, Chunk*> extents_;                      // by the address handed out
-  bool trims_later_ = false;
-  Bytes leaving_ = 0;                 // of steps that are being returned to the driver
-  std::condition_variable_any left_;  // none is any more
-  Bytes pinned_ = 0;
-  Bytes peak_pinned_ = 0;
-  Bytes taken_ = 0;
-  Bytes claimed_ = 0;
+  mutable Mutex mutex_{"steps of pinned memory", lock_level::kHostSteps};
+  Bytes entered_ THERMOCLINE_GUARDED_BY(mutex_) = 0;       // in the ledger, of these steps
+  MappableHost* mappable_ THERMOCLINE_GUARDED_BY(mutex_);  // null once it has refused
+  bool driver_refused_ THERMOCLINE_GUARDED_BY(mutex_) = false;
+  Space space_ THERMOCLINE_GUARDED_BY(mutex_);                          // in pages of host addresses
+  std::map<std::uint64_t, Step> steps_ THERMOCLINE_GUARDED_BY(mutex_);  // by address
+  // By the address handed out.
+  std::unordered_map<std::uint64_t, Chunk*> extents_ THERMOCLINE_GUARDED_BY(mutex_);
+  bool trims_later_ THERMOCLINE_GUARDED_BY(mutex_) = false;
+  Bytes leaving_ THERMOCLINE_GUARDED_BY(mutex_) = 0;  // of steps that are being returned to the driver
+  Bytes pinned_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  Bytes peak_pinned_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  Bytes taken_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  Bytes claimed_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace thermocline

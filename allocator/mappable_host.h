@@ -70,8 +70,8 @@ class MappableHost {
   Status prove(DeviceAddress at, bool* passed) const;
   // Undoes each step as far as the driver allows; true when everything has been released.
   bool dismantle(DeviceAddress at, Piece* piece) const;
-  void dismantle_rest();
-  Pieces::const_iterator piece_at(const void* at) const;
+  void dismantle_rest() THERMOCLINE_REQUIRES(mutex_);
+  Pieces::const_iterator piece_at(const void* at) const THERMOCLINE_REQUIRES(mutex_);
 
   const Driver* driver_;
   const int device_;
@@ -83,9 +83,10 @@ class MappableHost {
   std::atomic<bool> proven_{true};
   std::atomic<WaitingCalls> waiting_calls_{WaitingCalls::kNone};
   mutable Mutex mutex_{"mappable host memory", lock_level::kMappableHost};
-  Pieces pieces_;  // by address
-  Pieces rest_;    // which the driver has not completely taken back yet
-  Pieces in_use_;  // by copies that could not be waited for: released in the destructor, when it has completed
+  Pieces pieces_ THERMOCLINE_GUARDED_BY(mutex_);  // by address
+  Pieces rest_ THERMOCLINE_GUARDED_BY(mutex_);    // which the driver has not completely taken back yet
+  // By copies that could not be waited for: released in the destructor, when it has completed.
+  Pieces in_use_ THERMOCLINE_GUARDED_BY(mutex_);
 };
 
 }  // namespace thermocline

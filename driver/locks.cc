@@ -16,8 +16,9 @@ namespace {
 constexpr int kMostNamed = 8;
 
 struct Held {
-  std::array<const Mutex*, kMostNamed> mutexes;
+  std::array<const LockLevel*, kMostNamed> mutexes;
   int count;
+  int refusing;  // of these, waits
 
   int named() const { return std::min(count, kMostNamed); }
 };
@@ -28,7 +29,7 @@ constinit thread_local bool has_asked_to_map = false;
 
 [[noreturn]] void end_with_names() {
   for (int i = 0; i < held.named(); ++i) {
-    const Mutex& one = *held.mutexes[static_cast<std::size_t>(i)];
+    const LockLevel& one = *held.mutexes[static_cast<std::size_t>(i)];
     std::fprintf(stderr, " %s (level %d)", one.name(), one.level());
   }
   std::fprintf(stderr, "\n");
@@ -53,7 +54,7 @@ void detail::WordLock::wait_and_lock() {
 
 void detail::WordLock::wake_one() { syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
 
-void detail::lock_taken(const Mutex& mutex, bool waited) {
+void detail::lock_taken(const LockLevel& mutex, bool waited) {
   for (int i = 0; waited && i < held.named(); ++i) {
     if (mutex.level() > held.mutexes[static_cast<std::size_t>(i)]->level()) continue;
     std::fprintf(stderr, "thermocline: lock %s (level %d) is taken out of order, behind:", mutex.name(), mutex.level());
@@ -61,39 +62,42 @@ void detail::lock_taken(const Mutex& mutex, bool waited) {
   }
   if (held.count < kMostNamed) held.mutexes[static_cast<std::size_t>(held.count)] = &mutex;
   ++held.count;
+  held.refusing += mutex.refuses_waits() ? 1 : 0;
 }
 
-void detail::lock_given_back(const Mutex& mutex) {
+void detail::lock_given_back(const LockLevel& mutex) {
   const auto end = held.mutexes.begin() + held.named();
   const auto found = std::find(held.mutexes.begin(), end, &mutex);
   // Taken before they were checked, or beyond those that are named.
   if (found == end && held.count <= kMostNamed) return;
   if (found != end) std::move(found + 1, end, found);
-  if (--held.count == 0) has_asked_to_map = false;
+  --held.count;
+  held.refusing -= mutex.refuses_waits() ? 1 : 0;
+  if (held.refusing == 0) has_asked_to_map = false;
 }
 
 void detail::refuse_to_wait(const char* call) {
-  if (held.count == 0 || WaitsInPlace::now()) return;
+  if (held.refusing == 0 || WaitsInPlace::now()) return;
   std::fprintf(stderr, "thermocline: %s waits for the device while a lock is held:", call);
   end_with_names();
 }
 
 void detail::refuse_to_queue(const char* call) {
-  if (held.count == 0 || rooms > 0 || WaitsInPlace::now()) return;
+  if (held.refusing == 0 || rooms > 0 || WaitsInPlace::now()) return;
   std::fprintf(stderr, "thermocline: %s may wait for room in a stream's queue while a lock is held:", call);
   end_with_names();
 }
 
 void detail::refuse_to_map(const char* call) {
-  if (held.count == 0 || has_asked_to_map || WaitsInPlace::now()) return;
+  if (held.refusing == 0 || has_asked_to_map || WaitsInPlace::now()) return;
   std::fprintf(stderr, "thermocline: %s may wait for a blocked stream while a lock is held:", call);
   end_with_names();
 }
 
 void detail::note_room_in_queue(bool there_is) { rooms = std::max(0, rooms + (there_is ? 1 : -1)); }
-void detail::note_asked_to_map() { has_asked_to_map = held.count > 0; }
+void detail::note_asked_to_map() { has_asked_to_map = held.refusing > 0; }
 
-int locks_held() { return held.count; }
+int locks_held() { return held.refusing; }
 
 WaitsInPlace::WaitsInPlace() { ++in_place; }
 WaitsInPlace::~WaitsInPlace() { --in_place; }

@@ -9,14 +9,18 @@
 //
 // Where locks_are_checked is set (THERMOCLINE_TEST_LOCKS=1, for tests), each thread knows which mutexes it holds, and a
 // call that breaks a rule ends the process with their names. The few waits that are known to end by themselves, and
-// those that are not mended, are marked by a WaitsInPlace.
+// those that are not mended, are marked by a WaitsInPlace. The layer test finds mutexes of other types.
 //
-// Clang checks, as part of ./dev check, that what is THERMOCLINE_GUARDED_BY a mutex is used with the mutex held.
+// Clang checks, as part of ./dev check, that what is THERMOCLINE_GUARDED_BY a mutex is used with the mutex held. It can
+// not check the order: acquired_before and acquired_after compare mutexes that one function names, and here the second
+// is nearly always taken by a function of another layer (a hook holds "runtime" and calls an engine, which takes its
+// own, of which there is one a device). So the order is one number a mutex, checked when it is taken.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <shared_mutex>
 
 // https://clang.llvm.org/docs/ThreadSafetyAnalysis.html
 #ifdef __clang__
@@ -28,14 +32,33 @@
 #define THERMOCLINE_REQUIRES(...) THERMOCLINE_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define THERMOCLINE_ACQUIRE(...) THERMOCLINE_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define THERMOCLINE_TRY_ACQUIRE(...) THERMOCLINE_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
+#define THERMOCLINE_ACQUIRE_SHARED(...) THERMOCLINE_THREAD_ATTRIBUTE(acquire_shared_capability(__VA_ARGS__))
 #define THERMOCLINE_RELEASE(...) THERMOCLINE_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
+#define THERMOCLINE_RELEASE_SHARED(...) THERMOCLINE_THREAD_ATTRIBUTE(release_shared_capability(__VA_ARGS__))
+#define THERMOCLINE_RELEASE_ANY(...) THERMOCLINE_THREAD_ATTRIBUTE(release_generic_capability(__VA_ARGS__))
 #define THERMOCLINE_NOT_ANALYSED THERMOCLINE_THREAD_ATTRIBUTE(no_thread_safety_analysis)
 
 namespace thermocline {
 
 inline constinit std::atomic<bool> locks_are_checked{false};
 
-class Mutex;
+// What the checks know of a mutex.
+class LockLevel {
+ public:
+  // kForgiven: rule 1 does not hold for it; where it is declared stands why.
+  enum class Waits : bool { kRefused, kForgiven };
+  constexpr LockLevel(const char* name, int level, Waits waits = Waits::kRefused)
+      : name_(name), level_(level), waits_(waits) {}
+
+  const char* name() const { return name_; }
+  int level() const { return level_; }
+  bool refuses_waits() const { return waits_ == Waits::kRefused; }
+
+ private:
+  const char* name_;
+  int level_;
+  Waits waits_;
+};
 
 namespace detail {
 
@@ -68,8 +91,8 @@ class WordLock {
 };
 
 // `waited`: the thread would have waited for it; one that was free by luck can not dead-lock.
-void lock_taken(const Mutex& mutex, bool waited);
-void lock_given_back(const Mutex& mutex);
+void lock_taken(const LockLevel& mutex, bool waited);
+void lock_given_back(const LockLevel& mutex);
 void refuse_to_wait(const char* call);
 void refuse_to_queue(const char* call);
 void refuse_to_map(const char* call);
@@ -77,9 +100,9 @@ void note_room_in_queue(bool there_is);
 void note_asked_to_map();
 }  // namespace detail
 
-class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
+class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) Mutex : public LockLevel {
  public:
-  constexpr Mutex(const char* name, int level) : name_(name), level_(level) {}
+  constexpr Mutex(const char* name, int level) : LockLevel(name, level) {}
 
   void lock() THERMOCLINE_ACQUIRE() {
     if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
@@ -98,13 +121,66 @@ class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
     mutex_.unlock();
   }
 
-  const char* name() const { return name_; }
-  int level() const { return level_; }
-
  private:
   detail::WordLock mutex_;
-  const char* name_;
-  int level_;
+};
+
+// Of many readers, or of one writer. Also for readers the same rules hold, and a thread reads once at a time: behind a
+// waiting writer a second time may wait for ever.
+class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) SharedMutex : public LockLevel {
+ public:
+  using LockLevel::LockLevel;
+
+  void lock() THERMOCLINE_ACQUIRE() {
+    note_taken();
+    mutex_.lock();
+  }
+  void unlock() THERMOCLINE_RELEASE() {
+    note_given_back();
+    mutex_.unlock();
+  }
+  void lock_shared() THERMOCLINE_ACQUIRE_SHARED() {
+    note_taken();
+    mutex_.lock_shared();
+  }
+  void unlock_shared() THERMOCLINE_RELEASE_SHARED() {
+    note_given_back();
+    mutex_.unlock_shared();
+  }
+
+ private:
+  void note_taken() {
+    if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
+      detail::lock_taken(*this, true);
+  }
+  void note_given_back() {
+    if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
+      detail::lock_given_back(*this);
+  }
+
+  std::shared_mutex mutex_;
+};
+
+class THERMOCLINE_THREAD_ATTRIBUTE(scoped_lockable) ReaderLock {
+ public:
+  explicit ReaderLock(SharedMutex& mutex) THERMOCLINE_ACQUIRE_SHARED(mutex) : mutex_(mutex) { mutex_.lock_shared(); }
+  ~ReaderLock() THERMOCLINE_RELEASE_ANY() { mutex_.unlock_shared(); }
+  ReaderLock(const ReaderLock&) = delete;
+  ReaderLock& operator=(const ReaderLock&) = delete;
+
+ private:
+  SharedMutex& mutex_;
+};
+
+class THERMOCLINE_THREAD_ATTRIBUTE(scoped_lockable) WriterLock {
+ public:
+  explicit WriterLock(SharedMutex& mutex) THERMOCLINE_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~WriterLock() THERMOCLINE_RELEASE() { mutex_.unlock(); }
+  WriterLock(const WriterLock&) = delete;
+  WriterLock& operator=(const WriterLock&) = delete;
+
+ private:
+  SharedMutex& mutex_;
 };
 
 // std::unique_lock, as clang understands it. `lock` and `unlock` are for waits in between.
@@ -165,7 +241,7 @@ inline void mapping_may_be_called() {
     detail::note_asked_to_map();
 }
 
-// Number of mutexes that the calling thread holds; 0 if they are not checked.
+// Number of mutexes that the calling thread holds and that refuse waits; 0 if they are not checked.
 int locks_held();
 
 // While an object of this class lives, its thread may wait for the device with mutexes held.

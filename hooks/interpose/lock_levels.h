@@ -6,6 +6,7 @@
 namespace thermocline::lock_level {
 
 inline constexpr int kOwnThreads = 10;      // while one calls the driver
+inline constexpr int kEnginesInUse = 15;    // while an operation uses several engines
 inline constexpr int kCaptureChange = 20;   // while engines are told whether a stream is captured
 inline constexpr int kRuntime = 30;         // while an engine begins or ends
 inline constexpr int kExternalMemory = 40;  // while the driver is asked for it and the engine is told

@@ -201,7 +201,8 @@ ncclResult_t collective(AccessList accesses, CUstream stream, Arguments... argum
 
 struct Registrations {
   Mutex mutex{"registrations with NCCL", lock_level::kLeaf};
-  std::map<std::pair<ncclComm_t, const void*>, Held> all;  // by the arguments of deregistration
+  // By the arguments of deregistration.
+  std::map<std::pair<ncclComm_t, const void*>, Held> all THERMOCLINE_GUARDED_BY(mutex);
 };
 Registrations& registrations() { return process_lifetime<Registrations>(); }
 

@@ -90,7 +90,7 @@ const Layouts::Facts& Layouts::facts(CUfunction function) {
 const Layouts::Facts& Layouts::ask(CUfunction function) {
   bool is_kernel = false;
   {
-    const std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     if (const auto found = facts_.find(function); found != facts_.end()) return *found->second;
     is_kernel = kernels_.contains(function);
   }
@@ -109,7 +109,7 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
     const MutexLock lock(witness_mutex_);
     witness_ = {function, is_kernel};
   }
-  const std::unique_lock lock(mutex_);
+  const WriterLock lock(mutex_);
   const ParameterLayout* const shared = known ? &*all_.insert(std::move(layout)).first : nullptr;
   Facts facts{.layout = shared, .is_final = is_final};
   if (name != nullptr) {
@@ -122,24 +122,24 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
 }
 
 void Layouts::set_rules(const std::vector<OperatorRule>& rules) {
-  const std::unique_lock lock(mutex_);
+  const WriterLock lock(mutex_);
   rules_ = rules;
 }
 
 void Layouts::note_kernel(CUkernel kernel, CUlibrary library) {
-  const std::unique_lock lock(mutex_);
+  const WriterLock lock(mutex_);
   kernels_[reinterpret_cast<CUfunction>(kernel)] = library;
 }
 
 void Layouts::forget_kernels(CUlibrary library) {
   forget_witness();
-  const std::unique_lock lock(mutex_);
+  const WriterLock lock(mutex_);
   std::erase_if(kernels_, [library](const auto& kernel) { return kernel.second == library; });
 }
 
 void Layouts::forget() {
   forget_witness();
-  const std::unique_lock lock(mutex_);
+  const WriterLock lock(mutex_);
   generation_.fetch_add(1, std::memory_order_acq_rel);
   facts_.clear();
 }

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <set>
-#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -59,13 +58,14 @@ class Layouts {
 
   std::atomic<std::uint64_t> generation_{1};  // incremented by forget()
   // Never held during a driver call: the driver may be running a host function that launches kernels.
-  std::shared_mutex mutex_;
-  std::set<ParameterLayout> all_;
-  std::set<std::pair<std::string, CUfunction>> names_;  // two functions of one name are two kernels
-  std::set<Facts> known_;                               // never removed, like the layouts
-  std::unordered_map<CUfunction, const Facts*> facts_;
-  std::vector<OperatorRule> rules_;
-  std::unordered_map<CUfunction, CUlibrary> kernels_;
+  SharedMutex mutex_{"layouts", lock_level::kLeaf};
+  std::set<ParameterLayout> all_ THERMOCLINE_GUARDED_BY(mutex_);
+  // Two functions of one name are two kernels.
+  std::set<std::pair<std::string, CUfunction>> names_ THERMOCLINE_GUARDED_BY(mutex_);
+  std::set<Facts> known_ THERMOCLINE_GUARDED_BY(mutex_);  // never removed, like the layouts
+  std::unordered_map<CUfunction, const Facts*> facts_ THERMOCLINE_GUARDED_BY(mutex_);
+  std::vector<OperatorRule> rules_ THERMOCLINE_GUARDED_BY(mutex_);
+  std::unordered_map<CUfunction, CUlibrary> kernels_ THERMOCLINE_GUARDED_BY(mutex_);
   // Held while the driver is asked about the witness, so that its module is not unloaded meanwhile.
   Mutex witness_mutex_{"witness of layouts", lock_level::kLeaf};
   Witness witness_ THERMOCLINE_GUARDED_BY(witness_mutex_);

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "driver/hash.h"
 #include "hooks/interpose/process_lifetime.h"
@@ -11,13 +12,14 @@
 namespace thermocline {
 namespace {
 
-// One round of MurmurHash3's 64-bit finaliser (Appleby, public domain) for each word.
+// One round of MurmurHash3's 64-bit finaliser (Appleby, public domain) for each word: the filter takes the lowest bits,
+// which a multiplication alone leaves the poorest.
 std::uint64_t stir(std::uint64_t hash, std::uint64_t word) {
   hash = (std::rotl(hash, 27) ^ word) * 0xFF51AFD7ED558CCDu;
   return hash ^ (hash >> 33);
 }
 
-std::uint64_t stir_words(const void* at, std::size_t words) {
+std::uint64_t hash_of_words(const void* at, std::size_t words) {
   std::uint64_t hash = kHashFactor;
   for (std::size_t i = 0; i < words; ++i) {
     std::uint64_t word;
@@ -29,26 +31,58 @@ std::uint64_t stir_words(const void* at, std::size_t words) {
 
 }  // namespace
 
-std::uint64_t TensorMaps::digest(const void* map) { return stir_words(map, kBytes / 8); }
-std::uint64_t TensorMaps::filter_bit(const void* map) { return stir_words(map, 4); }
+std::uint64_t TensorMaps::digest(const void* map) { return hash_of_words(map, kBytes / 8); }
+std::uint64_t TensorMaps::filter_bit(const void* map) { return hash_of_words(map, 4); }
 
-void TensorMaps::add(const void* map, DeviceAddress address) {
-  known_[digest(map)] = address;
+bool TensorMaps::add(const void* map, DeviceAddress address) {
+  const std::uint64_t key = digest(map);
+  const WriterLock lock(mutex_);
+  if (known_.size() >= kMost && !known_.contains(key)) return false;
+  known_[key] = {address, ++adds_};
   const std::uint64_t bit = filter_bit(map);
   filter_[bit / 64 % kFilterWords].fetch_or(std::uint64_t{1} << bit % 64, std::memory_order_relaxed);
   any_.store(true, std::memory_order_release);
+  return true;
+}
+
+bool TensorMaps::may_make_room() {
+  const WriterLock lock(mutex_);
+  return refused_ == 0 || refused_++ >= kMost / 8;
+}
+
+void TensorMaps::remove_dead(const std::function<bool(DeviceAddress)>& is_live) {
+  std::vector<std::pair<std::uint64_t, Entry>> dead;
+  {
+    const ReaderLock lock(mutex_);
+    dead.assign(known_.begin(), known_.end());
+  }
+  std::erase_if(dead, [&](const auto& one) { return is_live(one.second.address); });
+  const WriterLock lock(mutex_);
+  for (const auto& [key, entry] : dead) {
+    // It may have been remembered again meanwhile, of a new buffer.
+    const auto found = known_.find(key);
+    if (found != known_.end() && found->second.added == entry.added) known_.erase(found);
+  }
+  refused_ = known_.size() > kMost - kMost / 8 ? 1 : 0;
+}
+
+bool TensorMaps::remember(const void* map, DeviceAddress address, const std::function<bool(DeviceAddress)>& is_live) {
+  if (add(map, address)) return true;
+  if (!may_make_room()) return false;
+  remove_dead(is_live);
+  return add(map, address);
 }
 
 std::optional<DeviceAddress> TensorMaps::find(const void* map) const {
   const std::uint64_t key = digest(map);
-  const std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto found = known_.find(key);
   if (found == known_.end()) return std::nullopt;
-  return found->second;
+  return found->second.address;
 }
 
 std::size_t TensorMaps::size() const {
-  const std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   return known_.size();
 }
 

@@ -13,10 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <optional>
-#include <shared_mutex>
 #include <unordered_map>
 
+#include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
 #include "hooks/operands/parameters.h"
 
 namespace thermocline {
@@ -32,14 +34,8 @@ class TensorMaps {
   static constexpr std::size_t kMost = std::size_t{1} << 18;
 
   bool empty() const noexcept { return !any_.load(std::memory_order_acquire); }
-  // False: there are too many. `is_live` returns whether a buffer exists at an address.
-  template <class IsLive>
-  bool remember(const void* map, DeviceAddress address, IsLive is_live) {
-    const std::unique_lock lock(mutex_);
-    if (known_.size() >= kMost && !known_.contains(digest(map)) && !make_room(is_live)) return false;
-    add(map, address);
-    return true;
-  }
+  // False: there are too many. `is_live` returns whether a buffer exists at an address; it is called without a lock.
+  bool remember(const void* map, DeviceAddress address, const std::function<bool(DeviceAddress)>& is_live);
   std::optional<DeviceAddress> find(const void* map) const;
 
   // Calls found(offset, address) for each map in `bytes` whose destination address is a multiple of `unit`; `to` is
@@ -66,20 +62,21 @@ class TensorMaps {
     const std::uint64_t bit = filter_bit(map);
     return (filter_[bit / 64 % kFilterWords].load(std::memory_order_relaxed) >> bit % 64 & 1) != 0;
   }
-  void add(const void* map, DeviceAddress address);
-  // True if at least an eighth of the entries could be removed. Not tried again before that many new ones would have
-  // come.
-  template <class IsLive>
-  bool make_room(IsLive is_live) {
-    if (refused_ != 0 && refused_++ < kMost / 8) return false;
-    std::erase_if(known_, [&](const auto& one) { return !is_live(one.second); });
-    refused_ = known_.size() > kMost - kMost / 8 ? 1 : 0;
-    return known_.size() < kMost;
-  }
+  struct Entry {
+    DeviceAddress address;
+    std::uint64_t added = 0;  // differs each time that it is remembered
+  };
 
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<std::uint64_t, DeviceAddress> known_;
-  std::size_t refused_ = 0;
+  // False: it is not there, and there are too many.
+  bool add(const void* map, DeviceAddress address);
+  // Whether entries are to be removed: not before as many as an eighth of them were refused since that did not help.
+  bool may_make_room();
+  void remove_dead(const std::function<bool(DeviceAddress)>& is_live);
+
+  mutable SharedMutex mutex_{"tensor maps", lock_level::kLeaf};
+  std::unordered_map<std::uint64_t, Entry> known_ THERMOCLINE_GUARDED_BY(mutex_);
+  std::uint64_t adds_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  std::size_t refused_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> any_{false};
   std::array<std::atomic<std::uint64_t>, kFilterWords> filter_{};
 };

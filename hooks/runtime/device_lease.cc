@@ -80,8 +80,8 @@ std::unique_ptr<DeviceLease> DeviceLease::begin(const Settings& settings, Bytes 
       {.device = places.device, .device_bytes = device_bytes, .minimum = wished, .weight = settings.share_weight}, why,
       places.other_folder);
   if (ledger == nullptr) return nullptr;
+  const Bytes minimum = ledger->minimum();
   std::unique_ptr<DeviceLease> lease(new DeviceLease(std::move(ledger), places.longest_wait_ns));
-  const Bytes minimum = lease->ledger_->minimum();
   if (wished < kDefaultPageBytes) {
     *why = "share_minimum = " + human_bytes(wished) + " is less than a page; give " + human_bytes(kDefaultPageBytes) +
            " or more, or a percentage";

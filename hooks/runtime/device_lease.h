@@ -51,22 +51,23 @@ class DeviceLease final : public BudgetSource {
  private:
   DeviceLease(std::unique_ptr<LeaseLedger> ledger, std::uint64_t longest_wait_ns)
       : ledger_(std::move(ledger)), longest_wait_ns_(longest_wait_ns) {}
-  Bytes lease() const { return ledger_ == nullptr ? last_ : ledger_->lease(); }
+  Bytes lease() const THERMOCLINE_REQUIRES(mutex_) { return ledger_ == nullptr ? last_ : ledger_->lease(); }
   bool wait_for_minimum(std::string* why);
-  void tell(std::uint64_t now_ns);
-  Bytes next(std::uint64_t now_ns) const;
+  void tell(std::uint64_t now_ns) THERMOCLINE_REQUIRES(mutex_);
+  Bytes next(std::uint64_t now_ns) const THERMOCLINE_REQUIRES(mutex_);
 
   mutable Mutex mutex_{"lease of a device", lock_level::kLease};
-  std::unique_ptr<LeaseLedger> ledger_;  // null: it has ended
-  Bytes last_ = 0;                       // budget when it ended
+  std::unique_ptr<LeaseLedger> ledger_ THERMOCLINE_GUARDED_BY(mutex_);  // null: it has ended
+  Bytes last_ THERMOCLINE_GUARDED_BY(mutex_) = 0;                       // budget when it ended
   const std::uint64_t longest_wait_ns_;
-  ActivityWatch watch_;
-  std::uint64_t active_until_ns_ = 0;
-  Bytes demand_ = 0, in_use_ = 0;
-  Bytes wanted_ = 0;  // by the latest request beyond the lease
-  std::uint64_t wanted_at_ns_ = 0;
-  std::uint64_t waits_since_ns_ = 0;  // 0: no operation waits
-  std::uint64_t waited_at_ns_ = 0;
+  ActivityWatch watch_ THERMOCLINE_GUARDED_BY(mutex_);
+  std::uint64_t active_until_ns_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  Bytes demand_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  Bytes in_use_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  Bytes wanted_ THERMOCLINE_GUARDED_BY(mutex_) = 0;  // by the latest request beyond the lease
+  std::uint64_t wanted_at_ns_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t waits_since_ns_ THERMOCLINE_GUARDED_BY(mutex_) = 0;  // 0: no operation waits
+  std::uint64_t waited_at_ns_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
 };
 
 // One for each device with an engine that shares its memory (budget = "shared"). Under the runtime's lock. False: it can

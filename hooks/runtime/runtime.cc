@@ -11,7 +11,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -57,10 +56,6 @@ Bytes free_to_take(const Driver& driver, const DeviceFacts& facts) {
                                                 : 0;
 }
 
-// Shared by threads that use several engines at once; locked exclusively for a moment between the unpublishing of an
-// engine and its destruction. Threads that share it hold none of the runtime's locks.
-std::shared_mutex& in_use() { return process_lifetime<std::shared_mutex>(); }
-
 // While an engine is destroyed, a broken invariant must not throw, and nobody relies on that engine any more.
 thread_local bool taking_down = false;
 
@@ -86,9 +81,14 @@ void tell_budget(const Settings& settings, Bytes budget, Bytes device_bytes) {
 
 class Runtime::State {
  public:
-  // Guards everything except the atomics. Held while an engine is created or destroyed; never held while waiting for
-  // the program's work.
+  State();
+
+  // Held while an engine is created or destroyed; never held while waiting for the program's work.
   Mutex mutex{"runtime", lock_level::kRuntime};
+  // Shared by threads that use several engines at once; locked exclusively, with nothing else held, for a moment between
+  // the unpublishing of an engine and its destruction. Waits are forgiven, because such an operation has to find all its
+  // engines to its end: the end of a context waits for it, as the driver's own does.
+  SharedMutex in_use{"engines in use", lock_level::kEnginesInUse, LockLevel::Waits::kForgiven};
   // Devices whose memory is left to the driver, and the subset of these for which strict is set.
   std::atomic<std::uint64_t> left_alone{0}, refused{0};
   std::atomic<StatsForm> stats_form{StatsForm::kOff};
@@ -100,72 +100,71 @@ class Runtime::State {
   std::atomic<bool> refuses{false};
   // The largest memory of a device with an engine.
   std::atomic<Bytes> largest_device_bytes{0};
-  bool settings_loaded = false;
-  Settings settings;
-  std::unique_ptr<HostLedger> ledger;             // of the limit shared between processes; lives as long as the process
-  std::map<CUdevice, EngineStatistics> finished;  // by device: the sum over its engines that have ended
-  AuditStatistics audited;                        // of these engines
+  bool settings_loaded THERMOCLINE_GUARDED_BY(mutex) = false;
+  Settings settings THERMOCLINE_GUARDED_BY(mutex);
+  // Of the limit shared between processes; lives as long as the process.
+  std::unique_ptr<HostLedger> ledger THERMOCLINE_GUARDED_BY(mutex);
+  // By device: the sum over its engines that have ended.
+  std::map<CUdevice, EngineStatistics> finished THERMOCLINE_GUARDED_BY(mutex);
+  AuditStatistics audited THERMOCLINE_GUARDED_BY(mutex);  // of these engines
   // Removed from `engines` but not finished: their contexts are being waited for.
-  std::vector<const ActiveEngine*> ending;
+  std::vector<const ActiveEngine*> ending THERMOCLINE_GUARDED_BY(mutex);
 
-  bool is_ending(CUcontext context) const;
+  bool is_ending(CUcontext context) const THERMOCLINE_REQUIRES(mutex);
   bool leaves_alone(CUdevice device) const {
     return static_cast<std::size_t>(device) < EngineSet::kMost && (left_alone.load() >> device & 1) != 0;
   }
-  // Visits engines that are published, and those that are ending. The lock must be held.
+  // Visits engines that are published, and those that are ending.
   template <class Visit>
-  void for_each_unfinished(Visit visit) const {
+  void for_each_unfinished(Visit visit) const THERMOCLINE_REQUIRES(mutex) {
     if (const EngineSet* const there = engines_.load()) {
       for (const ActiveEngine* one : *there) visit(*one);
     }
     for (const ActiveEngine* one : ending) visit(*one);
   }
 
-  // False: `read` had nothing of some engine, or `read_heap` of some heap. The lock must be held.
+  // False: `read` had nothing of some engine, or `read_heap` of some heap.
   template <class Read, class ReadHeap>
-  bool sum_up(EngineStatistics* out, Read read, ReadHeap read_heap);
+  bool sum_up(EngineStatistics* out, Read read, ReadHeap read_heap) THERMOCLINE_REQUIRES(mutex);
 
-  void load();
-  bool may_use(const LoadedSettings& loaded);
-  bool share_host_limit(EngineOptions* options);
-  bool is_usable(const Driver& driver, DeviceFacts* facts);
-  void begin_without_mapping(const DeviceFacts& facts);
-  std::unique_ptr<Engine> make_engine(DeviceFacts* facts);
-  void stand_aside(const char* why, std::optional<CUdevice> device = std::nullopt);
-  const ActiveEngine* publish(Engine* engine, CUcontext context, CUdevice device);
-  void unpublish(const ActiveEngine& one);
-  void note_end_of(const ActiveEngine& one);
+  void load() THERMOCLINE_REQUIRES(mutex);
+  bool may_use(const LoadedSettings& loaded) THERMOCLINE_REQUIRES(mutex);
+  bool share_host_limit(EngineOptions* options) THERMOCLINE_REQUIRES(mutex);
+  bool is_usable(const Driver& driver, DeviceFacts* facts) THERMOCLINE_REQUIRES(mutex);
+  void begin_without_mapping(const DeviceFacts& facts) THERMOCLINE_REQUIRES(mutex);
+  std::unique_ptr<Engine> make_engine(DeviceFacts* facts) THERMOCLINE_REQUIRES(mutex);
+  void stand_aside(const char* why, std::optional<CUdevice> device = std::nullopt) THERMOCLINE_REQUIRES(mutex);
+  const ActiveEngine* publish(Engine* engine, CUcontext context, CUdevice device) THERMOCLINE_REQUIRES(mutex);
+  void unpublish(const ActiveEngine& one) THERMOCLINE_REQUIRES(mutex);
+  void note_end_of(const ActiveEngine& one) THERMOCLINE_REQUIRES(mutex);
   void take_down(const ActiveEngine& one);
 };
 
-// Never destroyed: hooks are called until the end of the process.
-Runtime::State& Runtime::state() {
-  static auto* const all = [] {
-    auto* made = new State;
-    pthread_atfork([]() THERMOCLINE_NOT_ANALYSED { state().mutex.lock(); },
-                   []() THERMOCLINE_NOT_ANALYSED { state().mutex.unlock(); },
-                   []() THERMOCLINE_NOT_ANALYSED {
-                     // CUDA does not survive a fork, and the thread that held the engine's lock does not exist in the
-                     // child. A library that has not begun in the parent may begin in the child.
-                     State& child = state();
-                     const bool has_begun = mode_.load() != Mode::kDormant || any_caching_heap();
-                     if (has_begun) mode_.store(Mode::kPassThrough);
-                     engines_.store(nullptr);
-                     child.ending.clear();
-                     child.has_run.store(false);
-                     static_cast<void>(child.ledger.release());
-                     abandon_leases();
-                     notify(&EngineObserver::forked);
-                     child.mutex.unlock();
-                   });
-    return made;
-  }();
-  return *all;
+Runtime::State::State() {
+  pthread_atfork([]() THERMOCLINE_NOT_ANALYSED { state().mutex.lock(); },
+                 []() THERMOCLINE_NOT_ANALYSED { state().mutex.unlock(); },
+                 []() THERMOCLINE_NOT_ANALYSED {
+                   // CUDA does not survive a fork, and the thread that held the engine's lock does not exist in the
+                   // child. A library that has not begun in the parent may begin in the child.
+                   State& child = state();
+                   const bool has_begun = mode_.load() != Mode::kDormant || any_caching_heap();
+                   if (has_begun) mode_.store(Mode::kPassThrough);
+                   engines_.store(nullptr);
+                   child.ending.clear();
+                   child.has_run.store(false);
+                   static_cast<void>(child.ledger.release());
+                   abandon_leases();
+                   notify(&EngineObserver::forked);
+                   child.mutex.unlock();
+                 });
 }
+
+Runtime::State& Runtime::state() { return process_lifetime<State>(); }
 
 constinit Runtime Runtime::only_;
 
 Mutex& Runtime::lifetimes() { return state().mutex; }
+SharedMutex& Runtime::in_use() { return state().in_use; }
 
 // `device`: only that device is concerned; others may have engines.
 void Runtime::State::stand_aside(const char* why, std::optional<CUdevice> device) {
@@ -401,13 +400,13 @@ const ActiveEngine* Runtime::in_current_context(CUcontext current) {
   return activate(current);
 }
 
-void HeldEngines::hold() {
-  in_use().lock_shared();
+void HeldEngines::hold() THERMOCLINE_NOT_ANALYSED {
+  Runtime::in_use().lock_shared();
   holds_ = true;
   engines_ = Runtime::get().engines();
 }
 
-void HeldEngines::let_go() { in_use().unlock_shared(); }
+void HeldEngines::let_go() THERMOCLINE_NOT_ANALYSED { Runtime::in_use().unlock_shared(); }
 
 bool Runtime::refuses() const noexcept {
   if (state().refuses.load(std::memory_order_relaxed)) return true;
@@ -441,7 +440,7 @@ bool Runtime::State::is_ending(CUcontext context) const {
 // thread that has to take one first.
 void Runtime::State::take_down(const ActiveEngine& one) {
   const Inside inside;
-  { const std::unique_lock nobody(in_use()); }
+  { const WriterLock nobody(in_use); }
   taking_down = true;
   const bool waited = real<Function::cuCtxSynchronize>() == CUDA_SUCCESS;
   notify(&EngineObserver::engine_ends, one, !waited);
@@ -537,7 +536,7 @@ bool Runtime::statistics(EngineStatistics* out) const {
       [](DeviceHeap& heap) { return std::optional(statistics_of(heap)); });
 }
 
-bool Runtime::try_statistics(EngineStatistics* out) const {
+bool Runtime::try_statistics(EngineStatistics* out) const THERMOCLINE_NOT_ANALYSED {
   if (Inside::now()) return false;
   const GivesOutReport at_the_end;
   const std::unique_lock lock(state().mutex, std::try_to_lock);
@@ -560,7 +559,9 @@ AuditStatistics Runtime::audit() const {
 StatsForm Runtime::stats_form() const noexcept { return state().stats_form.load(); }
 Advertise Runtime::advertise() const noexcept { return state().advertise.load(std::memory_order_relaxed); }
 
-std::string Runtime::budget_origin() const {
+// Without the lock, which a thread may have kept for ever at the end of the process: a device has been counted only after
+// the settings were loaded for good.
+std::string Runtime::budget_origin() const THERMOCLINE_NOT_ANALYSED {
   const State& all = state();
   if (!all.settings.budget.is_percent() || all.largest_device_bytes.load() == 0) return "";
   return all.settings.budget.text() + " of the device's " + human_bytes(all.largest_device_bytes.load());

@@ -96,6 +96,8 @@ class Runtime {
   class State;
   static State& state();
   static Mutex& lifetimes();
+  friend class HeldEngines;
+  static SharedMutex& in_use();
   const ActiveEngine* activate(CUcontext context);
 
   static constinit Runtime only_;

@@ -21,6 +21,11 @@ class Locks : public testing::Test {
     mutex.lock();
   }
 
+  void read_and_write(SharedMutex& mutex) THERMOCLINE_NOT_ANALYSED {
+    mutex.lock_shared();
+    mutex.lock();
+  }
+
   Mutex outer_{"outer", 1};
   Mutex inner_{"inner", 2};
   Mutex other_inner_{"other inner", 2};
@@ -69,6 +74,30 @@ TEST_F(Locks, TheFirstMayBeGivenBackFirst) {
   const MutexLock three(innermost_);
   EXPECT_EQ(locks_held(), 2);
   EXPECT_DEATH({ const MutexLock four(outer_); }, "behind: inner \\(level 2\\) innermost \\(level 3\\)");
+}
+
+TEST_F(Locks, ReadersAndWritersTakeTurnsInOrderToo) {
+  SharedMutex table("table", 2);
+  {
+    const MutexLock one(outer_);
+    const ReaderLock two(table);
+    const MutexLock three(innermost_);
+    EXPECT_EQ(locks_held(), 3);
+  }
+  EXPECT_DEATH(read_and_write(table), "lock table \\(level 2\\) is taken out of order");
+  const WriterLock two(table);
+  EXPECT_DEATH({ const MutexLock one(outer_); }, "lock outer \\(level 1\\) is taken out of order, behind: table");
+  EXPECT_DEATH(about_to_wait("cuCtxSynchronize"), "while a lock is held: table");
+}
+
+TEST_F(Locks, WaitsAreForgivenWithOneThatSaysSoButNotItsOrder) {
+  SharedMutex in_use("in use", 2, LockLevel::Waits::kForgiven);
+  const ReaderLock one(in_use);
+  about_to_wait("cuCtxSynchronize");
+  EXPECT_EQ(locks_held(), 0);
+  EXPECT_DEATH({ const MutexLock two(outer_); }, "lock outer \\(level 1\\) is taken out of order, behind: in use");
+  const MutexLock two(innermost_);
+  EXPECT_DEATH(about_to_wait("cuCtxSynchronize"), "while a lock is held: in use \\(level 2\\) innermost");
 }
 
 TEST_F(Locks, ACallThatAddsToAStreamEndsTheProcessUnlessItWasAskedForRoom) {
