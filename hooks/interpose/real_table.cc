@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/interpose/real_table.h"
 
-#include <memory>
-
 #include "driver/table.h"
 #include "hooks/interpose/counted_calls.h"
+#include "hooks/interpose/process_lifetime.h"
 
 namespace thermocline {
+namespace {
+
+struct RealTable {
+  RealTable() : is_whole(load_table(&real_symbol, &table).ok()) {
+    table.cuEventRecord = record_counted;
+    table.cuStreamWaitEvent = wait_counted;
+  }
+
+  DriverTable table;
+  bool is_whole;
+};
+
+}  // namespace
 
 const DriverTable* real_table() {
-  static const auto* const table = [] {
-    auto loaded = std::make_unique<DriverTable>();
-    if (!load_table(&real_symbol, loaded.get()).ok()) return static_cast<DriverTable*>(nullptr);
-    loaded->cuEventRecord = record_counted;
-    loaded->cuStreamWaitEvent = wait_counted;
-    return loaded.release();
-  }();
-  return table;
+  const RealTable& loaded = process_lifetime<RealTable>();
+  return loaded.is_whole ? &loaded.table : nullptr;
 }
 
 }  // namespace thermocline

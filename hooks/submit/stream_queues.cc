@@ -13,6 +13,7 @@
 #include "hooks/capture/capture_state.h"
 #include "hooks/interpose/counted_calls.h"
 #include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/mapping_waits.h"
 #include "hooks/submit/heap_memory.h"
@@ -76,11 +77,11 @@ struct Queues {
     return found == by_stream.end() ? nullptr : &found->second;
   }
 };
-// Never destroyed (process_lifetime.h), and by a pointer, so that the child of a fork begins with queues of its own.
-Queues*& all_queues() {
-  static auto* all = new Queues;
-  return all;
-}
+// By a pointer, so that the child of a fork begins with queues of its own.
+struct QueuesOfProcess {
+  Queues* now = new Queues;
+};
+Queues*& all_queues() { return process_lifetime<QueuesOfProcess>().now; }
 Queues& queues() { return *all_queues(); }
 
 Key key_of(CUcontext context, StreamHandle stream) {

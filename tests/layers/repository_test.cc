@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
+#include <set>
 
 namespace layers {
 namespace {
@@ -86,6 +88,29 @@ TEST_F(Repository, LayersIncludeOnlyWhatIsBelowThem) {
 TEST_F(Repository, OnlyDriverHooksAndSimulatorNameDriverFunctions) {
   const auto violations = collect(check_driver_names, true);
   EXPECT_TRUE(violations.empty()) << describe(violations);
+}
+
+TEST_F(Repository, WhatHasOnePlaceIsNowhereElse) {
+  const auto violations = collect(check_single_places, true);
+  EXPECT_TRUE(violations.empty()) << describe(violations);
+}
+
+// The table in docs/architecture.md, "What lives as long as the process", names the file of each such object, and no other.
+TEST_F(Repository, WhatIsNeverDestroyedIsListed) {
+  std::set<std::string> used;
+  for (const Source& source : sources_) {
+    if (is_source(source.path) && !process_lifetimes(source).empty()) used.insert(source.path.substr(6));
+  }
+  const auto page = std::ranges::find(sources_, "docs/architecture.md", &Source::path);
+  ASSERT_NE(page, sources_.end());
+  const std::string section = page->text.substr(page->text.find("## What lives as long as the process"));
+  const std::string table = section.substr(section.find("\n|"));
+  static const std::regex file(R"(`(\w+/\w+\.(cc|h))`)");
+  std::set<std::string> listed;
+  for (auto at = std::sregex_iterator(table.begin(), table.end(), file); at != std::sregex_iterator(); ++at) {
+    if ((*at)[1].str() != "interpose/process_lifetime.h") listed.insert((*at)[1]);
+  }
+  EXPECT_EQ(listed, used);
 }
 
 TEST_F(Repository, FilesAreShort) {

@@ -197,6 +197,53 @@ std::vector<Violation> check_driver_names(const Source& source) {
   return violations;
 }
 
+std::vector<Violation> check_single_places(const Source& source) {
+  struct Rule {
+    std::string_view hint;  // in all that the pattern matches: looking for it is hundreds of times faster
+    std::regex pattern;
+    std::string_view folder;  // "": all that are shipped
+    std::string_view but;     // the one place
+    std::string_view reason;
+  };
+  static const std::array rules = {
+      Rule{"mutex",
+           std::regex(
+               R"(\bstd::(recursive_|timed_|recursive_timed_|shared_|shared_timed_)?mutex\b|\bpthread_mutex_t\b)"),
+           "", "driver/locks.h", "a mutex without a level: Mutex and SharedMutex of driver/locks.h have one"},
+      Rule{"olicy", std::regex(R"([=!]= *k[A-Z]\w*Policy\b|\bk[A-Z]\w*Policy *[=!]=|policy->name\)? *[=!]=)"), "",
+           "offload/policies.h", "a policy is compared: its entry in offload/policies.h says what it can do"},
+      Rule{"static", std::regex(R"(\bstatic [\w:<> ]+\* *(const )?\w+ *= *(new|\[))"), "hooks",
+           "hooks/interpose/process_lifetime.h", "an object that is never destroyed, without process_lifetime"},
+  };
+  constexpr std::array<std::string_view, 8> kShipped = {"driver", "allocator", "offload", "telemetry",
+                                                        "config", "hooks",     "trace",   "tool"};
+  const std::string_view folder = first_folder(source.path);
+  if (std::ranges::find(kShipped, folder) == kShipped.end()) return {};
+  std::vector<Violation> violations;
+  std::istringstream code(code_only(source.text));
+  std::string line;
+  for (std::size_t number = 1; std::getline(code, line); ++number) {
+    for (const Rule& rule : rules) {
+      if (line.find(rule.hint) == line.npos || rule.but == source.path) continue;
+      if ((rule.folder.empty() || rule.folder == folder) && std::regex_search(line, rule.pattern)) {
+        violations.push_back({source.path, number, std::string(rule.reason)});
+      }
+    }
+  }
+  return violations;
+}
+
+std::vector<std::string> process_lifetimes(const Source& source) {
+  static const std::regex use(R"(\bprocess_lifetime<((\w|::|, )+(<[^>]*>)?)>\(\))");
+  std::vector<std::string> found;
+  if (first_folder(source.path) != "hooks" || source.text.find("process_lifetime<") == std::string::npos) return found;
+  const std::string code = code_only(source.text);
+  for (auto at = std::sregex_iterator(code.begin(), code.end(), use); at != std::sregex_iterator(); ++at) {
+    found.push_back(source.path.substr(6) + ": " + (*at)[1].str());
+  }
+  return found;
+}
+
 std::vector<Violation> check_length(const Source& source) {
   const auto lines = static_cast<std::size_t>(std::ranges::count(source.text, '\n'));
   if (lines <= kMostLines) {

@@ -118,6 +118,31 @@ TEST(Layers, DriverNamesInCommentsAndTextAreAllowed) {
       1U);
 }
 
+TEST(Layers, WhatHasOnePlaceIsFoundElsewhere) {
+  const auto violations = [](const char* path, const char* text) { return check_single_places({path, text}).size(); };
+  for (const char* text :
+       {"std::mutex m;\n", "mutable std::shared_mutex m;\n", "std::unique_lock<std::mutex> lock;\n",
+        "if (options.policy == kLearnedPolicy) {}\n", "return kNoPolicy != policy;\n",
+        "if (std::string_view(settings.policy->name) != \"learned\") {}\n", "static auto* const all = new All;\n",
+        "static std::set<int>* all = new std::set<int>;\n", "static T* const only = [] { return new T; }();\n"}) {
+    EXPECT_EQ(violations("hooks/runtime/a.cc", text), 1U) << text;
+    EXPECT_EQ(violations("tests/hooks/a.cc", text), 0U) << text;
+  }
+  EXPECT_EQ(violations("driver/locks.h", "std::shared_mutex mutex_;\n"), 0U);
+  EXPECT_EQ(violations("offload/policies.h", "static_assert(kNoPolicy != nullptr);\n"), 0U);
+  EXPECT_EQ(
+      violations("tool/a.cc", "// std::mutex\nMutex m{}; settings->policy = kLearnedPolicy; static const A* a = &b;\n"),
+      0U);
+}
+
+TEST(Layers, ObjectsThatLiveAsLongAsTheProcessAreFound) {
+  const std::string text =
+      "A& a() { return process_lifetime<A>(); }  // process_lifetime<Comment>()\n"
+      "auto& b() { return process_lifetime<std::array<Shard, kShards>>(); }\n";
+  EXPECT_EQ(process_lifetimes({"hooks/entry/a.cc", text}),
+            (std::vector<std::string>{"entry/a.cc: A", "entry/a.cc: std::array<Shard, kShards>"}));
+}
+
 TEST(Layers, LongFilesAreFound) {
   EXPECT_TRUE(check_length({"hooks/a.cc", std::string(kMostLines, '\n')}).empty());
   EXPECT_EQ(check_length({"hooks/a.cc", std::string(kMostLines + 1, '\n')}).size(), 1U);
