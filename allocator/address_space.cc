@@ -52,8 +52,8 @@ Status AddressSpace::reserve(const Driver& driver, Bytes bytes, Bytes at_least, 
     status = driver.reserve(bytes, page_bytes, &begin);
   }
   if (!status.ok()) return status;
-  // Addresses are scarce: half is left to the program, if what remains is enough in spite of fragmentation. What the
-  // driver does not release is kept whole: it would be lost.
+  // Addresses are scarce: half is left to the program, if what remains is enough in spite of fragmentation. Space that
+  // the driver does not release is kept whole: it would be lost.
   if (bytes < wanted && bytes / 2 / kAmple >= at_least && driver.release(begin, bytes).ok()) {
     bytes = round_up(bytes / 2, page_bytes);
     status = driver.reserve(bytes, page_bytes, &begin);

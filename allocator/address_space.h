@@ -52,9 +52,9 @@ struct SpaceTag {
 };
 
 // Guards. A guard is a free chunk of one page that is not handed out while the block on its left lives. If a buffer
-// fills its pages to the last element, the address one past its end then still belongs to that block and is not the
-// beginning of another one, and no address in it is that of the element before one (Heap::meant_by). For the same reason
-// the first page of the reservation is never handed out: the address before a buffer is ours, too. A guard costs
+// fills its pages to the last element, the address one past its end then still belongs to that block, and is not the
+// beginning of another one; and no address in it means the element before another buffer (Heap::meant_by). For the same
+// reason the first page of the reservation is never handed out: the address before a buffer is ours, too. A guard costs
 // addresses. If it lies on free mapped space, its page stays mapped, so that no driver call is needed; that page counts
 // as free mapped space, is reused like it, and is taken before new pages are created (backing.cc).
 //
@@ -87,7 +87,7 @@ class AddressSpace {
   Chunk* take(std::uint64_t pages, Zone zone, bool guarded = false);
   // Frees a chunk and its guard. The uses stay pending on the parts that have pages. `stale`: the ranges of the chunk
   // that have no pages but are still mapped by the driver, in order of address; they become `still_mapped`.
-  // `all_mapped`: every page of the chunk has memory, so none is looked at.
+  // `all_mapped`: every page of the chunk has memory, so they need not be checked.
   void give(Chunk* chunk, const UseSet& pending, std::span<const StaleRange> stale, bool all_mapped);
   // Records the pending uses of memory that is freed, or given up, now.
   FreeTime log(const UseSet& pending) { return log_.add(pending); }
@@ -130,7 +130,7 @@ class AddressSpace {
     return found != shelf.rend() ? &*found : nullptr;
   }
   std::uint64_t still_mapped_pages() const { return space_.free_size(SpaceTag::kStillMappedShelf); }
-  // How many pages of addresses, beside each other, could be taken at most. Linear in the number of chunks.
+  // The largest number of adjacent pages of addresses that could be taken. Linear in the number of chunks.
   std::uint64_t largest_open_pages() const;
   // Includes guards that have pages.
   template <class Visit>
@@ -150,7 +150,7 @@ class AddressSpace {
   bool allocate_tables();
   Chunk* take_in(std::uint64_t pages, Zone zone, bool guarded);
   Chunk* take_before_unmapped(std::uint64_t pages, Zone zone);
-  // Adjacent free chunks that together hold the wanted pages.
+  // Adjacent free chunks that together contain the wanted pages.
   struct FreeRun {
     Chunk* first = nullptr;
     std::uint64_t size = 0;    // of all the chunks

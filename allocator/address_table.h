@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hash table from an address to the object that begins there: open addressing with linear probing, so that a look-up
-// reads one cache line. At most a quarter full, so that few have others in their way. Removal moves later entries up, so
-// there are no tombstones (Knuth, vol. 3, 6.4, algorithm R).
+// reads one cache line. At most a quarter full, so that collisions are rare. Removal moves later entries up, so there
+// are no tombstones (Knuth, vol. 3, 6.4, algorithm R).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace thermocline {
 template <class T>
 class AddressTable {
  public:
-  // Of an entry; valid until the table changes.
+  // The slot of an entry; valid until the table changes.
   using SlotIndex = std::size_t;
   static constexpr SlotIndex kNoSlot = ~std::size_t{0};
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Static page assignment for an iteration that repeats: which physical page each page of addresses should get, and when
-// it needs it. The assignment is advice: an address gets its assigned page if that page is free, and if the driver still
-// maps the address to that page from before, no driver call is needed. So addresses that are never in use at the same
-// time can share a page permanently. An address whose assigned page is not free takes the free page
-// that will be needed last, because the address that this page is assigned to would otherwise have to take another
-// one's page in turn.
+// it needs it. The assignment is advice: an address gets its assigned page if that page is free, and if the driver
+// still maps the address to that page from before, no driver call is needed. So addresses that are never in use at the
+// same time can share a page permanently. An address whose assigned page is not free takes the free page that will be
+// needed last, because the address that this page is assigned to would otherwise have to take another one's page in
+// turn.
 //
 // Times are nanoseconds from the beginning of the iteration, and wrap around at `period`. Not thread-safe.
 #pragma once
@@ -26,7 +26,7 @@ class AssignedPages {
   void clear();
   void set_period(std::uint64_t period) { period_ = period; }
   void now(std::uint64_t time) { now_ = time; }
-  // The program does something else now: until resume() no page of addresses has an assigned page.
+  // The program is doing something else: until resume() no page of addresses has an assigned page.
   void rest() { rests_ = true; }
   bool rests() const { return rests_; }
   void resume() { rests_ = false; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The physical pages of an address space: mapping, unmapping, and where pages come from. Access is set once for a whole
-// block, and a run of pages is unmapped with one call. That saves little on an H200: there each page in the call costs as
-// much as a call for one (30 us for SetAccess, 20 us for Unmap; bench/results/gpu-nvidia-h200.json), whatever its size,
-// which is why pages are as large as the budget allows (offload/page_bytes.h).
+// block, and a run of pages is unmapped with one call. That saves little on an H200: there each page in a call costs as
+// much as a call for one page (30 us for SetAccess, 20 us for Unmap; bench/results/gpu-nvidia-h200.json), whatever its
+// size. So pages are as large as the budget allows (offload/page_bytes.h).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace thermocline {
 
-// What to do about pages that submitted work may still use.
+// How to treat pages that submitted work may still use.
 //   - kNo: leave them.
 //   - kBehind: take them, those freed first before the others, for a user whose work is ordered after that work on the
 //     device. The host does not wait.
@@ -43,7 +43,7 @@ struct PageRange {
 // are never in use at the same time can share a page permanently.
 class Backing {
  public:
-  // Without `may_alias` no page is mapped at two addresses: whoever takes a page for other addresses waits for its users.
+  // Without `may_alias` no page is mapped at two addresses: a new owner at other addresses waits for the page's users.
   Backing(const Driver& driver, StreamClock& clock, int device, AddressSpace& space, PagePool& pool,
           bool may_alias = true)
       : driver_(&driver), clock_(&clock), devices_{device}, space_(&space), pool_(&pool), may_alias_(may_alias) {}
@@ -77,8 +77,8 @@ class Backing {
   // in order of address. From now on they belong to the address space.
   std::vector<StaleRange> take_stale(const Block& block);
 
-  // Unmaps all addresses still mapped whose uses have completed (kYes: waits for them). A page is released to the driver
-  // only when no address maps to it any more.
+  // Unmaps all addresses still mapped whose uses have completed (kYes: waits for them). A page is released to the
+  // driver only when no address maps to it any more.
   Status sweep_all(Wait wait);
   bool has_stale_mappings() const { return space_->still_mapped_pages() != 0 || deferred_unmaps_.has_stale(); }
 
@@ -118,9 +118,9 @@ class Backing {
     FreeTime time;
   };
 
-  // The driver's functions may be called, without a wait for a stream that is blocked. False: what needs the call returns
-  // not_ready, and changes nothing. Streams are blocked by their engine, under its lock, so neither becomes false within
-  // one call of the engine.
+  // Whether the driver's functions may be called without waiting for a blocked stream. False: requests that need the
+  // call return not_ready, and change nothing. The engine blocks streams under its lock, so neither result becomes
+  // false within one call of the engine.
   bool may_map() { return may_call(waiting_calls_ != WaitingCalls::kAll); }
   bool may_unmap() { return may_call(waiting_calls_ == WaitingCalls::kNone); }
   bool may_call(bool never_waits) {
@@ -128,13 +128,13 @@ class Backing {
     mapping_may_be_called();
     return true;
   }
-  // All calls that mapping the range needs may be made.
+  // Whether all calls that mapping the range needs may be made.
   bool may_map_range(const Block& block, PageRange range, Wait wait);
   // Appends `count` pages to taken_ and adds their pending uses to `behind`, or returns out_of_memory.
   Status gather(std::uint64_t count, Wait wait, UseSet* behind);
   // How many of `count` pages should be reused in stream order although new ones could be created.
   std::uint64_t spare_pages(std::uint64_t count, Wait wait);
-  // The expected user can take the run without waiting for another stream.
+  // Whether the expected user can take the run without waiting for another stream.
   bool is_spare(const Run& run);
   // Brings up to `count` pages into the pool, not counting pages to be reused in stream order. `spare`: how many of the
   // `count` should be reused that way.
@@ -142,7 +142,7 @@ class Backing {
   // The physical page that the address should get: its assigned page, or the page that the driver still maps there.
   // None: any page will do.
   PageHandle known_page(std::uint64_t page) const;
-  // The page is free: in the pool, or its unmap is deferred and `wait` allows its pending uses.
+  // Whether the page is free: in the pool, or its unmap is deferred and `wait` allows its pending uses.
   bool is_at_hand(PageHandle page, Wait wait) const;
   // Fills known_: for each missing page of the range its known page if that is free, else none. True if the whole range
   // is missing and none of its pages has been used by anybody since it was given up.
@@ -197,7 +197,7 @@ class Backing {
 
   const Driver* driver_;
   StreamClock* clock_;
-  std::vector<int> devices_;  // with access to what is mapped; the first is the device that has the memory
+  std::vector<int> devices_;  // devices with access to mapped pages; the first one has the memory
   AddressSpace* space_;
   PagePool* pool_;
   bool may_alias_;

@@ -135,7 +135,7 @@ void Backing::forget_assigned_pages(const Block& block) {
   for (std::uint64_t page = begin; page < begin + block.pages(); ++page) assigned_pages_.forget(page);
 }
 
-// Of blocks whose addresses have been freed.
+// Sweeps the mappings of blocks whose addresses have been freed.
 Status Backing::sweep_abandoned(Wait wait) {
   std::vector<std::uint64_t> firsts;
   shown_.for_each([&](const ShownRange& range) {

@@ -45,7 +45,7 @@ class BfcChunk : public boost::intrusive::list_base_hook<>, public SizeTreeHook 
   bool is_free() const { return free_; }
   bool begins_range() const { return begins_range_; }
 
-  // The shelf of a free chunk must not change.
+  // While the chunk is free, its shelf must not change.
   Tag tag;
 
  private:

@@ -55,14 +55,14 @@ class Buffer : private BinHook<Buffer> {
   DeviceAddress address_;
   Bytes requested_ = 0;
   Block* block_ = nullptr;
-  // The buffers of slabs, and the holes between them, are chunks (slabs.h): the neighbours in the slab.
+  // Slabs consist of chunks: buffers, and the holes between them (slabs.h). These link to the neighbours in the slab.
   Buffer* left_ = nullptr;
   Buffer* right_ = nullptr;
   std::uint32_t granules_ = 0;  // of a chunk: its size; 0: the buffer has a block of its own
   StreamIndex hint_{};
   bool is_hole_ = false;
   std::uint8_t slot_ = 0;         // in cache_
-  ThreadCache* cache_ = nullptr;  // of the thread that it was handed out to; null: none
+  ThreadCache* cache_ = nullptr;  // the cache of the thread that it was handed out to; null: none
   std::uint64_t number_ = 0;
 };
 
@@ -77,11 +77,11 @@ class Block {
   // True if every page has memory. A new block may have some pages mapped, if it was placed partly on mapped space.
   bool mapped() const { return mapped_pages_ == pages_; }
   std::uint64_t mapped_pages() const { return mapped_pages_; }
-  // By page; 0 if no physical page is mapped.
+  // By page; 0: no physical page is mapped.
   std::span<const PageHandle> page_handles() const { return {handles_, pages_}; }
 
   bool is_slab() const { return is_slab_; }
-  // Of a slab: no buffer in it is smaller than this.
+  // For a slab: no buffer in it is smaller than this.
   Bytes least_requested() const { return least_requested_; }
   std::uint32_t live_buffers() const { return live_buffers_; }
   // The sum of the requested sizes of the live buffers.
@@ -94,7 +94,7 @@ class Block {
   Bytes contents_end() const {
     return is_slab_ ? contents_end_of_slab() : sole_ != nullptr ? sole_->end() - begin_ : 0;
   }
-  // All submitted work that may still use the block's pages. Whoever submits such work adds it here. After unmap the
+  // All submitted work that may still use the block's pages. Code that submits such work adds it here. After unmap the
   // set is empty; when a mapped block is freed, the uses stay pending on the freed space.
   UseSet uses;
 
@@ -118,12 +118,12 @@ class Block {
   std::uint32_t index_ = 0;
   std::uint64_t serial_ = 0;
   Buffer* sole_ = nullptr;  // the one buffer of a block that is no slab; null for a slab
-  // Of a slab (see Slabs).
+  // For a slab only (see Slabs).
   const Slabs* slabs_ = nullptr;
   Buffer* first_ = nullptr;                   // its first chunk
   ExactBins<Buffer>* small_holes_ = nullptr;  // if it is for small buffers: its holes
   SlabKind slab_kind_{};
-  Bytes least_requested_ = 0;          // the smallest that has been in it; 0 in one for small buffers
+  Bytes least_requested_ = 0;          // smallest buffer ever in it; 0 in a slab for small buffers
   bool mapped_when_placed_ = false;    // mapped(), as its holes are placed in bins
   std::uint64_t used_granules_ = 0;    // taken by its buffers
   std::size_t place_in_kind_ = 0;      // among the slabs of its kind

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory where the driver can not map: each buffer is an allocation of the driver's own, a block. A freed block is
-// cached until its exact size is asked for again, or until its room is needed.
+// Device memory if the driver has no mapping functions: each buffer is a driver allocation of its own, a block. A freed
+// block is cached until its exact size is requested again, or until its room is needed.
 //
-// Bookkeeping only: the caller calls the driver, which may wait, between the calls of this class. So bytes are counted
-// from before the driver is asked for them until after it has them again:
+// Bookkeeping only: between the calls of this class the caller calls the driver, which may wait. So bytes are counted
+// from before they are requested from the driver until after they are returned to it:
 //
-//   taken = live + waited for + cached + reserved (the driver is being asked) + leaving (the driver is being given them)
+//   taken = live + waited for + cached + reserved (being requested) + leaving (being returned)
 //
-// and, if there is a budget, never above it. Nothing is evicted: what does not fit is refused. Not thread-safe.
+// and, if there is a budget, never above it. Nothing is evicted: requests that do not fit are refused. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ namespace thermocline {
 
 class CachingHeap {
  public:
-  // Buffers come from the driver in multiples of this, and count as such (cuMemAlloc aligns to at least 256; observed).
+  // Buffers are allocated in multiples of this, and count as such (cuMemAlloc aligns to at least 256; observed).
   static constexpr Bytes kGranule = 512;
   static Bytes counted(Bytes bytes) { return bytes <= ~Bytes{0} - kGranule ? round_up(bytes, kGranule) : bytes; }
 
@@ -38,12 +38,12 @@ class CachingHeap {
   };
   struct Block {
     Bytes bytes = 0;            // as the program asked for them
-    std::uint64_t context = 0;  // where the driver made it, and with which it ends
-    bool is_external = false;   // counts against the budget, and is the driver's otherwise: never cached
-    bool is_shared = false;     // others may use it, or know it: never cached
+    std::uint64_t context = 0;  // the context in which the driver made it, and with which it ends
+    bool is_external = false;   // memory of the driver that counts against the budget: never cached
+    bool is_shared = false;     // others may use or know it: never cached
     State state = State::kLive;
   };
-  // A block that the driver is being given.
+  // A block that is being returned to the driver.
   struct Leaving {
     DeviceAddress at;
     Block block;
@@ -57,11 +57,11 @@ class CachingHeap {
 
   enum class Reserved : std::uint8_t {
     kYes,     // allocated() or unreserve() must follow
-    kNotYet,  // `surplus` must leave first; if it is empty, what others are giving to the driver
-    kNo,      // more than the budget has without the cache
+    kNotYet,  // `surplus` must be returned first; if it is empty, what other threads are returning
+    kNo,      // larger than the budget without any cached memory
   };
   Reserved reserve(Bytes bytes, std::vector<Leaving>* surplus);
-  // The driver has refused.
+  // The driver has refused the reserved bytes.
   void unreserve(Bytes bytes);
   // The driver has made `block`.
   void allocated(DeviceAddress at, const Block& block);
@@ -69,9 +69,9 @@ class CachingHeap {
   void count_refusal() { ++out_of_memory_; }
 
   State state_of(DeviceAddress at) const;
-  // A live block's.
+  // `at`: the address of a live block.
   Block block_at(DeviceAddress at) const { return blocks_.at(at); }
-  // Of the block that the address lies in; nothing if there is none.
+  // Marks the block that contains the address as shared; no effect if there is none.
   void share(DeviceAddress at);
 
   // A live block is freed: either wait_began, then cache or wait_failed, or take_out, then left or put_back.
@@ -81,7 +81,7 @@ class CachingHeap {
   Leaving take_out(DeviceAddress at);
   void put_back(const Leaving& block);
   void left(const Leaving& block);
-  // All cached blocks leave.
+  // All cached blocks have to be returned.
   std::vector<Leaving> empty_cache();
 
   // The context and all its memory have ended, or are about to: nobody uses them any more.
@@ -89,11 +89,11 @@ class CachingHeap {
 
   struct Statistics {
     Bytes live_bytes = 0, peak_live_bytes = 0;      // as the program asked for them, external memory included
-    Bytes block_bytes = 0, external_bytes = 0;      // live, as they are counted
+    Bytes block_bytes = 0, external_bytes = 0;      // live, rounded as they are counted
     Bytes cached_bytes = 0;                         // waited for, or cached
-    Bytes device_bytes = 0, peak_device_bytes = 0;  // what the driver has given
-    Bytes allocated_bytes = 0;                      // in total; less the live ones, what was freed
-    Bytes created_bytes = 0, destroyed_bytes = 0;   // blocks that the driver made, and was given; not external memory
+    Bytes device_bytes = 0, peak_device_bytes = 0;  // allocated from the driver
+    Bytes allocated_bytes = 0;                      // in total; minus the live bytes: freed
+    Bytes created_bytes = 0, destroyed_bytes = 0;   // blocks allocated from and returned to the driver, not external
     Bytes largest_allocation_bytes = 0;
     std::uint64_t live_buffers = 0, peak_live_buffers = 0;
     std::uint64_t allocations = 0, creates = 0, out_of_memory = 0;  // buffers; of these made by the driver; refusals
@@ -103,7 +103,7 @@ class CachingHeap {
   void reset_peaks();
   Bytes budget() const { return budget_; }
   Bytes cached_bytes() const { return cached_bytes_; }
-  // How often memory has gone back to the driver.
+  // How often memory has been returned to the driver.
   std::uint64_t returns() const { return returns_; }
   bool is_any_leaving() const { return leaving_bytes_ > 0; }
 
@@ -124,11 +124,11 @@ class CachingHeap {
   const Bytes budget_;
   Blocks blocks_;                                      // live, waited for and cached
   std::set<std::pair<Bytes, DeviceAddress>> by_size_;  // the cached ones
-  // Counted bytes: of live blocks; of those waited for or cached; on their way from and to the driver.
+  // Counted bytes: of live blocks; of those waited for or cached; being requested and being returned.
   Bytes live_counted_ = 0, cached_bytes_ = 0, reserved_bytes_ = 0, leaving_bytes_ = 0;
   Bytes leaving_external_bytes_ = 0;  // part of leaving_bytes_
   std::uint64_t returns_ = 0, out_of_memory_ = 0;
-  // Kept up to date where it is not one of the sums above.
+  // Values that are not sums of the above.
   Statistics counts_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deferred unmaps: what a live block has given up before all work that uses it has completed. That is its physical
-// pages, which others may take if their work is ordered after those uses, and its addresses, which the driver still
-// maps to the same pages until they are unmapped.
+// Deferred unmaps: memory that a live block has given up before all work that uses it has completed. That is its
+// physical pages, which others may take if their work is ordered after those uses, and its addresses, which the driver
+// still maps to the same pages until they are unmapped.
 //
 // Terms: the unmap of a page is deferred from the time it is given up until somebody takes the page. Addresses are
 // stale until they are unmapped, which may be long after the pages have gone to another block. An address that gets

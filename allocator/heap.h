@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device heap: addresses that never change, and physical pages that are mapped there and taken away again.
+// The device heap: addresses that never change, and physical pages that are mapped there and removed again.
 //
 // One reservation, far larger than the device, is cut into blocks of whole pages by best fit with coalescing (level 1).
 // Small buffers share slabs (level 2, slabs.h). Any physical page can be mapped at any address, so free memory is never
@@ -56,16 +56,16 @@ struct HeapOptions {
   // Buffers of this size or more get whole pages of their own; smaller ones only if rounding up wastes at most an
   // eighth.
   Bytes whole_pages_from = kDefaultPageBytes;
-  // Bytes behind each buffer that are no other's. 1: an address one past the end of a buffer never is the begin of
-  // another one, so that it is known which of both is meant; it costs a granule for buffers that fill theirs.
+  // Unused bytes after each buffer. 1: an address one past the end of a buffer is never the beginning of another one,
+  // so that it is clear which of the two is meant. That costs a granule for buffers that fill theirs.
   Bytes apart = 0;
 };
 
 // The live buffers that a program may mean by an address; null: none. See Heap::meant_by.
 struct MeantBuffers {
   Buffer* within = nullptr;  // contains it; if none does: ends there
-  Buffer* ended = nullptr;   // ends there, where `within` begins
-  Buffer* behind = nullptr;  // begins shortly behind it
+  Buffer* ended = nullptr;   // ends at the address, where `within` begins
+  Buffer* behind = nullptr;  // begins shortly after the address
 
   bool operator==(const MeantBuffers&) const = default;
   bool any() const { return within != nullptr || behind != nullptr; }
@@ -99,15 +99,15 @@ class Heap {
   // addresses are exhausted, and with invalid_value when `requested` is 0. `vacant`: if a block is needed and this one
   // has the right size, it is used (see vacate).
   Status allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant = nullptr);
-  // The common case of allocate, at least cost: a buffer in a slab that is mapped and has a hole for it. Null if there is
-  // none, or if the buffer would have whole pages; then nothing has changed. Needs slabs_inline.h.
+  // The common case of allocate, in the cheapest way: a buffer in a mapped slab that has a hole for it. Null if there
+  // is none, or if the buffer would have whole pages; then nothing has changed. Needs slabs_inline.h.
   [[gnu::always_inline]] Buffer* allocate_in_mapped_slab(Bytes requested, StreamIndex hint) {
     if (requested == 0 || owns_pages(requested)) return nullptr;
     Buffer* const buffer = slabs_.place_inline(requested, true);
     if (buffer != nullptr) count_in<true>(buffer, requested, hint);
     return buffer;
   }
-  // And of free: the buffer that begins at the address, if it is in a slab with others; else null.
+  // The same for free: finds the buffer that begins at the address, if it is in a slab with others; else null.
   struct InSlab {
     Buffer* buffer;
     AddressTable<Buffer>::SlotIndex slot;
@@ -126,8 +126,8 @@ class Heap {
   // stay mapped at the freed addresses, and its uses stay pending on them.
   bool free(Buffer* buffer);
 
-  // Gives the buffer, and its block if that is its own, a new number and serial, as for a new allocation: another owner
-  // has it, or will have it soon.
+  // Gives the buffer, and its block if it has one to itself, a new number and serial, as for a new allocation: it has,
+  // or will soon have, another owner.
   void renew(Buffer& buffer);
 
   // Frees the last buffer of a block but keeps the addresses: the block is vacant and is left out of all counts. Its
@@ -142,14 +142,14 @@ class Heap {
   // The block that contains the address, whether or not a live buffer does; never a vacant block.
   Block* block_at(DeviceAddress address) const;
   // Programs also pass addresses that are in no buffer: one past the end of one; and, for arrays whose indices begin at
-  // 1, that of the element before the first (numerical code that was translated from Fortran). Such an address means
-  // what begins at most kMostBefore behind it, and, if it is in another buffer or ends one, at most kMostElement.
+  // 1, that of the element before the first (numerical code translated from Fortran). Such an address means a buffer
+  // that begins at most kMostBefore after it or, if it is in another buffer or ends one, at most kMostElement after it.
   MeantBuffers meant_by(DeviceAddress address) const;
-  // The buffer that begins there, or null. Nothing else is meant by its address, but for what ends there.
+  // The buffer that begins there, or null. Its address means only this buffer, and one that ends there.
   Buffer* begins_at(DeviceAddress address) const;
-  // The block that an access to the address means, in the same sense; never two.
+  // The block that an access to the address means, as in meant_by; never two.
   Block* block_meant_by(DeviceAddress address) const;
-  // The address is of a block, and means it as long as that has its serial: whatever comes beside the block.
+  // Whether the address means this block as long as the block has its serial, whatever is placed beside it.
   bool stays_meant(DeviceAddress address) const {
     const Block* const block = block_at(address);
     return block != nullptr && (block->is_slab_ || address <= block->sole_->end());
@@ -182,8 +182,8 @@ class Heap {
   // after `pending` on the device. Until the range is mapped again, its addresses may still map to pages of another
   // block: only for programs all of whose accesses are known.
   void give_up(Block& block, PageRange range, const UseSet& pending);
-  // These functions of the driver wait for work in flight: from now on they are called only while no stream is blocked,
-  // and what needs them meanwhile returns not_ready. Streams are not blocked within a call of the heap.
+  // These driver functions wait for work in flight: from now on they are called only while no stream is blocked;
+  // requests that need them return not_ready meanwhile. Streams are not blocked within a call of the heap.
   void mapping_waits(WaitingCalls calls) { backing_->mapping_waits(calls); }
   // Gives another device access to everything that is mapped, now and later. On failure it may have access to some of
   // it.
@@ -208,8 +208,8 @@ class Heap {
   Status show(Block& block, PageRange range, const std::vector<PageHandle>& pages) {
     return backing_->show(block, range, pages);
   }
-  // Keeps the range mapped to `host` at least until `pending` has completed. When it is mapped no more, take_released()
-  // returns `host`. False if the range is not mapped to the host: then `host` is free at once.
+  // Keeps the range mapped to `host` at least until `pending` has completed. When it is not mapped any more,
+  // take_released() returns `host`. False: the range is not mapped to the host, and `host` is free at once.
   bool abandon_shown(const Block& block, PageRange range, void* host, const UseSet& pending) {
     return backing_->abandon_shown(block, range, host, pending);
   }
@@ -231,7 +231,7 @@ class Heap {
   Status unmap(Block& block);
   // Bytes that no live block holds: in the pool, still to be created under the limit, and mapped at free addresses.
   Bytes free_bytes() const { return backing_->free_pages() * options_.page_bytes; }
-  // The addresses that the largest block could have, and all there are.
+  // The largest number of addresses that one block could have; and the total.
   Bytes largest_free_addresses() const { return space_->largest_open_pages() * options_.page_bytes; }
   Bytes address_bytes() const { return space_->bytes(); }
   // Created bytes that no live block holds.
@@ -287,7 +287,7 @@ class Heap {
   Buffer* place_in_pages(Bytes requested, Block* vacant);
   void end_buffer(Buffer* buffer);
   Buffer* buffer_in(Block* block, DeviceAddress address) const;
-  // `address`: at most kMostBefore before the end of its page, which is of the block `here`, or of none.
+  // `address`: at most kMostBefore before the end of its page, which belongs to the block `here`, or to none.
   Block* block_meant_near_the_end(Block* here, DeviceAddress address) const;
   template <bool kInSlab>
   void count_in(Buffer* buffer, Bytes requested, StreamIndex hint);
@@ -309,12 +309,12 @@ class Heap {
   std::unordered_set<Block*> vacant_;
   std::uint64_t last_serial_ = 0;
   std::uint64_t last_number_ = 0;
-  std::uint64_t renewals_ = 0;  // numbers that were given to no new buffer
+  std::uint64_t renewals_ = 0;  // numbers that were not given to a new buffer
   std::uint64_t buffers_ = 0;   // live ones
   Bytes live_bytes_ = 0;
   Bytes peak_live_bytes_ = 0;
-  Bytes whole_pages_live_bytes_ = 0;  // of these, those of buffers with blocks of their own
-  // Of live buffers, by the width of their sizes (width_of); statistics have them by size class.
+  Bytes whole_pages_live_bytes_ = 0;  // of live bytes: those of buffers with blocks of their own
+  // Live buffers by the width of their sizes (width_of); statistics have them by size class.
   SizeClass by_width_[64];
 };
 

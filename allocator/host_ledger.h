@@ -45,7 +45,7 @@ class HostLedger {
   // Sets what this process holds to `bytes`. A decrease is always granted; an increase only while all processes
   // together stay within the limit. False: nothing has changed.
   bool hold(Bytes bytes);
-  // hold() for one of several holders in the process (one for each device): what it holds was `from`, and is to be
+  // hold() for one of several holders in the process (one for each device): its bytes change from `from` to
   // `to`.
   bool change(Bytes from, Bytes to);
 

@@ -48,14 +48,14 @@ class HostPool {
   // Returns unused registrations to the driver, the largest first, except for `keep` bytes of them. The driver may wait
   // for the device; other threads are served meanwhile.
   void trim(Bytes keep = 0);
-  // Refusals because of unused registrations of other sizes (HostSteps): with `later` the caller makes way for them, and
-  // asks again, where it holds no lock. For callers that all hold the same one.
+  // Unused registrations of other sizes may cause refusals (HostSteps). With `later` the caller makes way for them
+  // without holding a lock, and asks again. For callers that all hold the same lock.
   bool trim_later(bool later);
   bool wants_trim() const;
-  // What was refused to others, who did not ask again, is no reason to.
+  // Refusals to callers that did not ask again are no reason to trim.
   void forget_refusals();
   bool make_way();
-  // While an object of this class lives, they are returned at once.
+  // While an object of this class lives, unused registrations are returned at once.
   class TrimsInPlace {
    public:
     explicit TrimsInPlace(HostPool& pool) : pool_(pool), before_(pool.trim_later(false)) {}

@@ -114,7 +114,7 @@ bool HostSteps::any_in_the_way() const {
   return leaving_ > 0 || std::ranges::any_of(steps_, [](const auto& one) { return one.second.used_pages == 0; });
 }
 
-// Called where the limit or the driver has refused an allocation, which may be made with locks held.
+// Called when the limit or the driver has refused an allocation, which may be made with locks held.
 void HostSteps::trim_locked() {
   const WaitsInPlace for_an_allocation;
   for (auto step = steps_.begin(); step != steps_.end();) {

@@ -68,11 +68,11 @@ class HostSteps {
   // Returns empty steps to the driver, the largest first, until at most `keep` bytes of them are left. The driver may
   // wait for the device in this call, so the lock is not held during it.
   void trim(Bytes keep = 0);
-  // Where the limit or the driver refuses a step, empty ones of other sizes may be what stands in the way. `later`: that
-  // is only noted, and the caller, who may hold locks, makes way without them and asks again; else they are returned at
-  // once. The value from before.
+  // If the limit or the driver refuses a step, empty steps of other sizes may be the reason. `later` true: this is only
+  // noted; the caller releases its locks, makes way and asks again. False: empty steps are returned at once. Returns
+  // the former value.
   bool trim_later(bool later);
-  // The last refusal came while steps were empty, or on their way to the driver.
+  // Forgets that the last refusal came while steps were empty, or being returned to the driver.
   void forget_refusals() { wants_trim_.store(false, std::memory_order_relaxed); }
   bool wants_trim() const { return wants_trim_.load(std::memory_order_relaxed); }
   // Returns empty steps to the driver, and waits for those that others are returning. False: there were none.

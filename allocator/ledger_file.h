@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that processes of one user share to keep account of something (host_ledger.h, offload/sharing/lease_file.h).
-// A process holds a record lock (fcntl(2)) on a byte of the file as long as it lives; the kernel releases it when the
-// process ends, however it ends.
+// Files that processes of one user share for accounting (host_ledger.h, offload/sharing/lease_file.h). A process holds
+// a record lock (fcntl(2)) on a byte of the file as long as it lives; the kernel releases it when the process ends,
+// however it ends.
 #pragma once
 
 #include <fcntl.h>
@@ -12,9 +12,9 @@
 
 namespace thermocline {
 
-// `name` in `folder`, created if need be; -1: `why` has the reason. In a folder where everybody may write, another user
-// may have taken the name, and it stays taken: then all processes of this user find the file in `other_folder`, if that
-// is theirs alone ("": none).
+// Opens `name` in `folder`, and creates it if needed; -1: `why` has the reason. In a folder where everybody may write,
+// another user may have taken the name for good. Then all processes of this user find the file in `other_folder`, if
+// only this user can write there ("": none).
 int open_ledger_file(const std::string& folder, const std::string& other_folder, const std::string& name,
                      std::string* why);
 
@@ -22,9 +22,9 @@ int open_ledger_file(const std::string& folder, const std::string& other_folder,
 // system is noticed here. Two processes may do it at once. False: `why` has the reason.
 bool prepare_ledger_file(int file, std::size_t bytes, std::uint64_t magic, std::string* why);
 
-// For fcntl: a lock (F_WRLCK) or its end (F_UNLCK) of the byte at `at`.
+// For fcntl: sets (F_WRLCK) or removes (F_UNLCK) the lock of the byte at `at`.
 struct flock byte_lock(short type, off_t at);
-// True while another process holds the lock of that byte, or that can not be found out.
+// True while another process holds the lock of that byte, or if that cannot be found out.
 bool is_byte_locked(int file, off_t at);
 
 }  // namespace thermocline

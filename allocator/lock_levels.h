@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels of the allocator's mutexes (driver/locks.h), which engines take with theirs held.
+// Levels of the allocator's mutexes (driver/locks.h), which engines take while holding their own.
 #pragma once
 
 namespace thermocline::lock_level {

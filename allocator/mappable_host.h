@@ -35,21 +35,21 @@ class MappableHost {
   Bytes page_bytes() const { return page_bytes_; }
 
   // The stream on which take() tests the first piece before it returns it; without a stream it is not tested. `failed`,
-  // unless null, is called where copies do not do what they should there.
+  // unless null, is called if copies do not work with such memory.
   void try_on(StreamHandle stream, void (*failed)() = nullptr) {
     stream_ = stream;
     proven_ = false;
     failed_ = failed;
   }
 
-  // These functions of the driver wait for work in flight. What has been taken stays until the destructor, and where
-  // mapping waits no more is taken.
+  // These driver functions wait for work in flight. Pieces that have been taken stay until the destructor; if mapping
+  // waits, no more are taken.
   void mapping_waits(WaitingCalls calls) { waiting_calls_ = calls; }
 
   // `bytes` must be whole pages. On failure nothing has changed.
   Status take(Bytes bytes, void** out);
-  // Returns a piece as it was taken. False if `at` is no piece, or if the driver does not unmap it, or would wait: then
-  // nothing has changed.
+  // Returns a piece as it was taken. False, and nothing has changed: `at` is no piece, or the driver does not unmap it,
+  // or would wait.
   bool give(void* at);
   bool owns(const void* at) const;
 
@@ -84,7 +84,7 @@ class MappableHost {
   std::atomic<WaitingCalls> waiting_calls_{WaitingCalls::kNone};
   mutable Mutex mutex_{"mappable host memory", lock_level::kMappableHost};
   Pieces pieces_ THERMOCLINE_GUARDED_BY(mutex_);  // by address
-  Pieces rest_ THERMOCLINE_GUARDED_BY(mutex_);    // which the driver has not completely taken back yet
+  Pieces rest_ THERMOCLINE_GUARDED_BY(mutex_);    // pieces that the driver has not completely taken back yet
   // By copies that could not be waited for: released in the destructor, when it has completed.
   Pieces in_use_ THERMOCLINE_GUARDED_BY(mutex_);
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool of objects of one type; once there are enough, taking and returning one does not call malloc. Objects stay
-// constructed while they are in the pool, so an object keeps the memory it holds (the spare capacity of a set). Whoever
-// takes an object sets its fields.
+// A pool of objects of one type. Once there are enough, taking and returning one does not call malloc. Objects stay
+// constructed while they are in the pool, so an object keeps the memory it holds (the spare capacity of a set). The
+// caller that takes an object sets its fields.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class ObjectPool {
 
  private:
   [[gnu::noinline]] T* make() {
-    // There is a place for each, so that to return one can not fail.
+    // Room for all objects, so that returning one cannot fail.
     if (spare_.size() == objects_.size()) spare_.resize(2 * objects_.size() + 16);
     return &objects_.emplace_back();
   }

@@ -5,8 +5,8 @@
 // SizeBins is for any sizes. The structure is that of TLSF (Masmano et al., ECRTS 2004) with its two levels of bitmaps,
 // but outside the memory that it manages: each size below kExact has a bin of its own; above, each doubling is divided
 // into kParts bins. A chunk that fits is among the first kTried chunks in the bin of the wanted size; or else any chunk
-// of the next bin that is not empty will do, because all of them are larger. Of the chunks that were looked at the
-// lowest is taken, so that the upper end of memory empties. The chunk found is larger than needed by less than
+// of the next bin that is not empty will do, because all of them are larger. The lowest of the examined chunks is
+// taken, so that the upper end of memory empties. The chunk found is larger than needed by less than
 // 1 / kParts of its size.
 //
 // ExactBins is for small sizes: a bin for each, and one word that says which are not empty.
@@ -24,7 +24,7 @@ template <class Chunk>
 struct BinHook {  // NOLINT(bugprone-crtp-constructor-accessibility): links and nothing else
   Chunk* next_in_bin = nullptr;
   Chunk* previous_in_bin = nullptr;
-  unsigned bin = 0;  // the one that it is in
+  unsigned bin = 0;  // the bin that contains it
 };
 
 template <class Chunk>
@@ -72,7 +72,7 @@ class ExactBins {
     bins_[bin].remove(chunk);
     if (bins_[bin].empty()) used_ &= ~(std::uint64_t{1} << bin);
   }
-  // The smallest chunk that is large enough for `size`, from 1 to kLargest; of these the one that was put in last.
+  // The smallest chunk of at least `size`, from 1 to kLargest; among equals the one that was put in last.
   Chunk* fit(std::uint64_t size) const {
     const std::uint64_t fitting = used_ >> (size - 1) << (size - 1);
     return fitting == 0 ? nullptr : bins_[static_cast<unsigned>(std::countr_zero(fitting))].first();

@@ -38,9 +38,9 @@ inline bool Slabs::has_many_holes() const {
   return (all - used_small_ * kGranule) * kFullPerHole > all;
 }
 
-// Not in the slab that is being filled, but in the next one with many holes, which is filled from now on; else, if there
-// are many holes in all, in any. If only evicted slabs have many, one of them is fetched and filled, rather than many
-// slabs for one hole each.
+// Finds a hole outside the slab that is being filled: in the next slab with many holes, which is filled from now on;
+// or, if there are many holes in all, in any slab. If only evicted slabs have many, one of them is fetched and filled,
+// rather than many slabs for one hole each.
 Buffer* Slabs::find_small_hole_elsewhere(std::uint64_t granules) {
   if (!has_many_holes()) return nullptr;
   const std::vector<Block*>& small = of_kind_[static_cast<std::size_t>(SlabKind::kSmall)];

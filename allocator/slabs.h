@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Level 2 of the allocator: small buffers share blocks, called slabs, in granules of 512 bytes. The slab is what is
-// mapped, evicted and counted. There are two kinds.
+// Level 2 of the allocator: small buffers share blocks, called slabs, in granules of 512 bytes. Only whole slabs
+// are mapped, evicted and counted. There are two kinds.
 //
 // Buffers of up to 32 KiB: a slab is one page, and slabs are filled one after another, so that buffers that were
 // allocated in sequence, which are often used together, lie in one or two slabs. New slabs are added until an eighth of
@@ -12,12 +12,12 @@
 //
 // Mapped slabs are preferred, so that allocating a small buffer does not fetch an evicted slab. Buffers whose sizes are
 // multiples of a granule are adjacent: the address one past the end of one is the beginning of its neighbour. That is
-// harmless, because the slab is what is accessed, evicted and pinned. (A gap between them would cost 0.7 % of live
-// bytes on the recorded ResNet-1001. Who has contents made again has one all the same: HeapOptions::apart.)
+// harmless, because slabs are accessed, evicted and pinned as a whole. (A gap between them would cost 0.7 % of live
+// bytes on the recorded ResNet-1001. Callers that have contents recomputed get one all the same: HeapOptions::apart.)
 //
-// A slab is cut into chunks, and each chunk is one record: a live buffer, or a hole. What is freed becomes a hole in
-// its place and is merged with the holes beside it at once; what is allocated is the hole that was found, and the rest
-// of that is a new one. So neither moves anything between records. The `former` of a hole: what used it.
+// A slab is divided into chunks, and each chunk is one record: a live buffer, or a hole. A freed buffer becomes a hole
+// in place and is merged with the holes beside it at once; an allocated buffer is a hole that was found, and its rest
+// becomes a new hole. So neither moves data between records. The `former` of a hole: the work that used it.
 #pragma once
 
 #include <cstdint>
@@ -42,13 +42,13 @@ enum class SlabKind : std::uint8_t { kSmall, kLarge };
 //   - A chunk in use, and nothing else, is in the table under its address, and its beginning is marked in the slab.
 //   - used_granules_ of a slab is the sum of its chunks in use, and used_small_ that of the slabs of small buffers.
 //   - Every slab is at its place among those of its kind, and has a live buffer, except between add and the next place.
-//   - What a hole's `former` names is in its slab's uses, or has passed.
+//   - All uses in a hole's `former` are in its slab's uses, or have passed.
 class Slabs {
  public:
   static constexpr Bytes kGranule = 512;
 
-  // Chunks come from `records`, which buffers that have blocks of their own come from, too. `apart`: bytes behind each
-  // buffer that are nobody's, so that none ends where another one begins.
+  // Chunks come from `records`, like the records of buffers that have blocks of their own. `apart`: unused bytes after
+  // each buffer, so that no buffer ends where another one begins.
   Slabs(Bytes slab_bytes, Bytes apart, ObjectPool<Buffer>& records)
       : slab_bytes_(slab_bytes), apart_(apart), records_(records) {}
 
@@ -59,10 +59,10 @@ class Slabs {
 
   // A buffer in one of the slabs, with its address, block and former uses; null when a new slab is needed.
   Buffer* place(Bytes requested);
-  // Removes the buffer, whose record is no longer its; the uses of its block stay pending on its space.
+  // Removes the buffer, whose record must not be used any more; the uses of its block stay pending on its space.
   void remove(Buffer* buffer);
-  // place() and remove() without a call (slabs_inline.h). `only_mapped`: null, too, where an evicted slab would be
-  // taken. `slot`: of the buffer in the table, which shows that it is one.
+  // place() and remove() without a call (slabs_inline.h). `only_mapped`: also null if an evicted slab would be taken.
+  // `slot`: the buffer's slot in the table, which shows that it is a buffer.
   Buffer* place_inline(Bytes requested, bool only_mapped);
   void remove_inline(Buffer* buffer, AddressTable<Buffer>::SlotIndex slot);
 
@@ -117,8 +117,8 @@ class Slabs {
   Bytes slab_bytes_, apart_;
   ObjectPool<Buffer>& records_;
   std::vector<Block*> of_kind_[2];
-  std::size_t next_small_ = 0;       // the slab of small buffers that was looked at last
-  Block* filling_ = nullptr;         // the one of these that is being filled
+  std::size_t next_small_ = 0;       // the slab of small buffers that was examined last
+  Block* filling_ = nullptr;         // the slab of small buffers that is being filled
   std::uint64_t used_small_ = 0;     // granules
   Bytes bytes_of_kind_[2] = {0, 0};  // the size of all slabs
   Bytes bytes_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placing and removing buffers in slabs, for those who do it for every allocation: without a call, because the frames of
-// small functions would be a quarter of what it costs. Everybody else calls Slabs::place and Slabs::remove.
+// Placing and removing buffers in slabs for code that does so for every allocation: inline, because the frames of small
+// functions would be a quarter of the cost. All other code calls Slabs::place and Slabs::remove.
 #pragma once
 
 #include "allocator/slabs.h"
@@ -62,7 +62,7 @@ inline void Slabs::mark(Block& slab, std::uint64_t granule, bool begins) {
   put(*rest);
 }
 
-// Two neighbours in no bin become one, the left.
+// Merges two neighbours that are in no bin into one, the left.
 inline void Slabs::absorb(Buffer* left, Buffer* right) {
   left->granules_ += right->granules_;
   left->right_ = right->right_;

@@ -102,7 +102,7 @@ StreamIndex StreamClock::find_or_register(StreamHandle handle) {
     stream.blocked_at.clear();
     --blocked_;
   }
-  // What the former stream with this index waited for does not apply to the new one.
+  // The work that the former stream with this index waited for does not count for the new one.
   stream.seen.clear();
   const StreamIndex index{static_cast<std::uint32_t>(slot)};
   index_.emplace(key, index);

@@ -59,14 +59,14 @@ class StreamClock {
   StreamHandle handle_of(StreamIndex stream) const;
   // False once the stream was retired.
   bool is_alive(StreamIndex stream) const;
-  // Those that are alive.
+  // The handles of all streams that are alive.
   std::vector<StreamHandle> handles() const;
   std::size_t streams() const { return streams_.size(); }
 
   // The ordinal of the newest operation submitted to the stream.
   // Not checked: asked at every free.
   Ordinal submitted(StreamIndex stream) const { return streams_.data()[static_cast<std::size_t>(stream)].submitted; }
-  // Of all streams, those that are gone too.
+  // The sum over all streams, including those that are gone.
   Ordinal submitted_in_all() const;
   // Counts one more submitted operation; returns its ordinal.
   Ordinal advance(StreamIndex stream) {
@@ -77,11 +77,11 @@ class StreamClock {
     return ordinal;
   }
 
-  // about_to_block: to be called before an operation that may block is submitted. may_block, after it: the newest
+  // about_to_block: call it before an operation that may block is submitted. may_block: call it after that; the newest
   // operation of the stream may block, or is ordered after one that may.
   void about_to_block() { fence_all(); }
   void may_block(StreamIndex stream);
-  // The stream has been made to wait, by the program, for work that may be blocked; that wait is an operation of its
+  // The program has made the stream wait for work that may be blocked; that wait is an operation of its
   // own.
   void comes_behind(StreamIndex stream);
   // Queries events. While no stream may be blocked, this and the functions below return false and query nothing.
@@ -100,7 +100,7 @@ class StreamClock {
   void recording(bool any);
   bool is_recording() const { return recording_; }
 
-  // Afterwards the newest fence covers everything submitted so far.
+  // After success the newest fence covers everything submitted so far.
   Status fence(StreamIndex stream);
 
   // Device-side wait: work submitted to `waiter` from now on runs after the use. No driver call if it is the same

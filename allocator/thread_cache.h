@@ -5,8 +5,8 @@
 // belongs to the thread.
 //
 // For the heap a cached buffer is still live, with its address, its pages and its uses. The holder of the owner's lock
-// (the engine's) learns of changes by note_changes(), and takes cached buffers back by withdraw() and reclaim(). Three
-// rules keep caches from costing memory or falsifying statistics; they are the lock holder's duty
+// (the engine's) learns of changes with note_changes(), and takes cached buffers back with withdraw() and reclaim().
+// Three rules keep caches from costing memory or falsifying statistics; the lock holder has to observe them
 // (offload/engine/engine_state.cc): all cached buffers are taken back before memory grows, before live bytes exceed
 // their peak, and before anything is evicted for lack of room. No statistic counts a cached buffer as live.
 //
@@ -30,11 +30,11 @@
 
 namespace thermocline {
 
-// What to take back. kLarge: cached buffers that are large. kCached: all cached buffers. kForget: all cached buffers,
-// and those that are handed out (as far as noted) will not be cached either.
+// Which buffers to take back. kLarge: cached buffers that are large. kCached: all cached buffers. kForget: all cached
+// buffers; and buffers that are handed out (as far as noted) will not be cached later.
 enum class Reclaim : std::uint8_t { kLarge, kCached, kForget };
 
-// Counts of what caches have done without the lock so far, and of what is cached in them now.
+// Counts of the operations that caches have done without the lock so far, and of the buffers cached in them now.
 struct CacheTotals {
   std::uint64_t takes = 0, puts = 0;
   Bytes taken_bytes = 0, given_bytes = 0;  // by takes, and by puts
@@ -69,8 +69,8 @@ class ThreadCache {
 
   // Called by the owner thread. True: `out` is a buffer of that size that the thread freed on the same stream.
   bool take(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
-  // take() where the first slot of that size has it, and where none is of that size; kPerhaps: another slot may have
-  // it.
+  // take() if the first slot of that size has the buffer, or if no slot is of that size; kPerhaps: another slot may
+  // have it.
   enum class Taken : std::uint8_t { kYes, kNo, kPerhaps };
   [[gnu::always_inline]] Taken take_first(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
     const unsigned set = set_of(bytes);
@@ -93,9 +93,9 @@ class ThreadCache {
     return false;
   }
 
-  // Called by the owner thread, under the lock, when it allocates what take() did not have: false the first time, and if
-  // it has asked for other sizes since. A buffer of a size that does not come again is not worth remembering, nor is one
-  // that another thread will free: after freed_by_another it is false so many times.
+  // Called by the owner thread, under the lock, when it allocates what take() did not have: false the first time, and
+  // if it has asked for other sizes since. A buffer of a size that does not come again is not worth remembering, nor is
+  // one that another thread will free: after freed_by_another the result is false this many times.
   static constexpr int kSkipped = 1023;
   bool has_asked_for(Bytes bytes) {
     Asked& newest = asked_for_[place_of_size(bytes)];
@@ -117,9 +117,9 @@ class ThreadCache {
   // The buffer is about to be freed, or must not be cached any more (then to be called after note_changes()). False if
   // the buffer is cached, that is, the program has already freed it; then nothing has changed.
   static bool withdraw(Buffer& buffer) { return buffer.cache_ == nullptr || withdraw_from(buffer); }
-  // Of the thread that the buffer was handed out to, if it was remembered; null: it was not.
+  // The cache of the thread that the buffer was handed out to, if it was remembered; null: it was not.
   static ThreadCache* of(const Buffer& buffer) { return buffer.cache_; }
-  // A buffer of that size that it was handed out.
+  // Another thread freed a buffer of that size that was handed out to this cache's thread.
   void freed_by_another(Bytes bytes) {
     if (Asked& newest = asked_for_[place_of_size(bytes)]; newest.bytes == bytes) newest.skips = kSkipped;
   }
@@ -162,11 +162,11 @@ class ThreadCache {
   // As of the last note_changes().
   bool has_large() const { return cached_large_; }
   Bytes cached_bytes() const { return cached_bytes_; }
-  // Of cached buffers that have a block of their own: the size of the block.
+  // The block sizes of cached buffers that have blocks of their own.
   Bytes cached_block_bytes() const { return cached_block_bytes_; }
 
-  // Adds the current values, including changes not noted yet, and changes nothing. A change that the thread makes at the
-  // same time may be in one number and not yet in another.
+  // Adds the current values, including changes not noted yet, and changes nothing. A change that the thread makes at
+  // the same time may be in one number and not yet in another.
   template <class Visit>
   void add_totals(CacheTotals* totals, Visit visit_cached) const {
     totals->takes += past_.takes;
@@ -201,8 +201,8 @@ class ThreadCache {
   void validate() const;
 
  private:
-  // In bits: the slot has a buffer; it is cached; that was changed and not noted yet. So the owner's two changes of the
-  // state are an instruction each.
+  // Bits: the slot has a buffer; the buffer is cached; the latter has changed and is not noted yet. So each of the
+  // owner's two state changes is a single instruction.
   enum State : std::uint8_t {
     kEmpty = 0,
     kOut = 2,            // handed out, and noted
@@ -221,8 +221,8 @@ class ThreadCache {
 
   static bool is_cached_state(State state) { return (state & kCachedBit) != 0; }
   static unsigned set_of(Bytes bytes) { return static_cast<unsigned>(hash_bits(bytes, 6)) / kWays * kWays; }
-  // By the distance from the first buffer, so that what shares a place, and so what is cached, does not depend on where
-  // the system put the reservation: a program's steps are the same in every run.
+  // By the distance from the first buffer. So which buffers share a place, and therefore which are cached, does not
+  // depend on the reservation's address: a program's steps are the same in every run.
   unsigned place_of(DeviceAddress address) const {
     return static_cast<unsigned>(hash_bits(address.value - first_address_, 8));
   }
@@ -248,7 +248,7 @@ class ThreadCache {
   }
   static bool withdraw_from(Buffer& buffer);
   State leave(unsigned slot, bool out_too);
-  // For the buffer that the slot stands for, or stood for last.
+  // For the buffer that the slot has, or had last.
   std::uint64_t takes_of(unsigned slot) const {
     return takes_[slot].load(std::memory_order_relaxed) - takes_before_[slot];
   }
@@ -264,7 +264,7 @@ class ThreadCache {
   std::atomic<std::uint64_t> takes_[kSlots] = {};  // by slot, never reset
   std::uint64_t first_address_ = 0;                // of the first buffer that was remembered; then constant
   std::uint8_t slot_at_[kPlaces] = {};             // by place_of(address): the slot that may have the address
-  // Of a slot.
+  // By slot.
   Bytes bytes_[kSlots] = {};
   std::uint64_t streams_[kSlots] = {};
   std::uint64_t addresses_[kSlots] = {};
@@ -293,8 +293,8 @@ class ThreadCaches {
     ThreadCache* cache = nullptr;
     return find_by_thread(key_, &cache) ? cache : mine_without_entry();
   }
-  // The cache of a thread that has an entry in the table of threads, as nearly all have; false: it has none. `key`: of
-  // the caches.
+  // The cache of a thread that has an entry in the table of threads, as nearly all have; false: it has none. `key`: the
+  // key of these caches.
   static bool find_by_thread(std::uint64_t key, ThreadCache** out) {
     const std::uint64_t thread = this_thread();
     const ThreadEntry& entry = thread_entries[entry_index_of(thread)];
@@ -395,8 +395,8 @@ class ThreadCaches {
     }
   }
 
-  // The thread's own address: the word at the beginning of what the segment register points to, as the system's ABI has it
-  // (ELF Handling For Thread-Local Storage, 3.4.6). No two threads have the same one at a time.
+  // The thread's own address: the first word of the segment that the segment register points to, according to the ABI
+  // (ELF Handling For Thread-Local Storage, 3.4.6). No two threads have the same address at a time.
   static std::uint64_t this_thread() {
 #ifdef __x86_64__
     std::uint64_t thread;
@@ -406,12 +406,12 @@ class ThreadCaches {
     return static_cast<std::uint64_t>(pthread_self());
 #endif
   }
-  // Finds what `here` says at a third of the cost of thread-local storage in a library that can be loaded at any time. A
-  // thread that finds another one's address at its place does without an entry.
+  // Finds the value of `here` at a third of the cost of thread-local storage in a library that can be loaded at any
+  // time. A thread that finds another thread's address in its place works without an entry.
   //
-  // Invariants: `owner` is a thread that has not ended (in a forked child: or of its parent), or 0; `cache` and `key` are written by the owner alone, so a
-  // thread that finds a key of its own reads what it wrote itself. A key is the thread's address, which has at most 48 bits, and
-  // above it the number of the caches.
+  // Invariants: `owner` is a thread that has not ended (in a forked child: or one of its parent), or 0. `cache` and
+  // `key` are written by the owner alone, so a thread that finds a key of its own reads what it wrote itself. A key is
+  // the thread's address (at most 48 bits) and, above it, the number of the caches.
   struct alignas(64) ThreadEntry {
     std::atomic<std::uint64_t> key{0};
     ThreadCache* cache = nullptr;
@@ -425,8 +425,8 @@ class ThreadCaches {
   static void release_entry();
   static ThreadEntry thread_entries[kThreadEntries];
 
-  // Which cache the calling thread has. Numbers of ThreadCaches are never reused, so if the number matches, the pointer
-  // is valid.
+  // The cache of the calling thread. Numbers of ThreadCaches are never reused, so if the number matches, the pointer is
+  // valid.
   struct Here {
     std::uint64_t caches = 0;
     ThreadCache* cache = nullptr;

@@ -67,7 +67,7 @@ class UseSet {
     for (const Use& use : other) add(use);
   }
   void clear() { size_ = 0; }
-  // Nothing in it but, perhaps, a use on that stream.
+  // True if the set has at most a use on that stream.
   bool is_of_none_but(StreamIndex stream) const { return size_ == 0 || (size_ == 1 && data()->stream == stream); }
   // The newest ordinal of the stream in this set; 0 if the set has none.
   Ordinal newest(StreamIndex stream) const;

@@ -106,9 +106,9 @@ void host_churn(benchmark::State& state) {
 BENCHMARK(host_churn<Pool>)->Arg(1'000);
 BENCHMARK(host_churn<Plain>)->Arg(1'000);
 
-// What a training step evicts, with sizes that vary from step to step by up to 40 %: the fraction of the peak of
-// registered memory that was requested, compared with what rounding up to powers of two would give; and what is still
-// registered after a trim.
+// Sizes as a training step evicts them, which vary from step to step by up to 40 %. Reports the fraction of the peak of
+// registered memory that was requested, compared with what rounding up to powers of two would give; and the bytes that
+// are still registered after a trim.
 void host_used(benchmark::State& state) {
   Pool from;
   std::mt19937_64 random(4);

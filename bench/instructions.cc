@@ -48,11 +48,11 @@ void operate(unsigned long times) {
   });
 }
 
-// What a launch accesses: four buffers that share a slab, and still do where buffers are kept apart (HeapOptions::apart); the
+// The accesses of a launch: four buffers that share a slab, also if buffers are kept apart (HeapOptions::apart); the
 // same, one of them small; four that have pages of their own.
 enum class Buffers { kOfSlab, kOneSmall, kWhole };
 
-// One kernel with one parameter of so many bytes in which four words are addresses. `roomy`: most of the device is free.
+// One kernel with one parameter of `bytes` bytes; four words are addresses. `roomy`: most of the device is free.
 void launch(unsigned long times, std::size_t bytes, Buffers buffers, bool roomy) {
   CUdeviceptr most = 0;
   THERMOCLINE_CHECK(roomy || cuMemAlloc(&most, kLearnedFrom) == CUDA_SUCCESS,

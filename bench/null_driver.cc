@@ -27,7 +27,7 @@ CUresult called() {
 
 }  // namespace
 
-// Of the calling thread.
+// The number of calls that the calling thread has made.
 extern "C" __attribute__((visibility("default"))) std::uint64_t null_driver_calls() { return calls; }
 
 THERMOCLINE_ENTRY cuInit(unsigned int) { return called(); }

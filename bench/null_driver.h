@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// What its device has, in bytes.
+// The memory of its device, in bytes.
 inline constexpr std::uint64_t kDeviceMemory = std::uint64_t{1} << 39;
 
 extern "C" std::uint64_t null_driver_calls();

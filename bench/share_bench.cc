@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What two programs that share a device under budget = "shared" get done, in simulated time, next to each having the
-// device to itself in turn.
+// The work that two programs do that share a device under budget = "shared", in simulated time, compared with each
+// having the device to itself in turn.
 //
 // share_bench SIMULATOR_LIBRARY DEVICE...
 //
-// Each DEVICE is a name or a profile file. Prints one JSON object (scripts/share.sh). Two engines on one simulated device stand for two processes; leases are those of the policy
-// (offload/sharing/lease_policy.h), looked at every 10 ms as the library's threads do. Each program reads and writes
-// buffers that together are 70 % of the device, one after the other. In `bursts` one works for a second while the other
-// rests; in `at_once` both work all the time.
+// Each DEVICE is a name or a profile file. Prints one JSON object (scripts/share.sh). Two engines on one simulated
+// device stand for two processes; leases follow offload/sharing/lease_policy.h, with a look every 10 ms. Each program
+// reads and writes buffers that fill 70 % of the device, one after the other. In `bursts` one works for a second while
+// the other rests; in `at_once` both work all the time.
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -3,8 +3,8 @@
 //
 // sleep_bench SIMULATOR_LIBRARY
 //
-// Prints one JSON object. The bound of a sleep is bytes / link. That of a wake is the larger of bytes / link and the time
-// that the driver takes to create the pages again. On the simulated device pinned host memory costs no time.
+// Prints one JSON object. The bound of a sleep is bytes / link. That of a wake is the larger of bytes / link and the
+// time that the driver takes to create the pages again. On the simulated device pinned host memory costs no time.
 #include <algorithm>
 #include <cstdio>
 #include <memory>

@@ -42,7 +42,7 @@ inline const DriverTable& null_table() {
   return table;
 }
 
-// As users get it, with the default policy. `page_bytes` 0: pages as large as the engine chooses for the device.
+// An engine as users get it, with the default policy. `page_bytes` 0: the page size that the engine chooses.
 inline std::unique_ptr<Engine> make_engine(Bytes page_bytes = 0) {
   EngineOptions options;
   options.policy = kLearnedPolicy;
@@ -62,7 +62,7 @@ inline void release(Engine& engine, DeviceAddress address, StreamHandle stream) 
   THERMOCLINE_CHECK(engine.free(address, stream).ok(), "What was allocated is freed.");
 }
 
-// From 512 bytes to 16 MiB, uniform in the logarithm.
+// Sizes from 512 bytes to 16 MiB, uniform in the logarithm.
 inline std::vector<Bytes> log_uniform_sizes(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> exponent(std::log2(512.0), std::log2(16.0 * 1024 * 1024));

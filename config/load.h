@@ -29,8 +29,8 @@ struct LoadedSettings {
   Settings settings;
   std::vector<std::string> origins;  // by index in the option table: "default", "FILE:LINE" or the variable's name
   std::vector<Problem> problems;
-  std::vector<Problem> notes;      // of values that were taken but are hardly meant
-  std::vector<std::string> files;  // that were read, in order
+  std::vector<Problem> notes;      // about values that were accepted but are hardly intended
+  std::vector<std::string> files;  // the files that were read, in order
 };
 
 LoadedSettings load_settings(const Surroundings& surroundings) noexcept;

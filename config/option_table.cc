@@ -138,7 +138,7 @@ constexpr std::array kLogLevels = {
     choice("info", LogLevel::kInfo),   choice("debug", LogLevel::kDebug),
 };
 
-// Where a row does not say otherwise, the engine's own default is that of the setting.
+// The engine's default applies to every setting whose row has no other one.
 constexpr EngineOptions kEngine;
 
 template <std::size_t count, typename Enum>

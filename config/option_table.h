@@ -63,7 +63,7 @@ const Option* find_option_by_variable(std::string_view variable);
 bool parse_value(const Option& option, std::string_view text, Value* out, ParseError* error);
 // The current value, in a form that parse_value accepts; "" when unset.
 std::string value_text(const Option& option, const Settings& settings);
-// What the option accepts, for messages: "a size or a percentage (12GiB, 60%)".
+// The values that the option accepts, for messages: "a size or a percentage (12GiB, 60%)".
 std::string expected_text(const Option& option);
 
 }  // namespace thermocline

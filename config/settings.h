@@ -16,7 +16,7 @@ namespace thermocline {
 
 // How statistics are printed when the program ends: a table for people, one line of KEY=VALUE, or one JSON object.
 enum class StatsForm { kOff, kTable, kLine, kJson };
-// What a program is told when it asks how much memory there is (cuMemGetInfo).
+// The amount of memory that a program is told when it asks (cuMemGetInfo).
 enum class Advertise { kBudget, kDevice, kBudgetAndHost };
 enum class DebugMode { kOff, kTrack, kGuard };
 
@@ -34,7 +34,7 @@ struct Settings {
   SizeSetting host_limit;         // percent: of the machine's memory
   SizeSetting host_limit_shared;  // percent: of the machine's memory; unset: no limit
   std::string host_spill;         // a folder; empty: off
-  SizeSetting host_spill_limit;   // unset: the free space there, but for a part
+  SizeSetting host_spill_limit;   // unset: most of the free space there
   SizeSetting page_bytes;         // unset: chosen by the engine
   SizeSetting min_offload_bytes;
   SizeSetting low_water;      // percent
@@ -65,9 +65,9 @@ inline constexpr const char* kHostGroupVariable = "THERMOCLINE_HOST_GROUP";
 // RAM.
 EngineOptions engine_options(const Settings& settings, int device, Bytes device_bytes, Bytes host_bytes);
 
-// The budget if none is set, for a device of `total` bytes. `free` is what is free when the engine begins: after its
-// context was created, and without the memory of other processes. The budget leaves out a part of it that the driver
-// allocates for itself later: code that is loaded at its first launch, local memory, streams, graphs.
+// The budget if none is set, for a device of `total` bytes. `free`: bytes free when the engine begins: after its
+// context was created, and without other processes' memory. The budget leaves out a part that the driver allocates for
+// itself later: for code loaded at its first launch, local memory, streams, graphs.
 Bytes default_budget(Bytes free, Bytes total);
 inline constexpr Bytes kKeptFreePart = 64;
 inline constexpr Bytes kMostKeptFree = 512 * kMiB;

@@ -103,7 +103,7 @@ std::optional<SizeSetting> percentage(std::string_view text, const Decimal& numb
   return SizeSetting::of_percent_millionths(millionths);
 }
 
-// "60%" for "0.6", "1.5GiB" for "1.5". "" where the unit is given: nobody means another one by "1.5B".
+// Suggests "60%" for "0.6", "1.5GiB" for "1.5". Empty if the unit is given: nobody means another one by "1.5B".
 std::string meant_by_fraction(std::string_view text, const Decimal& number, const SizeRules& rules) {
   if (!is_digit(trimmed(text).back())) return "";
   if (number.whole > 0 || !rules.allow_percent) return std::string(trimmed(text)) + "GiB";

@@ -22,7 +22,7 @@ class SizeSetting {
   static constexpr SizeSetting of_percent_millionths(std::uint64_t millionths) {
     return SizeSetting(Kind::kPercent, millionths);
   }
-  // Divided among the processes that use the whole; how much that is changes.
+  // A part of a whole that is divided among the processes that use it; the part changes.
   static constexpr SizeSetting shared() { return SizeSetting(Kind::kShared, 0); }
 
   constexpr bool is_set() const { return kind_ != Kind::kUnset; }
@@ -55,18 +55,18 @@ struct SizeRules {
 };
 
 struct ParseError {
-  std::string message;     // what is wrong, without file and line
-  std::string suggestion;  // what was probably meant, or ""
+  std::string message;     // the error, without file and line
+  std::string suggestion;  // the likely meaning, or ""
 };
 
 // Returns nothing when `text` breaks the rules; then `error` has the reason.
 std::optional<SizeSetting> parse_size(std::string_view text, const SizeRules& rules, ParseError* error);
 
-// What is to be said of a size that is accepted but hardly meant: a number without a unit that is less than a page. The
+// The warning about a size that is accepted but hardly intended: a number without a unit that is less than a page. The
 // message is "" for every other text.
 ParseError doubt_about_size(std::string_view text);
 
-// For people: "60.0 MiB".
+// For display: "60.0 MiB".
 std::string human_bytes(Bytes bytes);
 
 }  // namespace thermocline

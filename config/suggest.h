@@ -10,7 +10,7 @@ namespace thermocline {
 
 unsigned edit_distance(std::string_view a, std::string_view b);
 
-// The nearest name of `known`, or "" when none is close enough. Of equally near names the first one.
+// The nearest name of `known`, or "" when none is close enough. If several are equally near, the first one.
 std::string nearest_name(std::string_view name, std::span<const std::string_view> known);
 
 }  // namespace thermocline

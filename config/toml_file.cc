@@ -102,8 +102,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
 }
 
-// What was meant by a line that is no TOML: `budget = "3GiB"` for `budget = 3GiB` and `policy = "none"` for
-// `policy = "none`. "" if that is not known.
+// The likely meaning of a line that is not TOML: `budget = "3GiB"` for `budget = 3GiB` and `policy = "none"` for
+// `policy = "none`. Empty if it is not known.
 std::string meant_by(std::string_view line) {
   constexpr std::string_view kQuotes = "\"'";
   line = line.substr(0, line.find('#'));
@@ -119,7 +119,7 @@ std::string meant_by(std::string_view line) {
   return std::string(trimmed(line.substr(0, equals))) + " = \"" + std::string(value) + "\"";
 }
 
-// A key that is set twice is an error in a line that is TOML: that one needs no other spelling.
+// If a line is TOML, setting a key twice is an error that needs no other spelling.
 std::string suggestion_for(std::string_view line) { return toml::parse(trimmed(line)) ? "" : meant_by(line); }
 
 }  // namespace

@@ -12,11 +12,11 @@ namespace thermocline {
 
 struct Assumption {
   const char* id;      // stable: result files refer to it
-  const char* relies;  // what the library relies on
+  const char* relies;  // the assumption
   const char* source;
-  const char* simulator;  // what the simulated device does
+  const char* simulator;  // the behavior of the simulated device
   const char* switches;   // of THERMOCLINE_SIMULATE_DRIVER that make it false; separated by spaces; may be ""
-  const char* breaks;     // what goes wrong where it is false
+  const char* breaks;     // the effect on the library if it is false
   const char* rules;      // conformance rules that check it; separated by spaces; may be ""
   const char* at_start;   // mechanism (probes.h) that is probed when an engine is created; may be ""
   const char* no_probe;   // why neither checks it; "" if one does

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads of the library's own, which the program must not notice.
+// Threads of the library, which the program must not notice.
 #pragma once
 
 #include <functional>

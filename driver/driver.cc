@@ -213,8 +213,8 @@ Status Driver::revoke_access(DeviceAddress at, Bytes bytes, int device) const {
   return change_access(at, bytes, device, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
-// All or nothing, unless the context is lost: then nothing accesses the memory any more. Earlier steps cannot be undone,
-// so a later step that fails is repeated.
+// All or nothing, unless the context is lost: then nothing accesses the memory any more. Earlier steps cannot be
+// undone, so a later step that fails is repeated.
 Status Driver::unmap(DeviceAddress at, Bytes bytes) const {
   THERMOCLINE_NEED(cuMemUnmap);
   about_to_map("cuMemUnmap");

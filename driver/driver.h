@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam between the library and CUDA: all driver calls that the library makes itself, and nothing else. The calls go
-// through a table of function pointers that is filled at run time (driver/table.h). So the library does not link
-// against CUDA, and tests can replace any entry and make it fail.
+// The interface between the library and CUDA: all driver calls that the library makes itself, and nothing else. The
+// calls go through a table of function pointers that is filled at run time (driver/table.h). So the library does not
+// link against CUDA, and tests can replace any entry and make it fail.
 //
 // Contract of all calls: as thread-safe as the driver; they never throw; on failure nothing has changed unless stated
 // otherwise. The caller owns what it creates until it makes the matching call: reserve/release (addresses),
-// create/destroy (pages, streams, events), map/unmap, allocate/free (host memory), load/unload (modules). A context must
-// be current on the calling thread.
+// create/destroy (pages, streams, events), map/unmap, allocate/free (host memory), load/unload (modules). A context
+// must be current on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct DeviceFacts {
   Bytes total_memory = 0;  // cuDeviceTotalMem
   Bytes page_bytes = 0;    // recommended granularity of physical handles
   bool has_virtual_memory = false;
-  // bool can_map_host = false; // host memory can be mapped at device addresses, in pages of page_bytes
+  // Host memory can be mapped at device addresses, in pages of page_bytes.
   bool can_map_host = false;
   int host_map_node = -1;  // NUMA node on which such host pages are created; -1: the driver chooses
   int host_node = -1;      // NUMA node nearest to the device; -1: unknown, or the machine has one node
@@ -50,7 +50,7 @@ class Driver {
  public:
   // `table` must outlive the driver and stay unchanged.
   explicit Driver(const DriverTable& table, MappingSteps steps = {}) : table_(&table), steps_(steps) {}
-  // For a user whose mappings are pages of this size.
+  // For a caller whose mappings are pages of this size.
   Driver with_pages_of(Bytes bytes) const {
     return Driver(*table_, {.access = steps_.access == 0 ? 0 : bytes, .unmap = steps_.unmap == 0 ? 0 : bytes});
   }
@@ -118,11 +118,11 @@ class Driver {
   Status allocate_host(Bytes bytes, void** out) const;
   Status free_host(void* at) const;
 
-  // Code of our own: PTX that the driver compiles for the device of the current context, which takes milliseconds.
-  // `text` ends with a zero byte.
+  // Our own code: PTX that the driver compiles for the device of the current context, which takes milliseconds. `text`
+  // ends with a zero byte.
   Status load_module(const char* text, ModuleHandle* out) const;
   Status unload_module(ModuleHandle module) const;
-  // Belongs to the module.
+  // The function belongs to the module.
   Status find_function(ModuleHandle module, const char* name, FunctionHandle* out) const;
   // One dimension of blocks, and of threads. `parameters` are read before it returns.
   Status launch(FunctionHandle function, unsigned blocks, unsigned threads, void** parameters,
@@ -131,7 +131,7 @@ class Driver {
  private:
   Status change_access(DeviceAddress at, Bytes bytes, int device, unsigned flags) const;
 
-  // In the driver's steps; the first failure ends it. `access`: an array of `count` CUmemAccessDesc.
+  // Calls in the driver's steps; stops at the first failure. `access`: an array of `count` CUmemAccessDesc.
   Status give_access(DeviceAddress at, Bytes bytes, const void* access, std::size_t count) const;
 
   const DriverTable* table_;

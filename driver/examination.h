@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks the assumptions (assumptions.h) that a device can answer within a second and without launching a kernel, for doctor and
-// ./dev gpu. Includes the probes of engines (probes.h).
+// Checks the assumptions (assumptions.h) that a device can answer within a second and without launching a kernel, for
+// doctor and ./dev gpu. Includes the probes of engines (probes.h).
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace thermocline {
 struct Answer {
   const char* assumption;  // its id
   Finding finding;
-  std::string detail;  // what was seen; may be empty
+  std::string detail;  // the observation; may be empty
 };
 
 // Makes the device's primary context current on this thread; it takes device memory until the process ends. Returns

@@ -10,7 +10,7 @@ namespace thermocline {
 // 2^64 over the golden ratio. It is odd, so a multiplication by it loses nothing.
 inline constexpr std::uint64_t kHashFactor = 0x9E3779B97F4A7C15u;
 
-// So many bits of the product, from 1 to 64: the upper ones, which depend on all bits of the key.
+// The upper `bits` bits of the product, from 1 to 64: these depend on all bits of the key.
 constexpr std::uint64_t hash_bits(std::uint64_t key, unsigned bits) { return (key * kHashFactor) >> (64 - bits); }
 
 // Appends a word to the hash of a sequence of words, in which the order counts. Multiply and fold, as FNV-1a (Fowler,
@@ -20,7 +20,7 @@ constexpr std::uint64_t folded_hash(std::uint64_t hash, std::uint64_t word) {
   return hash ^ (hash >> 32);
 }
 
-// Joins two keys, of which the order counts.
+// Joins two keys in this order.
 constexpr std::uint64_t joined_hash(std::uint64_t first, std::uint64_t second) {
   return first ^ (second * kHashFactor);
 }

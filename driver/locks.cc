@@ -12,7 +12,7 @@
 namespace thermocline {
 namespace {
 
-// More than a thread ever holds; those beyond are counted, and neither named nor compared.
+// More locks than a thread ever holds; further ones are counted, but neither named nor compared.
 constexpr int kMostNamed = 8;
 
 struct Held {
@@ -38,7 +38,7 @@ constinit thread_local bool has_asked_to_map = false;
 
 }  // namespace
 
-// U. Drepper, "Futexes Are Tricky", the second mutex. First it is looked at for about as long as others have it.
+// U. Drepper, "Futexes Are Tricky", the second mutex. Spins first, for about as long as others hold the lock.
 void detail::WordLock::wait_and_lock() {
   constexpr int kLooks = 100;
   for (int look = 0; look < kLooks; ++look) {
@@ -68,7 +68,7 @@ void detail::lock_taken(const LockLevel& mutex, bool waited) {
 void detail::lock_given_back(const LockLevel& mutex) {
   const auto end = held.mutexes.begin() + held.named();
   const auto found = std::find(held.mutexes.begin(), end, &mutex);
-  // Taken before they were checked, or beyond those that are named.
+  // The lock was taken before locks were checked, or is beyond those that are named.
   if (found == end && held.count <= kMostNamed) return;
   if (found != end) std::move(found + 1, end, found);
   --held.count;

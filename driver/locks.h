@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library's mutexes, and the two rules that go with them.
 //
-// 1. No mutex is held across a driver call that waits for the device. What the device waits for may be a host function,
-//    or a value, of a thread that needs the mutex first.
+// 1. No mutex is held across a driver call that waits for the device. The device may be waiting for a host function, or
+//    for a value, of a thread that needs the mutex first.
 // 2. A thread takes mutexes in rising order of their levels. Each layer declares its levels in one place:
 //    hooks/interpose/lock_levels.h, offload/lock_levels.h, allocator/lock_levels.h. Two of one level are
 //    never held together.
@@ -11,7 +11,7 @@
 // call that breaks a rule ends the process with their names. The few waits that are known to end by themselves, and
 // those that are not mended, are marked by a WaitsInPlace. The layer test finds mutexes of other types.
 //
-// Clang checks, as part of ./dev check, that what is THERMOCLINE_GUARDED_BY a mutex is used with the mutex held. It can
+// Clang checks, as part of ./dev check, that data THERMOCLINE_GUARDED_BY a mutex is used with the mutex held. It can
 // not check the order: acquired_before and acquired_after compare mutexes that one function names, and here the second
 // is nearly always taken by a function of another layer (a hook holds "runtime" and calls an engine, which takes its
 // own, of which there is one a device). So the order is one number a mutex, checked when it is taken.
@@ -62,8 +62,8 @@ class LockLevel {
 
 namespace detail {
 
-// A lock of one word that waits in the kernel. Taken and given back without a wait it costs 15 instructions, a
-// pthread_mutex_t 130, which is a third of an allocation (bench/results/instructions.json).
+// A lock of one word that waits in the kernel. Taking and releasing it without a wait costs 15 instructions; a
+// pthread_mutex_t costs 130, which is a third of an allocation (bench/results/instructions.json).
 class WordLock {
  public:
   void lock() {
@@ -81,7 +81,7 @@ class WordLock {
   }
 
  private:
-  // kWaitedFor: taken, and somebody may be asleep until it is given back.
+  // kWaitedFor: taken, and a thread may be asleep until it is released.
   enum : std::uint32_t { kFree, kTaken, kWaitedFor };
 
   void wait_and_lock();
@@ -90,7 +90,7 @@ class WordLock {
   std::atomic<std::uint32_t> word_{kFree};
 };
 
-// `waited`: the thread would have waited for it; one that was free by luck can not dead-lock.
+// `waited`: false if the thread took the lock without a chance to wait, and so cannot dead-lock.
 void lock_taken(const LockLevel& mutex, bool waited);
 void lock_given_back(const LockLevel& mutex);
 void refuse_to_wait(const char* call);
@@ -125,8 +125,8 @@ class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) Mutex : public LockLevel
   detail::WordLock mutex_;
 };
 
-// Of many readers, or of one writer. Also for readers the same rules hold, and a thread reads once at a time: behind a
-// waiting writer a second time may wait for ever.
+// Held by many readers or by one writer. The same rules hold for readers, and a thread holds it once at a time: behind
+// a waiting writer, a second lock_shared() may wait for ever.
 class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) SharedMutex : public LockLevel {
  public:
   using LockLevel::LockLevel;
@@ -213,10 +213,10 @@ inline void about_to_wait(const char* call) {
     detail::refuse_to_wait(call);
 }
 
-// Calls that wait only at times: they may be made with a lock held once it has been asked whether they would.
+// Calls that only sometimes wait: they may be made with a lock held after a check that they will not wait now.
 //
-// A call that adds to a stream waits while the stream's queue is full. So whoever makes one has seen to it that there
-// is room, for as long as queue_has_room says so. Nothing is checked before queues are counted (stream_queues.h).
+// A call that adds to a stream waits while the stream's queue is full. So its caller must have made sure that there is
+// room, which queue_has_room records. Nothing is checked before queues are counted (stream_queues.h).
 inline std::atomic<bool> queues_are_counted{false};
 inline void about_to_queue(const char* call) {
   if (locks_are_checked.load(std::memory_order_relaxed) && queues_are_counted.load(std::memory_order_relaxed))
@@ -228,8 +228,8 @@ inline void queue_has_room(bool there_is) {
     detail::note_room_in_queue(there_is);
 }
 
-// A mapping call waits for streams that are blocked, with a driver of which that was found. So whoever makes one has
-// asked whether any is, since the thread took the first of the locks that it holds.
+// A mapping call waits for blocked streams, with drivers that were found to do so. So its caller must have checked
+// whether any stream is blocked, since the thread took the first of the locks that it holds.
 inline std::atomic<bool> mapping_waits_for_streams{false};
 inline void about_to_map(const char* call) {
   if (locks_are_checked.load(std::memory_order_relaxed) && mapping_waits_for_streams.load(std::memory_order_relaxed))

@@ -19,9 +19,9 @@
 namespace thermocline {
 namespace {
 
-// A call that takes so long has waited for the blocked stream.
+// A call that takes this long has waited for the blocked stream.
 constexpr std::chrono::milliseconds kLongest{20};
-// A slow call may be a thread that was not run, on a machine with much else to do: the next attempt takes twice as long.
+// A slow call may be due to a busy machine that did not run the thread: the next attempt allows twice the time.
 constexpr int kAttempts = 4;
 
 // The program's signal handlers do not run on threads that it does not know.
@@ -49,7 +49,7 @@ class BlockedStream {
     StreamHandle stream{};
     if (!driver.create_stream(&stream).ok()) return;
     stream_ = StreamOwner(driver, stream);
-    // Before the stream is blocked: where there is no thread, nobody would release it in time.
+    // Done before the stream is blocked: without a thread, nobody would release it in time.
     try {
       const SignalsBlocked blocked;
       timer_ = std::thread([this, longest] { give_up(longest); });
@@ -90,7 +90,7 @@ class BlockedStream {
   std::thread timer_;
 };
 
-// Maps, gives access and unmaps at `at` while a stream is blocked. Behind a call that has waited it is not any more.
+// Maps, gives access and unmaps at `at` while a stream is blocked. If a call waits, the stream is not blocked after it.
 MappingInFlight attempt(const Driver& driver, const DeviceFacts& facts, DeviceAddress at, PageHandle page, void* word,
                         std::chrono::milliseconds longest) {
   const Bytes bytes = facts.page_bytes;
@@ -124,7 +124,7 @@ MappingInFlight probe_mapping_in_flight(const Driver& driver, const DeviceFacts&
   const ReservationOwner addresses(driver, at, facts.page_bytes);
   std::optional<NvtxMemory> annotation;
   if (annotate) annotation.emplace("thermocline: a trial", at, facts.page_bytes);
-  // Never freed: freeing pinned memory may wait for all work of the device, and that for this thread.
+  // Never freed: freeing pinned memory may wait for all work of the device, which may wait for this thread.
   void* word = nullptr;
   if (!driver.allocate_host(sizeof(std::atomic<std::uint32_t>), &word).ok()) return found;
   if (!driver.create_page(facts.page_bytes, facts.device, &page).ok()) return found;

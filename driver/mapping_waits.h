@@ -13,8 +13,8 @@ struct MappingInFlight {
   const char* call = nullptr;  // the first that waits
 };
 
-// To be called while no other stream is blocked by anything that the calling thread would have to release. Takes about a
-// millisecond, or up to a tenth of a second where a call waits; makes a thread, which has ended when it returns.
+// Call it while no other stream is blocked by anything that the calling thread would have to release. Takes about a
+// millisecond, or up to a tenth of a second if a call waits; creates a thread, which has ended when it returns.
 // `annotate`: as for probe_mapping.
 MappingInFlight probe_mapping_in_flight(const Driver& driver, const DeviceFacts& facts, bool annotate = false);
 

@@ -20,9 +20,9 @@ class UnorderedReads {
   const bool told_;
 };
 
-// While one lives, kernels that the thread launches read these bytes, and nothing else of the device's memory, and
-// write none of it. `host`, if it is not null: as many bytes of host memory, which they write whole or leave as they
-// are.
+// While one lives, kernels that the thread launches read these bytes, and no other device memory, and write no
+// device memory. `host`, if not null: as many bytes of host memory, which they either write completely or leave
+// unchanged.
 class DeclaredAccesses {
  public:
   DeclaredAccesses(bool tell, DeviceAddress at, Bytes bytes, const void* host);

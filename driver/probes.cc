@@ -39,7 +39,7 @@ Bytes256 pattern(unsigned char seed) {
   return bytes;
 }
 
-// What one probe holds of the driver. The destructor returns it in whatever state the calls left it, and ignores errors.
+// The driver objects that one probe creates. The destructor releases them in any state, and ignores errors.
 class Trial {
  public:
   Trial(const Driver& driver, const DeviceFacts& facts) : driver_(&driver), facts_(&facts) {}
@@ -125,7 +125,7 @@ Status Trial::unmap(std::uint64_t place, std::uint64_t count) {
   return status;
 }
 
-// Of the stream, which has a pending copy.
+// Tests events in the stream, which has a pending copy.
 Finding Trial::events() {
   EventHandle event{};
   if (!driver_->create_event(false, &event).ok()) return Finding::kNotTried;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probes of the driver's mapping functions where the documentation is silent or ambiguous (assumptions.h). They run when
-// an engine is created, in its context, with one page, one event and kCallsOfProbes calls; programs that never allocate
-// do not pay for them.
+// Probes of the driver's mapping functions where the documentation is silent or ambiguous (assumptions.h). They run
+// when an engine is created, in its context, with one page, one event and kCallsOfProbes calls; programs that never
+// allocate do not pay for them.
 //
 // The caller switches off a mechanism that fails (docs/driver_assumptions.md lists the fallbacks). A mechanism that
 // could not be probed because the device is full counts as working: the probe has shown nothing against it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A count and what is counted, for messages: "1 kernel", "2 kernels".
+// A number and a noun for messages: "1 kernel", "2 kernels".
 #pragma once
 
 #include <cstdint>

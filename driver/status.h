@@ -20,8 +20,8 @@ class [[nodiscard]] Status {
   constexpr bool ok() const { return code_ == 0; }
   constexpr bool is_out_of_memory() const { return code_ == 2; }
   constexpr int code() const { return code_; }
-  // From then on every call in the context returns the same error, and nothing that was submitted runs any more: cuda.h
-  // says at these values that the process or the context has to end.
+  // After such an error every call in the context returns the same error, and nothing that was submitted runs any more:
+  // cuda.h says at these values that the process or the context has to end.
   constexpr bool loses_the_context() const {
     constexpr int kLosing[] = {226,   // contained
                                700,   // illegal address

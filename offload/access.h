@@ -8,17 +8,17 @@
 
 namespace thermocline {
 
-// What an operation does to memory, as far as its caller knows. A kernel's parameters do not tell.
+// How an operation accesses memory, as far as its caller knows. A kernel's parameters do not say, so it may be unknown.
 enum class Access { kUnknown, kRead, kWrite };
 
-// An address that an operation was given, or a range that a copy names. bytes 0: only an address is known. It stands
-// for the buffer that contains it; an address one past the end of a buffer stands for that buffer and for the one that
+// An address that an operation was given, or a range that a copy names. bytes 0: only the address is known, and it
+// means the buffer that contains it. An address one past the end of a buffer means both that buffer and the one that
 // begins there.
 struct MemoryAccess {
   DeviceAddress address;
   Bytes bytes = 0;
   Access access = Access::kUnknown;
-  // Not among what the operation was given: its caller has found it in memory that the operation may read.
+  // True: the operation was not given this address. Its caller found it in memory that the operation may read.
   bool found = false;
 };
 

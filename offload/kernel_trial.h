@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What running a kernel again has shown of it. Whoever vouches for a kernel's launches (relauncher.h) keeps one of these
-// for its code, and engines tell it what digests said. Thread-safe: several engines may launch the same code.
+// The results of running a kernel a second time. The code that vouches for a kernel's launches (relauncher.h) keeps one
+// for each kernel; engines report to it what digests showed. Thread-safe: several engines may launch one kernel.
 //
-//   on trial   its next launches are rehearsed: each runs once before its time, into scratch memory. No content that it
-//              made is dropped
-//   promoted   kEqualRehearsals launches came out as their rehearsals did: what it makes may be dropped without a copy
-//   given up   kMostInVain rehearsals came to nothing, for lack of memory, or the device computes no digests. Nothing that
-//              it made is dropped. After each of them some of its launches are not rehearsed, more and more up to
-//              kLargestGap: what is short for a moment is not short at all of its launches
-//   demoted    some launch came out otherwise than when it ran again, before or after it was promoted. For good
+//   on trial   its next launches are rehearsed: each runs once in advance, into scratch memory. No content that it made
+//              is dropped
+//   promoted   kEqualRehearsals launches equalled their rehearsals: what the kernel makes may be dropped without a copy
+//   given up   kMostInVain rehearsals failed, for lack of memory, or the device computes no digests. No content that it
+//              made is dropped. After each failure some of its launches are not rehearsed, more and more, up to
+//              kLargestGap: memory that is short for a moment is not short at all of its launches
+//   demoted    some launch differed from its rerun, before or after the kernel was promoted. For good
 #pragma once
 
 #include <atomic>
@@ -26,12 +26,12 @@ class KernelTrial {
 
   explicit KernelTrial(std::string name) : name_(std::move(name)) {}
 
-  // As the driver returns it.
+  // The name as the driver returns it.
   const std::string& name() const { return name_; }
   State state() const { return state_.load(std::memory_order_relaxed); }
   bool is_promoted() const { return state() == State::kPromoted; }
   bool is_demoted() const { return state() == State::kDemoted; }
-  // Never to run again, as far as that is open to choice.
+  // It must not run again, unless contents already depend on it.
   bool is_refused() const { return state() == State::kGivenUp || is_demoted(); }
 
   // True: this launch is to be rehearsed; rehearsal_ended follows.
@@ -55,21 +55,21 @@ class KernelTrial {
     again_at_.store(asked_.load(std::memory_order_relaxed) + gap, std::memory_order_relaxed);
     return vain == kMostInVain && give_up();
   }
-  // No digest can be taken of what it makes. True: that changed its state.
+  // No digest of its results can be taken. True: that changed its state.
   bool give_up() { return ends_as(State::kGivenUp) && is_one_more_refused(); }
-  // What it made again in earnest was what had been dropped.
+  // Dropped contents that it made again in use equalled the original.
   void was_equal() { verified_.fetch_add(1, std::memory_order_relaxed); }
-  // ... or was not. True: it had not been demoted yet.
+  // They differed. True: the kernel had not been demoted before.
   bool differed() {
     mismatched_.fetch_add(1, std::memory_order_relaxed);
     return state_.exchange(State::kDemoted, std::memory_order_relaxed) != State::kDemoted && is_one_more_refused();
   }
-  // How often a kernel of this process has been refused: plans of any engine that counted on it are out of date.
+  // The number of kernels of this process that were refused. A plan that counted on one of them is out of date.
   static std::uint64_t refusals() { return refusals_.load(std::memory_order_relaxed); }
-  // It has run again in earnest.
+  // It has run again in use.
   void ran_again() { reruns_.fetch_add(1, std::memory_order_relaxed); }
 
-  // Of its results, those that came out equal: in rehearsals, and when it ran again in use.
+  // Numbers of its results: equal in rehearsals, equal in use, different; and how often it ran again.
   std::uint64_t rehearsed() const { return equal_.load(std::memory_order_relaxed); }
   std::uint64_t verified() const { return verified_.load(std::memory_order_relaxed); }
   std::uint64_t mismatched() const { return mismatched_.load(std::memory_order_relaxed); }
@@ -89,7 +89,7 @@ class KernelTrial {
   inline static std::atomic<std::uint64_t> refusals_{0};
   const std::string name_;
   std::atomic<State> state_{State::kOnTrial};
-  std::atomic<std::uint32_t> begun_{0}, equal_{0}, in_vain_{0};  // rehearsals; those begun without those in vain
+  std::atomic<std::uint32_t> begun_{0}, equal_{0}, in_vain_{0};  // rehearsals; begun_ does not include in_vain_
   std::atomic<std::uint64_t> asked_{0}, again_at_{0};            // launches; from which on they are rehearsed again
   std::atomic<std::uint64_t> verified_{0}, mismatched_{0}, reruns_{0};
 };

@@ -49,7 +49,7 @@ inline constexpr std::array<const char*, kFetchReasons> kFetchReasonNames = {"ac
 enum class RecomputeReason : std::uint8_t {
   kPlanned,        // according to the plan of the iteration
   kAccessed,       // an operation that the plan did not expect reads them
-  kInputEnds,      // what they are made of is about to be overwritten or freed
+  kInputEnds,      // their inputs are about to be overwritten or freed
   kUnknownAccess,  // an operation is about to run whose accesses are not all known
   kForgotten,      // the operations that make them are about to be forgotten
   kAllNeeded,      // the engine needs all contents: for a pin, sleep, or its end
@@ -109,13 +109,13 @@ class MovementObserver {
   virtual void copying_out(const MovedUnit& unit, EvictReason reason) = 0;
   virtual void evicted(const MovedUnit& unit, EvictReason reason) = 0;
   virtual void fetching(const MovedUnit& unit, FetchReason reason) = 0;
-  // Of a copy on the host: it is written to the spill file, or read from there.
+  // A host copy is about to be written to the spill file, or to be read from there.
   virtual void spilling(const MovedUnit&) {}
   virtual void reading_spilled(const MovedUnit&) {}
-  // Contents are dropped, without a copy; by whole blocks.
+  // The contents of a whole block are dropped, without a copy.
   virtual void dropped(const MovedUnit&) {}
-  // Operations are about to run again, and what has been made by them once they are submitted: some of it is told of, or
-  // none if one of them was refused.
+  // recomputing(): operations are about to run again. recomputed(): after their submission, for some of the contents
+  // that they made; for none if one of them was refused.
   virtual void recomputing(RecomputeReason) {}
   virtual void recomputed(const MovedUnit&, RecomputeReason) {}
 };

@@ -18,7 +18,7 @@ struct OperationInfo {
   std::uint64_t kind = 0;
   std::uint64_t nanoseconds = 0;
   OperatorClass operator_class = OperatorClass::kOther;
-  // Of what runs; valid as long as the engine and its statistics; null: unknown. Only reports interpret it.
+  // The name of what runs; valid as long as the engine and its statistics. Null: unknown. Only reports interpret it.
   const char* name = nullptr;
   // A kernel or a graph: it may follow the pointers that are stored in the buffers whose addresses it was given.
   bool follows = false;
@@ -40,8 +40,8 @@ struct OperationInfo {
   // How it may run again, and which of its accesses read and write; valid until the operation is committed. Null: it
   // may not run again.
   const RelaunchInfo* relaunch = nullptr;
-  // What it accesses and how, where its caller knows more than the accesses tell that it is begun with: for recordings.
-  // What is written and not read is overwritten wholly. Valid as long as `relaunch`; empty: nothing more is known.
+  // For recordings: what the operation accesses and how, if the caller knows more than it passed to begin(). A range
+  // that is written and not read is overwritten completely. Valid as long as `relaunch`; empty: nothing more is known.
   std::span<const MemoryAccess> seen{};
 
   // A single kernel, whose future launches can be recognized. Graphs can not.

@@ -22,7 +22,7 @@ class ScheduleSource;
 // are known.
 enum class Safety { kStrict, kTrusting };
 
-// What an evicted buffer's addresses map to (host_fallback.h, docs/host_fallback.md). off: nothing. auto: its host
+// The mapping of an evicted buffer's addresses (host_fallback.h, docs/host_fallback.md). off: none. auto: to its host
 // copy, if the device can map that. full: the same, and no buffer is evicted or fetched while anything runs; slow.
 enum class HostFallback { kOff, kAuto, kFull };
 
@@ -33,8 +33,8 @@ enum class Recompute { kOff, kAuto };
 // Which plans recompute. kJoint: the fastest of all plans. kRecomputeOnly, for comparison: never copies.
 enum class RecomputePlans { kJoint, kRecomputeOnly };
 
-// Whether what leaves is compared with its host copy first, by digests, where something may have written to it
-// (docs/directions.md). auto: where that pays, and the device can.
+// Whether digests are used to compare an eviction unit with its host copy before it is evicted, if something may have
+// written to it (docs/directions.md). auto: if that pays, and the device can do it.
 enum class DigestUse { kOff, kAuto };
 
 struct EngineOptions {
@@ -42,34 +42,34 @@ struct EngineOptions {
   // Upper bound for the bytes that the engine may hold on the device, the program's own mappings included. 0: all of
   // the device's memory.
   Bytes budget_bytes = 0;
-  // Of a budget that changes (offload/sharing); budget_bytes is what it is at the beginning, and there is no soft limit.
-  // Must outlive the engine. Null: it stays as it is.
+  // Supplies a budget that changes (offload/sharing). Then budget_bytes is the initial budget, and there is no soft
+  // limit. Must outlive the engine. Null: the budget is constant.
   BudgetSource* budget_source = nullptr;
-  // Decides what is evicted, and when; of the table or the caller's own. Outlives the engine.
+  // Decides what is evicted, and when: an entry of the table, or the caller's own. Outlives the engine.
   const PolicyEntry* policy = kLearnedPolicy;
-  // Set, by whoever and without a lock, once memory may be used in ways that nobody sees: from then on nothing leaves the
-  // device, and what is evicted is fetched where there is room. Outlives the engine. Null: that never happens.
+  // Any thread sets it, without a lock, once memory may be used unseen: from then on nothing is evicted, and evicted
+  // memory is fetched if there is room. Outlives the engine. Null: that never happens.
   const std::atomic<bool>* evict_no_more = nullptr;
   Safety safety = Safety::kStrict;
-  // Off by default here, although the setting's default is auto: it reads host memory, which devices with tagged memory
-  // do not have.
+  // Off by default here, although the setting's default is auto: it reads host memory, which engines on simulated
+  // memory (tags instead of bytes) do not have.
   HostFallback host_fallback = HostFallback::kOff;
   // False: host memory has addresses but no bytes (a simulated device). Then writes that the hooks did not see are not
   // detected, and no digests are taken.
   bool host_is_readable = true;
-  // Reads host memory, as the host fallback does.
+  // Reads host memory, like the host fallback.
   DigestUse digests = DigestUse::kOff;
   // Upper bound for pinned host memory. 0: unlimited.
   Bytes host_limit_bytes = 0;
-  // For a limit that this process shares with others; must outlive the engine. Null: none.
+  // A host memory limit that this process shares with others; must outlive the engine. Null: none.
   HostLedger* host_ledger = nullptr;
-  // Most of the spill file to use (Engine::create).
+  // The most bytes of the spill file to use (Engine::create).
   Bytes spill_limit_bytes = 0;
-  // Told of writes and reads that fail. Null: nobody is.
+  // Called for failed writes and reads of the spill file. Null: nobody is told.
   SpillProblemHandler spill_problem = nullptr;
-  // The caller's thread writes and reads, so that the same calls give the same decisions.
+  // The caller's thread writes and reads the spill file, so that the same calls give the same decisions.
   bool spills_in_place = false;
-  // Of physical memory, a power of two; what the driver's granularity is at least. 0: chosen (page_bytes.h).
+  // The size of pages of physical memory: a power of two, at least the driver's granularity. 0: chosen (page_bytes.h).
   Bytes page_bytes = 0;
   // Smaller buffers stay on the device unless a whole slab of them is idle.
   Bytes min_offload_bytes = kMiB;
@@ -79,7 +79,7 @@ struct EngineOptions {
   unsigned clean_reserve_percent = 25;
   // An engine that has been idle for this long releases unused memory (Engine::look_for_idleness). 0: never.
   std::uint64_t idle_after_ns = 1'000'000'000;
-  // This much unused memory is kept then: of the device's, and of pinned memory.
+  // Unused device memory, and unused pinned memory, that is kept then: this much of each.
   Bytes idle_reserve_bytes = 16 * kMiB;
   // Registers every buffer through NVTX's memory extension, for tools that inspect the pool.
   bool annotate = false;
@@ -102,19 +102,19 @@ struct EngineOptions {
   RecomputePlans recompute_plans = RecomputePlans::kJoint;
   // For comparison: only these schedules (recompute/schedule.h), without copies; must outlive the engine. Null: all.
   const ScheduleSource* schedules = nullptr;
-  // For tests: whatever can be recomputed is dropped before each operation, whether or not that is worth it.
+  // For tests: everything that can be recomputed is dropped before each operation, whether or not that pays.
   bool drops_all = false;
-  // For tests: what may run again is neither rehearsed nor compared (recompute/verification.h).
+  // For tests: kernels on trial count as promoted, and results are not compared (recompute/verification.h).
   bool drops_by_proof = false;
   // Runs operations again; must outlive the engine. Null: none may run again.
   Relauncher* relauncher = nullptr;
-  // No buffer begins where another one ends (HeapOptions::apart): who tells how kernels access buffers knows them by
-  // their addresses.
+  // No buffer begins where another one ends (HeapOptions::apart): callers that tell how kernels access buffers identify
+  // buffers by their addresses.
   bool buffers_apart = false;
   // Notified of every movement (movement.h); must outlive the engine. Null: nobody is.
   MovementObserver* movements = nullptr;
-  // Called when mapped host memory turns out not to work, once at most; from then on host copies are in ordinary pinned
-  // memory. With the engine's lock held. Null: nobody is told.
+  // Called at most once, with the engine's lock held, when mapped host memory turns out not to work. From then on host
+  // copies are in ordinary pinned memory. Null: nobody is told.
   void (*without_host_memory)() = nullptr;
 };
 

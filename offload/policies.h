@@ -18,7 +18,7 @@ using PolicyMaker = std::unique_ptr<EvictionPolicy> (*)(const PolicyParts& parts
 // What differs between policies for those who choose one stands here; nobody else compares them.
 struct PolicyEntry {
   const char* name;
-  const char* description;      // what is evicted, and when
+  const char* description;      // which memory is evicted, and when
   PolicyMaker make = nullptr;   // null: nothing is evicted
   bool plans = false;           // follows a plan of a repeated iteration; only such a plan recomputes
   bool for_comparison = false;  // known to replays, not to the setting

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface through which the engine has its caller run operations again, and the information it needs for that.
+// The interface through which an engine lets its caller run operations again, and the data that this needs.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,30 @@ namespace thermocline {
 // written in part counts as read too.
 struct OperandUse {
   bool reads = false, writes = false;
-  // It may be reached by way of another operand's address. So whoever runs the operation again has to have it where it was:
-  // a copy elsewhere would not be found.
+  // The operand may be reached through another operand's address. So when the operation runs again the operand has to
+  // be where it was: a copy elsewhere would not be found.
   bool in_place = false;
 };
 
-// Given in addition to the accesses of Engine::begin, one entry for each; these must name whole buffers, each once. The
-// caller vouches that the operation accesses nothing else.
+// Given in addition to the accesses of Engine::begin, one entry for each access; the accesses must name whole buffers,
+// each once. The caller vouches that the operation accesses nothing else.
 struct RelaunchInfo {
-  std::uint64_t id = 0;  // by which the relauncher knows this operation
+  std::uint64_t id = 0;  // the relauncher's number for this operation
   // It may run again: what it writes depends only on what it reads.
   bool may_run_again = false;
   std::span<const OperandUse> uses;
-  // Of its kernel; outlives the engine. Null: what it makes again need not be verified.
+  // The trial of its kernel; outlives the engine. Null: its recomputed results need no verification.
   KernelTrial* trial = nullptr;
 };
 
-// What was made again was not what had been there.
+// A recomputed result differed from the original.
 struct RerunMismatch {
-  // It never runs again.
+  // The kernel that is demoted: it never runs again.
   const KernelTrial* kernel = nullptr;
-  // Null, or the kernel that made it: then `kernel` made what this one read, and may have been at fault as well.
+  // Null; or the kernel that made the result: then `kernel` made an input of it, and may have been at fault as well.
   const KernelTrial* maker = nullptr;
   Bytes bytes = 0;
-  // False: in a rehearsal, and the program has the right bits. True: in the program's buffer.
+  // False: the difference was found in a rehearsal, and the program has the right bits. True: in the program's buffer.
   bool in_use = false;
 };
 
@@ -49,11 +49,11 @@ class Relauncher {
 
   virtual ~Relauncher() = default;
 
-  // Submits the operation with this id once more, to `stream`; what its i-th access named is at addresses[i] now. Must
-  // not call the engine.
+  // Submits the operation with this id once more, to `stream`; the memory of its i-th access is now at addresses[i].
+  // Must not call the engine.
   virtual Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) = 0;
-  // Told of each kernel that is demoted for it; what else came of that kernel is counted. Called with the engine's lock:
-  // must not call the engine, and should not do anything that takes time.
+  // Called for each kernel that is demoted for a mismatch; later mismatches of that kernel are only counted. Called
+  // with the engine's lock held: must not call the engine, and should return quickly.
   virtual void came_out_different(const RerunMismatch& /*mismatch*/) noexcept {}
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sleep: a program gives its device memory back while it does nothing, and gets it back when it goes on or is told to
-// wake (Engine::sleep, Engine::wake; docs/sleep.md). No policy is involved: what leaves for sleep is everything that
-// may leave.
+// Sleep: a program gives its device memory back while it is idle, and gets it back when it continues, or when it is
+// told to wake (Engine::sleep, Engine::wake; docs/sleep.md). No policy is involved: sleep evicts everything that may be
+// evicted.
 #pragma once
 
 #include <atomic>
@@ -12,29 +12,29 @@
 namespace thermocline {
 
 struct SleepRequest {
-  // Also for the program's work in flight, which is never waited for where a stream is blocked. False: what is in use
-  // stays, and the caller may ask again.
+  // True: waits for the program's work in flight, but never for blocked streams. False: memory in use stays, and the
+  // caller may ask again.
   bool waits = false;
-  // An earlier request that goes on (SleepReport::since): what has been accessed after that stays. 0: a new one.
+  // The id of an earlier request to continue (SleepReport::since): memory accessed after it stays. 0: a new one.
   std::uint64_t since = 0;
-  // Set by another thread: what has been begun is finished, and no more is. Null: nobody does.
+  // Set by another thread to stop: what has been begun is finished, and nothing more is begun. Null: never.
   const std::atomic<bool>* stop = nullptr;
 };
 
-// What an engine has done, and what of the device it holds afterwards. Of a sleep device_bytes is the sum of the five
-// below it; of a wake these are 0.
+// The work of an engine, and how much of the device it holds afterwards. For a sleep, device_bytes is the sum of the
+// five fields below it; for a wake, these are 0.
 struct SleepReport {
   Bytes device_bytes_before = 0;
   Bytes device_bytes = 0;
   Bytes pinned_bytes = 0;    // shared with others, graphs launched by the device, thermocline_pin
   Bytes external_bytes = 0;  // the program's own mappings
-  Bytes in_use_bytes = 0;    // used by work in flight, or since the sleep began
+  Bytes in_use_bytes = 0;    // used by work in flight, or accessed since the sleep began
   Bytes no_host_bytes = 0;   // there was no host memory for its contents
   Bytes other_bytes = 0;     // pages that the driver did not take back
   Bytes asleep_bytes = 0;    // asleep afterwards, whoever put it to sleep
   Bytes copied_bytes = 0;    // over the link, for this request
-  std::uint64_t since = 0;   // SleepRequest; of one engine
-  bool is_busy = false;      // work in flight is all that keeps something
+  std::uint64_t since = 0;   // SleepRequest::since, for one engine
+  bool is_busy = false;      // only work in flight keeps anything on the device
 
   SleepReport& operator+=(const SleepReport& more) {
     device_bytes_before += more.device_bytes_before;

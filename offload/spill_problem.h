@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine tells its caller of a spill file that does not do what was asked of it.
+// How an engine tells its caller that a write or a read of the spill file failed.
 #pragma once
 
 #include "driver/units.h"
@@ -7,8 +7,8 @@
 namespace thermocline {
 
 struct SpillProblem {
-  bool reading = false;  // contents can not be read: what needs them fails. Else they have stayed on the host.
-  int error = 0;         // a number of errno, or kWrongChecksum (offload/spill/spill_queue.h)
+  bool reading = false;  // contents cannot be read: operations that need them fail. Else they are on the host.
+  int error = 0;         // a value of errno, or kWrongChecksum (offload/spill/spill_queue.h)
   Bytes bytes = 0;
 };
 

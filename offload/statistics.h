@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine reports about itself and its buffers.
+// The statistics of an engine and its buffers.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct BufferFacts {
   bool resident = false;
 };
 
-// What an audit (audit.h) has examined.
+// The findings of an audit (audit.h).
 struct AuditStatistics {
   std::uint64_t operations = 0;
   std::uint64_t launches = 0;   // of these: kernels and graphs
@@ -35,8 +35,8 @@ struct AuditStatistics {
 // Counters since the engine began; in bytes unless named otherwise.
 struct EngineStatistics {
   Bytes budget_bytes = 0;
-  Bytes live_bytes = 0, peak_live_bytes = 0;      // what the program has allocated
-  Bytes device_bytes = 0, peak_device_bytes = 0;  // what the engine has taken of the device
+  Bytes live_bytes = 0, peak_live_bytes = 0;      // the bytes that the program has allocated
+  Bytes device_bytes = 0, peak_device_bytes = 0;  // the bytes that the engine has allocated on the device
   Bytes host_bytes = 0, peak_host_bytes = 0;      // pinned host memory taken
   Bytes external_bytes = 0;                       // external memory: the program's own mappings
   Bytes evicted_bytes = 0, restored_bytes = 0;    // copied out and in
@@ -48,22 +48,22 @@ struct EngineStatistics {
   // With a host fallback: units evicted with a host mapping, units evicted without one, and units that were found
   // changed when they were fetched.
   std::uint64_t fallback_evictions = 0, unmapped_evictions = 0, unseen_accesses = 0;
-  // Digests of units; units found unchanged, or changed, since they were copied out, and what was not copied for that.
+  // Digests of units; units found unchanged, or changed, since they were copied out; bytes not copied because of that.
   std::uint64_t digests = 0, unchanged_units = 0, changed_units = 0;
   Bytes digested_bytes = 0, uncopied_bytes = 0;
-  // Asked for in vain: one at a time; and 1 where the device can not compute them at all.
+  // Failed requests for digests; and 1 if the device cannot compute them at all.
   std::uint64_t failed_digests = 0, digests_unavailable = 0;
   std::uint64_t write_behinds = 0;           // copies out that nobody waited for when they began
   std::uint64_t plans = 0, divergences = 0;  // iterations learned, and divergences from them
-  // Buffers that were dropped without a copy, with a block of their own each, and the bytes of these blocks; of them,
-  // those that were recomputed (the others were overwritten or freed first).
+  // Buffers dropped without a copy, each with a block of its own, and the bytes of these blocks; the part of these that
+  // was recomputed (the others were overwritten or freed first).
   std::uint64_t dropped_buffers = 0, recomputed_buffers = 0;
   Bytes dropped_bytes = 0, recomputed_bytes = 0;
   std::uint64_t recomputed_operations = 0;  // operations that ran again
   std::uint64_t recomputed_ns = 0;          // their duration, as far as known
-  // Launches that were run a second time, before they were relied on; results compared with what was there before, those
-  // among them that differed, and contents that were made again without being compared though they should have been;
-  // kernels whose results may be made again, and those that are not any more because one differed.
+  // Launches that were run a second time as a rehearsal; recomputed or rehearsed results that were compared, those that
+  // differed, and recomputed contents that should have been compared but were not; kernels whose results may be
+  // recomputed, and kernels that lost that because a result differed.
   std::uint64_t rehearsed_launches = 0, verified_results = 0, mismatched_results = 0, unverified_results = 0;
   std::uint64_t promoted_kernels = 0, demoted_kernels = 0;
   std::uint64_t predicted_step_ns = 0;              // of an iteration under the current plan; 0: there is none
@@ -74,13 +74,13 @@ struct EngineStatistics {
   Bytes pinned_bytes = 0;                           // the blocks of these
   std::uint64_t references = 0;                     // places in memory where pointers to buffers are stored
   std::uint64_t followed = 0;                       // accesses of buffers through such stored pointers
-  // With a full host fallback: blocks that stored pointers point to, and that were accessed through their host copies
-  // for lack of room.
+  // With a full host fallback: blocks reached by stored pointers that were accessed through their host copies for lack
+  // of room.
   std::uint64_t unfetched_targets = 0;
-  // Operations that exceeded the budget, because they could not have run within it (EngineOptions::soft_limit).
+  // Operations that exceeded the budget because they could not run within it (EngineOptions::soft_limit).
   std::uint64_t over_budget_operations = 0;
   std::uint64_t repeated_operations =
-      0;                          // with the addresses of an earlier one, so that nothing was looked up; for tests
+      0;                          // operations with the addresses of an earlier one, without look-ups; for tests
   std::uint64_t host_reads = 0;   // copies that read their source from its host copy
   std::uint64_t table_reads = 0;  // pointer tables that were read because everything they may point to does not fit
   std::uint64_t pointer_probes = 0,
@@ -100,21 +100,21 @@ struct EngineStatistics {
   Bytes largest_allocation_bytes = 0;
   Bytes block_bytes = 0;                         // whole pages of live buffers, resident or not
   Bytes nonresident_bytes = 0;                   // of these: not on the device
-  Bytes asleep_bytes = 0;                        // of these: left when the program was put to sleep
+  Bytes asleep_bytes = 0;                        // of these: evicted for sleep
   Bytes created_bytes = 0, destroyed_bytes = 0;  // pages; their difference plus external_bytes is device_bytes
   Bytes free_mapped_bytes = 0;                   // pages that belong to no live buffer
   Bytes slab_bytes = 0, slab_live_bytes = 0;     // pages that small buffers share, and live bytes in them
-  // The largest allocation for which nothing would have to be evicted.
+  // The largest allocation that would need no eviction.
   Bytes available_bytes = 0;
   Bytes host_limit_bytes = 0;                        // 0: none
-  Bytes host_live_bytes = 0;                         // of the host memory taken: what is in use
+  Bytes host_live_bytes = 0;                         // of host_bytes: in use
   Bytes host_taken_bytes = 0, host_given_bytes = 0;  // in total; their difference is host_bytes
-  // The spill file (limit 0: none): what is in it, and what was written and read in total.
+  // The spill file (limit 0: none): bytes in it, and bytes written and read in total.
   Bytes spill_limit_bytes = 0, spilled_bytes = 0, spill_written_bytes = 0, spill_read_bytes = 0;
   // Copies that stayed on the host because the file or its disk was full, or the write failed; and failed reads.
   std::uint64_t spill_full = 0, failed_spill_writes = 0, failed_spill_reads = 0;
-  // Of a limit that processes share (0: none): the limit, what all of them hold or have reserved of it, and this
-  // process's share.
+  // A host memory limit shared by processes (0: none): the limit, the bytes that all of them hold or have reserved, and
+  // this process's share.
   Bytes host_shared_limit_bytes = 0, host_shared_bytes = 0, host_claimed_bytes = 0;
   std::array<SizeClass, SizeClass::kCount> size_classes;  // of live buffers
 };

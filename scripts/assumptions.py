@@ -18,7 +18,7 @@ RESULTS = pathlib.Path("bench/results")
 
 HEAD = """# Assumptions about drivers
 
-What the library relies on where CUDA's documentation is silent or ambiguous, or where public reports contradict it. This page is made from the
+The library's assumptions where CUDA's documentation is silent or ambiguous, or where public reports contradict it. This page is made from the
 register in `driver/assumptions_of_*.cc` by `scripts/assumptions.py`; make changes there.
 
 - **checked by**: rules of [conformance](conformance.md); *at the start*: probed when an engine is created (`driver/probes.h`), in the program's own

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# words.sh: no word that docs/glossary.md leaves out stands in code or docs. Prints where one does.
+# words.sh: no word that docs/glossary.md leaves out stands in code or docs, and the first sentence of a header's comment
+# has a subject. Prints where that is not so.
 set -euo pipefail
 # The glossary itself, this list, recorded data and the command touch(1) are not meant.
 left_out='touch(es|ed|ing)?|limbo|recognisers?|roads?|safety[ _-]nets?|tenan(t|ts|cy|cies)|past[ _]us|(send|sent)[ _]away|bring_back|stand_ins?|soak|foreign_bytes|park(ed|s)?|timetables?|climb(s|ed|ing)?|loosen(s|ed)?|led to|standing'
@@ -20,4 +21,12 @@ git grep -nwIE "$left_out_there" -- "${layers[@]}" && found=1
 git grep -nIE "$types_there" -- "${layers[@]}" && found=1
 git grep -nwIE "$left_out_in_pytorch" -- integrations/pytorch && found=1
 [[ $found -eq 0 ]] || echo "words.sh: docs/glossary.md says what these are called" >&2
+# A comment's first line follows a line that is none; its later lines may begin with any word.
+fragments=$({ git grep -nIE -B1 '^[[:space:]]*// (Of|Whoever|Whose|Whom) ' -- '*.h' '*.cuh' || true; } |
+  awk '/^[^:]*:[0-9]+:/ { if (before !~ /[:-][0-9]+[:-][[:space:]]*\/\//) print } { before = $0 }')
+if [[ -n $fragments ]]; then
+  printf '%s\n' "$fragments"
+  echo "words.sh: these comments begin without a subject; say what the thing is or what the function does" >&2
+  found=1
+fi
 exit "$found"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a plan of faults is one, for tools that start a program on the simulated device: there, a wrong plan would only
-// keep the device from starting.
+// Checks fault plans, for tools that start a program on the simulated device: there, a wrong plan would only keep the
+// device from starting.
 #pragma once
 
 #include <string>

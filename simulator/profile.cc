@@ -72,8 +72,8 @@ constexpr const char* kAssumedHost = "assumed: the yardstick's";
 constexpr const char* kAssumedNext = "assumed: as for the first, as measured on an H200";
 constexpr const char* kMeasuredH200 = "measured on an H200, driver 580.159: bench/results/gpu-nvidia-h200.json";
 
-// The costs of driver calls have been published for an A100, and measured on an H200 (bench/results/gpu-nvidia-h200.json); all
-// other devices use the former. That each mapping costs as much as the first was measured on the H200 only.
+// Costs of driver calls were published for an A100, and measured on an H200 (bench/results/gpu-nvidia-h200.json). Other
+// devices have the former. That each mapping costs as much as the first was measured on the H200 only.
 constexpr HostCosts kHostCosts = {
     .launch = {2500, kAssumedHost},
     .create_page = {193'000, kVirtualMemory},

@@ -50,12 +50,12 @@ struct Profile {
 // All profiles; `reference` comes first.
 std::span<const Profile> profiles();
 
-// nullptr if there is none of that name, or none in that file.
+// nullptr: no profile has that name, or the file has none.
 const Profile* find_profile(std::string_view name);
 
 // Whether the name is that of a file with a profile (format: profile_file.cc): it contains a slash, or ends in .toml.
 bool is_profile_file(std::string_view name);
-// Each file is read once, and the result is kept until the process ends. nullptr: `why` has the reason, with the line.
+// Each file is read once, and the result is kept until the process ends. nullptr: `why` has the reason and the line.
 const Profile* read_profile(const std::string& path, std::string* why);
 
 }  // namespace simulator

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a device profile from a file, such as `./dev gpu` writes for the device that it has measured: a TOML file without
-// tables, whose values are numbers and texts.
+// Reads a device profile from a file, such as `./dev gpu` writes for the device that it has measured: a TOML file
+// without tables, whose values are numbers and texts.
 //
 //   like = "h200"                 # a known profile, for the figures that are not here (default: reference)
 //   title = "NVIDIA H200, measured"
@@ -84,7 +84,7 @@ const std::map<std::string, Set, std::less<>>& figures() {
 
 constexpr std::string_view kTexts[] = {"like", "title", "source"};
 
-// What is wrong with a value, beginning with its line; "" if nothing is.
+// The error in a value, beginning with its line; empty if there is none.
 std::string apply(const toml::key& key, const toml::node& node, const char* source, Profile* out) {
   const std::string place = std::to_string(key.source().begin.line) + ": ";
   const std::string name(key.str());
@@ -97,7 +97,7 @@ std::string apply(const toml::key& key, const toml::node& node, const char* sour
   return figure->second(*out, *number, source) ? "" : place + name + " is out of range";
 }
 
-// The same for all of a file.
+// Checks and applies all values of a file.
 std::string apply(const toml::table& table, const std::string& path, Profile* out) {
   const auto text = [&table](const char* key, const std::string& otherwise) {
     return table[key].value<std::string>().value_or(otherwise);
@@ -131,7 +131,7 @@ const Profile* read_profile(const std::string& path, std::string* why) {
   }
   const toml::parse_result parsed = toml::parse(file);
   if (!parsed) {
-    // What toml++ says of `link_to_device = fast` is about booleans.
+    // For `link_to_device = fast`, toml++ writes a message about booleans.
     *why =
         path + ":" + std::to_string(parsed.error().source().begin.line) + ": expected key = number or key = \"text\"";
     return nullptr;

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using Clock = std::chrono::steady_clock;
 
-// How often it is looked whether the process is still there, and whether the page can be locked.
+// The interval for checking whether the process still exists, and whether the page can be locked.
 constexpr milliseconds kLook{100};
 constexpr milliseconds kBetweenLocks{5};
 
@@ -87,7 +87,7 @@ OrderOutcome give_order(const std::string& folder, int pid, OrderKind kind, mill
   const Clock::time_point begun = Clock::now();
   OpenPage page;
   if (const LiveRead found = find_live_page(folder, pid, &page); found != LiveRead::kAnswered) return as_outcome(found);
-  // Its number is another process's here.
+  // In this namespace its number belongs to another process.
   if (!page.is_of_own_namespace()) return OrderOutcome::kNone;
   out->owner = page.owner();
   const auto& program = page.copy().program;
@@ -95,7 +95,7 @@ OrderOutcome give_order(const std::string& folder, int pid, OrderKind kind, mill
   if (page.copy().takes_orders != 1) return OrderOutcome::kOlder;
   if (!lock_in_time(page, begun + end_within)) return OrderOutcome::kBusy;
   if (!page.read_again()) return OrderOutcome::kUnknown;
-  // Unlike every order that may still stand there.
+  // Differs from every order that may still be in the page.
   const std::uint32_t last = std::max(page.copy().order.load(), page.copy().order_begun.load());
   const std::uint32_t order = (((last >> 8) + 1) << 8) | static_cast<std::uint32_t>(kind);
   if (!page.write_order(order) || !page.ask()) return OrderOutcome::kUnknown;

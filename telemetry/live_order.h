@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orders to running processes: to sleep, to wake (docs/sleep.md). Whoever gives one locks the process's page
-// (telemetry/live_page.h), writes the order there and makes a request. The process carries it out on a thread of its
-// own, whatever the program does, and writes what has come of it to the page. What has not been begun in time is taken
+// Orders to running processes: to sleep, to wake (docs/sleep.md). The process that gives an order locks the target's
+// page (telemetry/live_page.h), writes the order there and makes a request. The target carries it out on a separate
+// thread, whatever its program does, and writes the result to the page. An order that was not begun in time is taken
 // back.
 #pragma once
 
@@ -22,16 +22,16 @@ inline OrderKind kind_of(std::uint32_t order) {
   return kind <= static_cast<std::uint32_t>(OrderKind::kWake) ? static_cast<OrderKind>(kind) : OrderKind::kNone;
 }
 
-// As they stand on the page. New ones are only ever added at the end.
+// The numbers of a report in their order on the page. New ones are only added at the end.
 std::array<std::uint64_t, LivePage::kOrderNumbers> order_numbers(const SleepReport& report);
 
 enum class OrderOutcome : std::uint8_t {
   kEnded,       // see OrderAnswer
-  kUnfinished,  // it was begun, and goes on
+  kUnfinished,  // the order was begun, and continues
   kSilent,      // the process did not begin in time; the order was taken back
-  kBusy,        // somebody else gives it orders
-  kOlder,       // the process's library takes none
-  // As LiveRead says.
+  kBusy,        // another process is giving it orders
+  kOlder,       // the process's library does not take orders
+  // As in LiveRead.
   kNone,
   kRefused,
   kUnknown,

@@ -144,7 +144,7 @@ std::uint32_t LivePageWriter::next_order() const {
   return order == begun_.load() ? 0 : order;
 }
 
-// Whoever takes an order back does so first, and then looks whether it has been begun: one of the two sees the other.
+// A sender that withdraws an order does so first, and then checks whether it has begun: one of the two sees the other.
 bool LivePageWriter::begin_order(std::uint32_t order) {
   begun_.store(order);
   begin_writing();

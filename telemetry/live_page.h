@@ -11,7 +11,7 @@
 // reused, and its PID namespace, because processes that share /dev/shm may be in different ones. A page of another
 // namespace is never considered left over.
 //
-// The same page takes orders (telemetry/live_order.h), from those who may write to it: the process's own user, and root.
+// The page also takes orders (telemetry/live_order.h) from users who may write to it: the process's own user, and root.
 //
 // Any user can put a file there. A reader trusts pages of its own user; root trusts each user's pages about that user's
 // own processes. A page may change, or be truncated, at any moment, and text on it is made printable before it is shown
@@ -64,10 +64,10 @@ struct LivePage {
   std::int32_t rank, local_rank, world_size;
 
   // Orders (telemetry/live_order.h). Readers write `order`; the process writes the rest, under the sequence lock.
-  std::uint32_t takes_orders;              // 1: it does; written once
+  std::uint32_t takes_orders;              // 1: the process takes orders; written once
   std::atomic<std::uint32_t> order;        // a number, and in the lowest 8 bits an OrderKind; 0: none
-  std::atomic<std::uint32_t> order_begun;  // the latest one that was begun ...
-  std::atomic<std::uint32_t> order_ended;  // ... and that has ended, of which the rest says how
+  std::atomic<std::uint32_t> order_begun;  // the latest order that was begun ...
+  std::atomic<std::uint32_t> order_ended;  // ... and the latest that has ended, whose result follows
   std::atomic<std::int32_t> order_status;  // a CUresult
   std::array<std::atomic<std::uint64_t>, kOrderNumbers> order_numbers;
 };
@@ -94,7 +94,7 @@ class LivePageWriter {
   void write(const EngineStatistics& statistics);
   // The latest order, if it has not been begun; 0: there is none. May run on another thread than the rest.
   std::uint32_t next_order() const;
-  // False: it has been taken back, and is not to be carried out.
+  // False: the order has been taken back, and must not be carried out.
   bool begin_order(std::uint32_t order);
   void end_order(std::uint32_t order, int status, const SleepReport& report);
   // Removes the page's name, as the destructor does; readers that have it open can continue.
@@ -134,7 +134,7 @@ LiveRead read_live_page(const std::string& folder, int pid, std::chrono::millise
 
 // Processes that have a page, in order of number. Removes pages of processes that have ended.
 std::vector<int> live_processes(const std::string& folder);
-// Of these, those of the caller's own user and process namespace: who may be given orders without being named.
+// The processes of the caller's own user and process namespace: they may get orders without being named.
 std::vector<int> live_processes_of_own_user(const std::string& folder);
 
 }  // namespace thermocline

@@ -49,7 +49,7 @@ class OpenPage {
 
   // Counts a request and wakes the process. False: the file has been truncated.
   bool ask();
-  // For one who gives orders at a time. False: somebody else does.
+  // Locks the page for giving orders. False: another process holds that lock.
   bool lock();
   // False: the file has been truncated.
   bool write_order(std::uint32_t order);

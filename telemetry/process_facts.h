@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the system knows about processes: proc(5).
+// Facts that the system knows about processes: proc(5).
 #pragma once
 
 #include <sys/types.h>

@@ -83,7 +83,7 @@ void add_alternatives_flag(CLI::App* command, std::string* mode, bool may_choose
 }
 
 std::string alternatives_text(const std::vector<TraceChoice>& all) {
-  // By what is chosen, and by alternative: how many.
+  // The number of choices by name and alternative.
   std::map<std::string, std::map<std::string, std::size_t>> counts;
   std::map<std::string, std::size_t> sums;
   for (const TraceChoice& choice : all) {

@@ -18,13 +18,13 @@ namespace thermocline {
 inline constexpr const char* kRecordedAlternatives = "recorded";
 inline constexpr const char* kAutoAlternatives = "auto";
 
-// What is chosen for, in mode auto.
+// The terms by which mode auto chooses.
 struct ChoiceTerms {
   DeviceRates rates;
   Bytes budget;
   std::optional<StepPlanKind> plans;  // none: nothing can leave the device
-  // Milliseconds of a step of the program; none: memory does not suffice, or it can not be said. What was planned is
-  // taken only if it is no slower than what was recorded.
+  // Returns the milliseconds of a step; none: it runs out of memory, or the time is not known. A planned choice is
+  // taken only if it is no slower than the recorded one.
   std::function<std::optional<double>(const Trace&)> step_ms;
 };
 

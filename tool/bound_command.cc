@@ -126,10 +126,10 @@ class Bounding {
   std::optional<JointBounds> joint_;
 };
 
-// With operators split that the budget is too small for.
+// The row with those operators split for which the budget is too small.
 Row split_row(const BoundFlags& flags, const Trace& trace, const DeviceRates& rates, Bytes pages, const Budget& budget,
               Bytes bytes) {
-  // The fewest parts that fit: a bound for others would need a search, too.
+  // The fewest parts that fit are used: a bound for other numbers would need a search, too.
   const auto fits = [&](const Trace& tried) {
     return SwapBounds(tried, rates, 1, pages).least_budget() <= bytes ? std::optional(0.0) : std::nullopt;
   };

@@ -63,8 +63,8 @@ void handle_signals() {
   _exit(written == sizeof error ? 127 : 126);
 }
 
-// Whoever ignores ended children is not told how they ended (wait(2), ECHILD). Programs that are started here begin with
-// what this process began with.
+// A process that ignores ended children does not learn how they ended (wait(2), ECHILD). Programs that are started here
+// begin with this process's original handler.
 struct sigaction hear_of_children() {
   struct sigaction heard {
   }, before{};
@@ -75,7 +75,7 @@ struct sigaction hear_of_children() {
 
 int wait_for(pid_t child) {
   int status = 0;
-  // Until it is reaped its process id is its own, so that signals are not passed on to another process.
+  // Until the child is reaped its process id is not reused, so no signal goes to another process.
   siginfo_t ended{};
   while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }

@@ -34,7 +34,7 @@ struct CompareFlags {
   bool json = false;
 };
 
-// About one trace; the trace itself may be large and is not kept in memory.
+// Facts about one trace; the trace itself may be large and is not kept in memory.
 struct Facts {
   std::string path;
   std::size_t operators = 0, buffers = 0, steps = 0;

@@ -164,7 +164,7 @@ void Examination::machine() {
   add("ld_preload", "LD_PRELOAD", text, text.empty() ? "empty" : text);
 }
 
-// The folder of host_spill, by a file that is created there and gone at once.
+// Examines the folder of host_spill by creating a file there and deleting it at once.
 void Examination::spill() {
   const Settings settings = load_settings(Surroundings::of_process()).settings;
   const std::string& folder = settings.host_spill;
@@ -282,7 +282,7 @@ int print_register() {
   return kDone;
 }
 
-// Why nothing can be said of a program; "": its file can be read.
+// The reason why a program's file cannot be examined; empty: it can be read.
 std::string unreadable(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path, error);

@@ -14,10 +14,10 @@ struct ElfNeeds {
   bool is_static = false;              // no dynamic section: nothing can be preloaded
 };
 
-// Nothing, with a message in `reason`, if the file is no 64-bit ELF file in this machine's byte order.
+// Nothing, with a message in `reason`, if the file is not a 64-bit ELF file in this machine's byte order.
 std::optional<ElfNeeds> read_elf_needs(const std::string& path, std::string* reason);
 
-// The section with the device code. Nothing, with a message: the file is none as above, or has none.
+// The section with the device code. Nothing, with a message: the file is not such an ELF file, or has no such section.
 std::optional<std::string> read_device_code_section(const std::string& path, std::string* reason);
 
 }  // namespace thermocline

@@ -51,7 +51,7 @@ struct EstimateFlags : RecomputeFlags {
   bool json = false;
 };
 
-// What every replay is of.
+// The input that all replays share.
 struct Replayed {
   Settings settings = default_settings();
   bool exact = false;
@@ -222,7 +222,7 @@ std::string milliseconds(double ms) {
   return text;
 }
 
-// The columns of a table.
+// The columns of the table about recomputing.
 std::string recomputed_text(const ReplayStep& step) {
   char text[64];
   std::snprintf(text, sizeof text, " %12s  ", human_bytes(step.dropped_bytes).c_str());
@@ -239,7 +239,7 @@ void print_order(const ExecutionOrder& order) {
       human_bytes(order.best_peak).c_str());
 }
 
-// Where memory runs out, once for all devices on which it is the same.
+// Prints where memory runs out, once for all devices on which the place is the same.
 void print_refusals(const std::vector<DeviceAnswer>& answers) {
   std::map<std::string, std::string> devices;  // by place and buffers
   for (const DeviceAnswer& a : answers) {

@@ -120,7 +120,7 @@ void write_lanes(const TimelineReplay& replayed, PerfettoWriter& writer) {
   }
 }
 
-// Why the contents of a drop were made again.
+// The reason why the contents of a drop were recomputed.
 std::string fate_of(const ReplayTimeline& timeline, const TimelineDrop& drop) {
   return drop.returned == kNoIndex ? "not_needed" : timeline.recomputations[drop.returned].reason;
 }

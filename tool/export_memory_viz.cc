@@ -81,7 +81,7 @@ class SnapshotWriter {
       number("line", known ? buffer->producer : 0);
       text("name", known ? title_of(replayed_, replayed_.timeline.operators[buffer->producer]) : "from before");
       p_.end_dict();
-      // What the program calls it: `activation layers.0.attn` of a recording in PyTorch.
+      // The program's own name for it: `activation layers.0.attn` of a recording in PyTorch.
       if (buffer->tag != 0) {
         p_.begin_dict();
         text("filename", "buffer");

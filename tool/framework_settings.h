@@ -16,7 +16,7 @@ struct FrameworkSetting {
   const char* value;
   // If the user has set one of these, the user has chosen an allocator.
   std::vector<const char*> others = {};
-  const char* price = "";  // what no longer works with the setting
+  const char* price = "";  // features that no longer work with the setting
 };
 
 const std::vector<FrameworkSetting>& framework_settings();

@@ -35,7 +35,7 @@ ordered_json row_of(const DeviceCode& code, const std::string& symbol) {
   return all;
 }
 
-// Of all code in the file; a kernel that several parts of it have alike is one row.
+// The rows of all code in the file; if several parts contain the same kernel, it has one row.
 ordered_json rows_of(const std::vector<DeviceCode>& codes) {
   ordered_json rows = ordered_json::array();
   for (const DeviceCode& code : codes) {
@@ -49,7 +49,7 @@ ordered_json rows_of(const std::vector<DeviceCode>& codes) {
   return rows;
 }
 
-// The last line of the text that is such an object: what a program prints may stand around it.
+// The last line of the text that contains such an object: other output of the program may surround it.
 std::optional<ordered_json> rows_of_run(const std::string& text) {
   std::optional<ordered_json> rows;
   for (std::size_t at = 0; at < text.size();) {
@@ -73,7 +73,7 @@ std::optional<double> number_of(const ordered_json& row, const char* field) {
   return found != row.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
 
-// Of arguments_json().
+// Formats the arguments that arguments_json() has written.
 std::string arguments_of_row(const ordered_json& row) {
   std::vector<KernelArgument> arguments;
   const auto found = row.find("arguments");
@@ -96,7 +96,7 @@ std::string may_run_again(const ordered_json& row) {
   const std::optional<double> launches = number_of(row, "launches"), may = number_of(row, "may_run_again");
   const std::string why = text_of(row, "why_not");
   const auto proven = row.find("proven");
-  // Whether its launches are proven, too, only a run tells.
+  // Only a run shows whether its launches are proven, too.
   std::string text = proven != row.end() && *proven == true ? "yes, by its code" : "no";
   if (launches && may) {
     text = *may == 0 ? "no"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `thermocline kernels` prints: a row for each kernel, from the code in a file, or from what a run has told.
+// The rows of `thermocline kernels`, one for each kernel: from the code in a file, or from the results of a run.
 #pragma once
 
 #include <map>
@@ -9,19 +9,19 @@
 
 namespace thermocline {
 
-// The rows, under "kernels" of an object as `thermocline-run/1` and `thermocline-kernels/1` have them. The file may be a
-// program, a library, a fat binary, PTX, or such an object. Nothing, with a message in `reason`: it is none of these.
+// Returns the rows, under "kernels" of an object as in `thermocline-run/1` and `thermocline-kernels/1`. The file may be
+// a program, a library, a fat binary, PTX, or such an object. Nothing, with a message in `reason`: none of these.
 std::optional<nlohmann::ordered_json> read_kernels(const std::string& path, std::string* reason);
 
-// Of one launch, as recorded.
+// The cost of a kernel's launches, as recorded.
 struct KernelCost {
   std::uint64_t launches = 0;
-  double microseconds = 0;  // of all
-  double bytes = 0;         // of all: whole buffers that it is given
+  double microseconds = 0;  // of all launches
+  double bytes = 0;         // of all launches: whole buffers that they are given
 };
-// By symbol, added to `costs`. False: a recording can not be read.
+// Adds the costs in a recording to `costs`, by symbol. False: the recording cannot be read.
 bool add_costs(const std::string& recording, std::map<std::string, KernelCost>* costs);
-// Puts what a launch of each takes into the rows, "us" and "bytes".
+// Adds the average cost of a launch to each row, as "us" and "bytes".
 void put_costs(const std::map<std::string, KernelCost>& costs, nlohmann::ordered_json* rows);
 
 std::string kernel_table(const nlohmann::ordered_json& rows);

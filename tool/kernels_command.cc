@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline kernels: which arguments kernels read and write, how that is known, and whether they may run again. Of the
-// code in a file, of a program that is run, or of what a run has printed.
+// thermocline kernels: which arguments kernels read and write, how that is known, and whether they may run again. It
+// examines the code in a file, a program that it runs, or the output of an earlier run.
 #include <CLI/CLI.hpp>
 
 #include <unistd.h>
@@ -33,7 +33,7 @@ struct KernelsFlags {
   bool json = false;
 };
 
-// Removed with what is in it.
+// A temporary folder, removed with its contents.
 class Folder {
  public:
   Folder() {
@@ -71,7 +71,7 @@ int print_file(const KernelsFlags& flags) {
   return out == nullptr ? kBadInput : print(*rows, flags, out.get());
 }
 
-// What each process of the program has left.
+// The rows that the program's processes have written.
 ordered_json rows_of(const std::string& folder) {
   ordered_json rows = ordered_json::array();
   std::map<std::string, KernelCost> costs;
@@ -95,7 +95,7 @@ int run_and_print(KernelsFlags& flags, const CommandLine& line) {
     say("no folder for temporary files can be made (TMPDIR)");
     return kFailed;
   }
-  // Before the program runs, possibly for hours.
+  // Opened before the program runs, possibly for hours.
   const std::unique_ptr<OutputFile> out = OutputFile::open(flags.output);
   if (out == nullptr) return kBadInput;
   flags.run.kernels_folder = &folder.path();

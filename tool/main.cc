@@ -33,7 +33,7 @@ constexpr const char* kFooter =
     "input, 4 no device.\n"
     "Settings: thermocline config show --sources";
 
-// With the words of in_our_words.
+// Includes the words of in_our_words.
 std::vector<std::string_view> command_names(const CLI::App& app, std::vector<std::string>* storage) {
   storage->assign({"help", "version"});
   for (const CLI::App* command : app.get_subcommands(nullptr)) storage->push_back(command->get_name());
@@ -55,12 +55,12 @@ std::vector<std::string> in_our_words(std::vector<std::string> words) {
   return words;
 }
 
-// Of a word that is no command: a path, or a file that can be run.
+// Whether a word that is not a command is a path, or a file that can be executed.
 bool is_program(const std::string& word) {
   return word.find('/') != std::string::npos || access(found_along_path(word).c_str(), X_OK) == 0;
 }
 
-// "thermocline run --budget 60% -- ./program": what was meant where the command is missing.
+// Suggests "thermocline run --budget 60% -- ./program" if the command is missing.
 int missing_run(const std::string& what, const std::vector<std::string>& flags,
                 const std::vector<std::string>& program) {
   std::string text = what + "; a program is run by: thermocline run";
@@ -111,8 +111,8 @@ void group_commands(CLI::App* app) {
   }
 }
 
-// A file that is opened in the place of a closed stdout or stderr would get what is printed. The place holders can not be
-// written, so that a result that goes nowhere is an error as before, and a program that is run does not have them.
+// A file that is opened in the place of a closed stdout or stderr would receive the output. The placeholders cannot be
+// written, so output that goes nowhere stays an error, and a program that is run does not inherit them.
 void occupy_closed_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) < 0) open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);

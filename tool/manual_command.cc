@@ -187,7 +187,7 @@ std::vector<std::string> names_of(const CLI::App& app) {
   return names;
 }
 
-// What the word after the command may be, where it is one of few.
+// The words that may follow the command, if there are only a few.
 std::vector<std::string> words_of(const CLI::App& command) {
   if (command.get_name() == "devices") return values_of("--device");
   if (command.get_name() == "manual") return {"man", "bash", "zsh", "fish"};
@@ -211,7 +211,7 @@ void print_bash(const CLI::App& app) {
     std::printf("    %s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$word\"); return ;;\n", flag,
                 joined(values_of(flag), " ").c_str());
   }
-  // It takes several words.
+  // The flag takes several words.
   std::printf(
       "  esac\n  for ((i = COMP_CWORD - 1; i > 1; --i)); do\n    [[ ${COMP_WORDS[i]} == -* ]] || continue\n"
       "    [[ ${COMP_WORDS[i]} == --compare && $word != -* ]] || break\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of the command to people: one line each, on stderr.
+// The command's messages to its user: one line each, on stderr.
 #pragma once
 
 #include <chrono>
@@ -15,13 +15,13 @@ namespace thermocline {
 // "thermocline: TEXT"
 void say(const std::string& text);
 void say_all(const std::vector<Problem>& problems);
-// What is wrong with the settings, and what is remarkable.
+// Prints the errors and the remarks about the settings.
 void say_all(const LoadedSettings& loaded);
 
 // "; did you mean 'x'?", or "" for no suggestion.
 std::string did_you_mean(const std::string& suggestion);
 
-// As a word of a command line that is shown to people: quoted if a shell would change it, on one line.
+// The text as a word of a command line for display: quoted if a shell would change it, on one line.
 std::string shell_word(const std::string& text);
 
 // "; about 12 s left", extrapolated from the time for `done` of `total`; "" while there is too little to go by.

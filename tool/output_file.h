@@ -11,10 +11,10 @@
 
 namespace thermocline {
 
-// The reader of stdout has closed it (`| head`) and wants no more.
+// True if the reader of stdout has closed it (`| head`) and so wants no more output.
 bool reader_is_gone();
 
-// A temporary file that is removed on a signal while this object lives, whoever writes it. "": none.
+// A temporary file that is removed on a signal while this object lives, whatever code writes it. "": no file.
 class RemovedOnSignal {
  public:
   explicit RemovedOnSignal(std::string path);
@@ -28,7 +28,7 @@ class RemovedOnSignal {
 
 class OutputFile {
  public:
-  // Null, after an error message, if it can not be written.
+  // Null, after an error message, if it cannot be written.
   static std::unique_ptr<OutputFile> open(const std::string& path);
   ~OutputFile();
 

@@ -50,7 +50,7 @@ struct PlanAnswer {
   ordered_json split = nullptr;
 };
 
-// Its id in the file; for a piece, which part of that buffer it is.
+// The buffer's id in the file; for a piece, also its place in that buffer.
 ordered_json name_of(const Trace& trace, std::uint32_t b) {
   const TraceBuffer& buffer = trace.buffers[b];
   Bytes before = 0;

@@ -27,7 +27,7 @@ std::span<const PlanPolicy> plan_policies();
 const PlanPolicy* find_plan_policy(std::string_view name);
 // "joint, recompute, ...".
 std::string plan_policy_names();
-// Why the policy does not plan the trace's last step; "": it does.
+// Why the policy makes no plan for the trace's last step; "": it makes one.
 std::string why_no_plan(const PlanPolicy& policy, const Trace& trace, const DeviceRates& rates, const StepTerms& terms);
 
 }  // namespace thermocline

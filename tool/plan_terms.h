@@ -6,7 +6,7 @@
 //    "held": [[BUFFER, PLACE], ...],  contents leave only after this operator
 //    "stays": [BUFFER, ...],          contents never leave
 //    "aside": [BUFFER, ...],          the executor keeps old contents; recomputing need not account for them
-//    "results": [BUFFER, ...],        allocated by the operator that makes them, after all that runs again before that
+//    "results": [BUFFER, ...],        allocated by the operator that makes them, after all that runs again before it
 //    "moves": [BUFFER, ...],          state: copied to the host and back between uses, also across the step's end
 //    "once": [PLACE, ...]}            operators that must not run again
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flag --policy of a replay, which has more policies than the settings: all of the table, and those that are named
-// after their plans.
+// The flag --policy of a replay. It accepts more policies than the setting: all of the table, and those named after
+// their plans.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 namespace thermocline {
 
 // False: an error has been printed.
-// `flag`: whose value it is.
+// `flag`: the flag that has the value.
 bool parse_policy_flag(const std::string& text, const std::string& flag, Settings* settings);
 
-// Of the table, then those named after their plans.
+// The policies of the table, then those named after their plans.
 std::string policy_help();
 // Those that the setting has: "none, reactive or learned (default: learned)".
 std::string policy_setting_help();

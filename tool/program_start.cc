@@ -23,10 +23,10 @@ namespace fs = std::filesystem;
 
 bool is_on_path(const std::string& name) { return found_along_path(name) != name; }
 
-// Debian and Ubuntu have no `python` unless asked to.
+// Debian and Ubuntu have no `python` by default.
 std::string python() { return is_on_path("python") || !is_on_path("python3") ? "python" : "python3"; }
 
-// What was probably meant; "" if that is not known.
+// The likely meaning; empty if it is not known.
 std::string meant(const std::string& program) {
   std::error_code error;
   if (program == "python" && is_on_path("python3")) return "python3";
@@ -36,7 +36,7 @@ std::string meant(const std::string& program) {
   return is_name && access(program.c_str(), X_OK) == 0 ? "./" + shell_word(program) : "";
 }
 
-// Why a file that is there does not start; "" if that is not known.
+// The reason why an existing file does not start; empty if it is not known.
 std::string reason(const std::string& program, int error) {
   std::error_code ignored;
   const bool is_path = program.find('/') != std::string::npos;
@@ -47,7 +47,7 @@ std::string reason(const std::string& program, int error) {
   return "the file " + std::string(is_path ? "" : "in this folder ") + "is not executable (chmod +x)";
 }
 
-// A 64-bit ELF program that names no loader, which is what preloads, and is none itself.
+// Whether a 64-bit ELF program names no loader, which does the preloading, and is not a loader itself.
 bool is_static(const std::string& path) {
   if (fs::path(path).filename().string().starts_with("ld-")) return false;
   std::ifstream file(path, std::ios::binary);
@@ -75,8 +75,8 @@ std::string not_started(const std::string& program, int error) {
 }
 
 void remark_on_missing_driver(const std::string& program) {
-  // Of NVIDIA's driver, of WSL and of Jetson boards. Where there is one of them the loader is not asked: a real driver is a
-  // large library.
+  // Device files of NVIDIA's driver, of WSL and of Jetson boards. If one exists, the driver library is not loaded for a
+  // test: a real one is large.
   constexpr std::array kDevices = {"/dev/nvidiactl", "/dev/dxg", "/dev/nvmap"};
   if (access(found_along_path(program).c_str(), X_OK) != 0) return;
   if (std::ranges::any_of(kDevices, [](const char* file) { return access(file, F_OK) == 0; })) return;

@@ -48,7 +48,7 @@ void add_named_by_pth(const fs::path& folder, std::vector<fs::path>* folders) {
   }
 }
 
-// Where the Python of the file `executable` finds packages.
+// The folders in which the Python with the file `executable` finds packages.
 std::vector<fs::path> search_folders(const fs::path& executable) {
   const auto variable = [](const char* name) {
     const char* const value = std::getenv(name);
@@ -62,7 +62,7 @@ std::vector<fs::path> search_folders(const fs::path& executable) {
   // A virtual environment's Python is a link to one elsewhere, whose packages it may have, too.
   for (const fs::path& file : {fs::absolute(executable, error), fs::canonical(executable, error)})
     prefixes.push_back(file.parent_path().parent_path());
-  // Debian's pip installs there for all, and pip of a user who is not root at home.
+  // Debian's pip installs there for all users; a user other than root installs at home.
   if (prefixes.back() == "/usr") prefixes.emplace_back("/usr/local");
   const std::string base = variable("PYTHONUSERBASE"), home = variable("HOME");
   if (!base.empty()) prefixes.emplace_back(base);

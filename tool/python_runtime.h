@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's CUDA runtime as Python's packages bring it: they open it by a path of their own, past LD_LIBRARY_PATH, so on
-// the simulated device its place is taken by preloading the simulated one. (nvidia-cuda-runtime:
+// NVIDIA's CUDA runtime in Python packages: these open it by a path of their own, bypassing LD_LIBRARY_PATH. So on the
+// simulated device it is replaced by preloading the simulated runtime. (nvidia-cuda-runtime:
 // site-packages/nvidia/cu13/lib/libcudart.so.13; nvidia-cuda-runtime-cu12:
 // site-packages/nvidia/cuda_runtime/lib/libcudart.so.12.)
 #pragma once
@@ -12,11 +12,11 @@ namespace thermocline {
 
 struct PythonRuntime {
   std::string path;
-  bool is_replaceable;  // the simulated runtime is of the same number
+  bool is_replaceable;  // the simulated runtime has the same version number
 };
 
-// What `program`, a Python or a script beside one (torchrun), finds among its packages, those of its user and of PYTHONPATH
-// included; nothing for other programs.
+// The runtime that `program`, a Python or a script beside one (torchrun), finds among its packages, including those of
+// its user and of PYTHONPATH; nothing for other programs.
 std::optional<PythonRuntime> find_python_runtime(const std::string& program);
 
 }  // namespace thermocline

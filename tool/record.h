@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `run --trace` and `record` do in addition to running the program: they choose the file that the library writes
-// to, and convert it to a trace when the program has ended, however it ended.
+// The additional work of `run --trace` and `record`: they choose the file that the library writes to, and convert it to
+// a trace when the program has ended, however it ended.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace thermocline {
 
-// The name of the trace for rank `rank` of a job. %r in the name becomes the rank, 0 if there is none. Otherwise
-// ".rank7" is inserted before the extensions ("out.jsonl.gz" becomes "out.rank7.jsonl.gz"), or nothing if there is no
-// rank. An existing file that is not a regular file keeps its name.
+// The name of the trace for rank `rank` of a job. %r in the name becomes the rank, 0 if there is none. Without %r,
+// ".rank7" is inserted before the extensions ("out.jsonl.gz" becomes "out.rank7.jsonl.gz") if there is a rank. An
+// existing file that is not a regular file keeps its name.
 std::string name_for_rank(const std::string& trace, std::optional<int> rank);
 
 // The library writes to this name, a dot and the process id: beside the trace, or in the folder for temporary files

@@ -24,7 +24,7 @@ struct NamedBuffer {
   bool reads = false, writes = false;
 };
 
-// Of the refused event: each once, largest first.
+// The buffers of the refused event, each once, the largest first.
 std::vector<NamedBuffer> buffers_of(const Trace& trace, const RefusedEvent& event) {
   std::vector<NamedBuffer> all;
   if (event.kind == EventKind::kAllocate) return {{event.index}};
@@ -46,7 +46,7 @@ const char* direction_of(const NamedBuffer& buffer) {
   return buffer.reads ? " read" : buffer.writes ? " written" : "";
 }
 
-// The number of the operator in its step, from 0, and how many the step has.
+// The number of the operator in its step, from 0, and the step's number of operators.
 struct PlaceInStep {
   std::size_t place = 0, all = 0;
 };
@@ -66,7 +66,7 @@ PlaceInStep place_of(const Trace& trace, std::uint32_t op) {
   return at;
 }
 
-// The last operator before that one which writes the buffer; nothing: none does in the file.
+// The last operator before `op` that writes the buffer; no value: the file has none.
 std::optional<std::uint32_t> producer_before(const Trace& trace, std::uint32_t buffer, std::uint32_t op) {
   for (std::uint32_t i = op; i-- > 0;) {
     const std::span<const std::uint32_t> written = trace.writes(trace.operators[i]);
@@ -116,7 +116,7 @@ std::string refused_buffers(const Trace& trace, const ReplayResult& result, std:
 }
 
 std::string report_with_names(const Trace& trace, const StepProgram& program, const ReplayResult& result) {
-  constexpr std::size_t kIndent = 9;  // as the lines of the report
+  constexpr std::size_t kIndent = 9;  // as the report's lines
   const std::string place = refused_place(trace, program, result);
   if (place.empty()) return result.report;
   std::string report = result.report;

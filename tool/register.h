@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The register of assumptions about drivers (driver/assumptions.h) as JSON, and this machine's devices checked against it.
+// The register of assumptions about drivers (driver/assumptions.h) as JSON, and checks of this machine's devices.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 namespace thermocline {
 
-// Every row, with its subject.
+// All rows, each with its subject.
 nlohmann::ordered_json assumptions_json();
 
 // For each device its name and the answers of examine(): "holds", "fails" or "not tried". Runs in a child process,

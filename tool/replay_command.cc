@@ -57,8 +57,8 @@ void print_json(const ReplayFlags& flags, const ReplayJob& job, const ReplayFind
   std::puts(json_text(replay_json(flags, job, outcome)).c_str());
 }
 
-// The engine's report, whose advice on the budget is of what was refused alone, with the one that suffices in its
-// place.
+// The engine's report; its advice on the budget, which covers the refused request only, is replaced by the budget that
+// suffices.
 std::string report_with(std::optional<Bytes> suffices, std::size_t steps, std::string report) {
   if (!suffices) return report;
   constexpr std::string_view kAdvice = "  do     budget = ";

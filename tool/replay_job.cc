@@ -22,7 +22,7 @@ namespace {
 // Learning takes two or three steps, and the first steps under a plan still vary; ./dev bench uses the same number.
 constexpr std::size_t kReplaySteps = 12;
 
-// The name says whether to recompute; that requires that all accesses are known.
+// The policy's name determines whether to recompute; that requires that all accesses are known.
 bool take_plan_policy(const ReplayFlags& flags, const PlanPolicy& policy, Settings* settings) {
   settings->policy = kLearnedPolicy;
   settings->recompute = policy.recompute;
@@ -100,7 +100,7 @@ std::optional<double> step_ms_of(const ReplayFlags& flags, const ReplayJob& job,
   return SteadySteps{learned_after_steps(result.steps), tried.steps_repeat}.ms(result.steps);
 }
 
-// Operators that do not fit are split, or it is said that they could be.
+// Splits operators that do not fit, or prints that they could be split.
 bool take_splits(const ReplayFlags& flags, ReplayJob* job, std::string* reason) {
   SplitTrace split = take_splits(flags.split, job->trace, job->budget_bytes, rates_of(*job->profile),
                                  [&](const Trace& trace) { return step_ms_of(flags, *job, trace); });
@@ -113,7 +113,7 @@ bool take_splits(const ReplayFlags& flags, ReplayJob* job, std::string* reason) 
   return prepare_steps(flags, job, reason);
 }
 
-// A percentage of the peak is of what was recorded, whatever is taken.
+// A percentage of the peak refers to the recorded program, whichever alternatives are taken.
 bool take_alternatives(const ReplayFlags& flags, ReplayJob* job) {
   const ReplayOptions options = options_of(flags, *job);
   const auto step_ms = [&](const Trace& trace) { return step_ms_of(flags, *job, trace); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A replay that the command was asked for: flags and files, checked; and what came of it, with the budget and with
+// A replay that a user asked the command for: its flags and files, checked; and its results, with the budget and with
 // unlimited memory.
 #pragma once
 
@@ -29,7 +29,7 @@ struct ReplayFlags : RecomputeFlags {
   bool json = false, check = true, bound = true, joint_bound = false;
 };
 
-// Null: the policy is none that exists for replays and plans alone.
+// Null: the policy is not one that exists only for replays and plans.
 inline const PlanPolicy* plan_policy_of(const ReplayFlags& flags) {
   return find_plan_policy(flags.policy.value_or(""));
 }
@@ -45,7 +45,7 @@ struct ReplayJob {
   bool steps_repeat = true;
   std::string why_no_plan;  // "": the policy has one for this trace
   StepProgram program;
-  // With --split: what needed more than the budget, and the trace and program as they were before.
+  // With --split: the operators that needed more than the budget, and the trace and program before the split.
   std::vector<SplitOperator> too_large;
   Trace whole;
   StepProgram whole_program;
@@ -62,14 +62,14 @@ struct ReplayFindings {
   // None if there is no schedule, steps differ, or there are several streams; the joint bound also if it was not
   // requested.
   std::optional<double> bound_ms, joint_bound_ms;
-  std::optional<Bytes> suffices;  // where memory ran out: a budget in which it does not
+  std::optional<Bytes> suffices;  // if memory ran out: a budget in which it does not
 };
 
 // Runs one replay, and once more with unlimited memory. Returns an exit status, with an error message unless it is
-// kDone; where only the policy has no plan (ReplayJob::why_no_plan), the message is left to the caller.
+// kDone. If only the policy has no plan (ReplayJob::why_no_plan), the caller prints the message.
 int replay_once(const ReplayFlags& flags, ReplayJob* job, ReplayFindings* outcome);
-// Checks what must hold whatever the budget. Prints what is an error of the library; returns false then, and if memory
-// ran out.
+// Checks what must hold for every budget. Prints errors of the library; returns false then, and if memory ran
+// out.
 bool replay_holds(const ReplayFlags& flags, const ReplayFindings& outcome);
 
 SteadySteps steady_steps(const ReplayJob& job, const ReplayFindings& outcome);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `replay --json` prints of a replay.
+// The JSON object that `replay --json` prints.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace thermocline {
 
 nlohmann::ordered_json replay_json(const ReplayFlags& flags, const ReplayJob& job, const ReplayFindings& outcome);
 
-// As results are shown: 16 digits.
+// The checksum in the form of results: 16 digits.
 std::string checksum_text(std::uint64_t checksum);
 
 }  // namespace thermocline

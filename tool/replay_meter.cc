@@ -14,14 +14,14 @@
 namespace thermocline {
 namespace {
 
-// What ran out of memory: "aten::mm", "an allocation".
+// The subject of the refusal: "aten::mm", "an allocation".
 std::string subject_of(const Trace& trace, const RefusedEvent& refused) {
   if (refused.kind != EventKind::kOperator) return "an allocation";
   const TraceOperator& op = trace.operators[refused.index];
   return printable(readable_kernel_name(trace.names[op.name])) + op.part_text();
 }
 
-// The reason in the report: the line that begins with "why", of which "it" is what the report's first line names.
+// The reason in the report: the line that begins with "why"; "it" in this line is the subject of the first line.
 std::string reason_in(const Trace& trace, const ReplayResult& result) {
   const std::string mark = "\n  why ", it = "it ";
   const std::size_t at = result.report.find(mark);

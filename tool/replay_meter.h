@@ -28,9 +28,9 @@ class ReplayMeter {
  public:
   static constexpr std::size_t kUsualSteps = 8;
 
-  // `whole`: the same program before its operators were split (trace/split.h). Unset, it chooses how many `steps` to
-  // replay (choose_steps). `exact`: the library is told what each operator reads and writes. The other arguments must outlive the meter, which can be used if failure() is empty: the
-  // steps asked for may be impossible.
+  // `whole`: the same program before its operators were split (trace/split.h). `steps`: how many to replay; unset: it
+  // chooses (choose_steps). `exact`: the library is told what each operator reads and writes. The other arguments must
+  // outlive the meter. It can be used if failure() is empty: the requested steps may be impossible.
   ReplayMeter(const Trace& trace, const Trace& whole, const simulator::Profile& profile, const std::string& simulator,
               std::optional<std::size_t> steps, bool exact);
 

@@ -26,7 +26,7 @@ ReplayOptions replay_options(const Settings& settings, const simulator::Profile&
   options.device.profile = profile.name;
   options.engine = engine_options(settings, 0, profile.memory_bytes.value, 0);
   options.engine.budget_bytes = budget_bytes;
-  // Larger pages pay where each mapping costs, not each call.
+  // Larger pages are faster if each mapping has a cost, not only each call.
   const bool has_cheap_runs = profile.host.set_access_next.value == 0 && profile.host.unmap_next.value == 0;
   if (options.engine.page_bytes == 0 && has_cheap_runs) options.engine.page_bytes = profile.page_bytes.value;
   // A replay uses hardly any host memory, and a limit would be that of this machine, not of the device's.
@@ -39,7 +39,7 @@ ReplayOptions replay_options(const Settings& settings, const simulator::Profile&
 std::optional<StepPlanKind> possible_plans(const ReplayOptions& options) {
   if (!options.engine.policy->evicts()) return std::nullopt;
   if (!options.exact || options.engine.recompute == Recompute::kOff) return StepPlanKind::kOffload;
-  // What such schedules do is nearest to that.
+  // This plan comes nearest to such schedules.
   if (options.engine.schedules != nullptr) return StepPlanKind::kRecompute;
   switch (options.engine.recompute_plans) {
     case RecomputePlans::kRecomputeOnly:
@@ -52,7 +52,7 @@ std::optional<StepPlanKind> possible_plans(const ReplayOptions& options) {
 
 namespace {
 
-// "": it may.
+// Empty: it may be.
 std::string why_nothing_is_recomputed(const Settings& settings, bool exact) {
   if (!exact) return ": that needs --exact, which tells the library what each operator reads and writes";
   if (!settings.policy->plans)

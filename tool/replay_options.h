@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all commands have in common that replay on a device profile: the flags of recomputing, and the replay's options.
+// Common to all commands that replay on a device profile: the flags for recomputing, and the replay's options.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ void add_recompute_flags(CLI::App* command, RecomputeFlags* flags,
                          const char* about =
                              "off or auto: whether contents may be dropped and recomputed; with --exact "
                              "(default: the setting's)");
-// False, after a message, where the value is none.
+// False, after a message, if a value is wrong.
 bool take_recompute_flag(const RecomputeFlags& flags, Settings* settings);
 
 // `simulator`: the simulated device's library (places.h).
@@ -39,7 +39,7 @@ std::optional<StepPlanKind> possible_plans(const ReplayOptions& options);
 // reads and writes.
 bool may_recompute(const Settings& settings, bool exact);
 
-// Says on stderr where the settings ask for recomputing and nothing is recomputed.
+// Says on stderr if the settings enable recomputing but nothing will be recomputed.
 void remark_on_recompute(const Settings& settings, bool exact);
 
 // Options for a replay of the same steps with more memory than they can use, and without evictions.

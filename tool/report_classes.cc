@@ -21,8 +21,8 @@ struct Pattern {
   std::string_view part;
   int what;
 };
-// Of PyTorch's operators and kernels, in small letters; the first that is in the name counts. Before the engine's
-// classes.
+// Patterns of PyTorch's operators and kernels, in lower case; the first one that the name contains counts. They are
+// tried before the engine's classes.
 constexpr Pattern kBeforeTheEngine[] = {
     {"dropout", kFinerBegin + kDropout},        {"bernoulli", kFinerBegin + kDropout},
     {"pool", kFinerBegin + kPooling},           {"embedding", kFinerBegin + kEmbedding},
@@ -36,7 +36,7 @@ constexpr Pattern kBeforeTheEngine[] = {
     {"softplus", kFinerBegin + kActivation},    {"loss", kFinerBegin + kLoss},
     {"cross_entropy", kFinerBegin + kLoss},
 };
-// Behind them: short names that stand whole.
+// Tried after them: short names that must match completely.
 constexpr Pattern kWhole[] = {
     {"cat", kFinerBegin + kConcatenation},
     {"stack", kFinerBegin + kConcatenation},
@@ -97,7 +97,7 @@ int report_class(std::string_view operator_name) {
   }
   const OperatorClass known = classify_operator(operator_name, {});
   if (known != OperatorClass::kOther) return kBefore + static_cast<int>(known);
-  // PyTorch's names of what changes its argument end so.
+  // PyTorch's names of operators that change their argument end with an underscore.
   const std::string_view stem = std::string_view(name).substr(0, name.ends_with('_') ? name.size() - 1 : name.size());
   for (const Pattern& whole : kWhole) {
     if (stem == whole.part) return whole.what;

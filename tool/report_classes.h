@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the report's page stacks memory by: the engine's classes of operators, and finer ones that matter to people
-// alone.
+// The classes by which the report's page stacks memory: the engine's classes of operators, and finer ones that only
+// matter to readers.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace thermocline {
 
-// Class 0 is what was there before the first operator.
+// Class 0 contains what existed before the first operator.
 std::vector<std::string> report_class_names();
 
-// Of an operator's name; above 0.
+// The class of an operator, by its name; above 0.
 int report_class(std::string_view operator_name);
 
 }  // namespace thermocline

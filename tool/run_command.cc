@@ -71,7 +71,7 @@ std::optional<Bytes> record_limit(const std::string& text) {
   return std::nullopt;
 }
 
-// Of this process, by any of its names.
+// Whether the path is this process's stdout, under any of its names.
 bool is_stdout(const std::string& path) {
   struct stat named {
   }, out{};
@@ -91,7 +91,7 @@ bool check_budget(const std::string& text, Settings* settings) {
   return true;
 }
 
-// A plan as text, or a file that holds one: what is wrong in a file that is there is bad input.
+// A plan as text, or the name of a file with one; an error in an existing file is bad input.
 int check_faults(const std::string& plan) {
   std::error_code error;
   const bool is_file = std::filesystem::is_regular_file(plan, error);
@@ -172,7 +172,7 @@ int check_flags(const RunFlags& flags, const CommandLine& line, const std::strin
     say("--config: the file has no name");
     return kWrongUsage;
   }
-  // A wrong one is found where the settings are read.
+  // A wrong value is reported when the settings are read.
   std::error_code error;
   if (flags.config && !std::filesystem::exists(*flags.config, error)) {
     say("--config " + *flags.config + ": there is no such settings file");
@@ -215,7 +215,7 @@ std::string fault_plan(const std::string& plan) {
   return std::filesystem::is_regular_file(plan, error) ? std::filesystem::absolute(plan).string() : plan;
 }
 
-// The variables of the simulated device that the program will see, with what is set for it.
+// Checks the simulated device's variables that the program will see, with the changes.
 int check_simulator_variables(const Changes& changes) {
   std::map<std::string, std::string> variables = Surroundings::of_process().variables;
   for (const auto& [name, value] : changes) variables[name] = value;
@@ -237,7 +237,7 @@ int check_simulator_variables(const Changes& changes) {
   return kDone;
 }
 
-// Python's packages bring NVIDIA's runtime, which would ask the simulated driver for what is nowhere documented.
+// Python's packages bring NVIDIA's runtime, which would call undocumented functions of the simulated driver.
 void apply_python_runtime(const std::string& program, const std::filesystem::path& simulator, bool made_up,
                           Changes* changes) {
   const std::optional<PythonRuntime> runtime = find_python_runtime(program);

@@ -26,7 +26,7 @@ SplitTrace split_within(const Trace& trace, Bytes limit, double launch_seconds) 
   return split_operators(trace, {.limit = limit, .page_bytes = kDefaultPageBytes, .launch_seconds = launch_seconds});
 }
 
-// By operator that is split: its parts.
+// The number of parts of each operator that is split.
 std::map<std::uint32_t, std::uint32_t> counts_of(const SplitTrace& split) {
   std::map<std::uint32_t, std::uint32_t> parts;
   for (const SplitOperator& o : split.operators) {

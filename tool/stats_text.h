@@ -13,7 +13,7 @@ namespace thermocline {
 struct ProcessView {
   LiveStatistics now;
   bool answered = true;                    // false: this is the last copy, or there is none
-  std::chrono::nanoseconds age{0};         // of a copy that is not a current answer
+  std::chrono::nanoseconds age{0};         // age of a copy that is not a current answer
   const LiveStatistics* before = nullptr;  // an earlier copy, for rates per second; null: there is none
 };
 
@@ -21,7 +21,7 @@ struct ProcessView {
 std::string detailed(const ProcessView& process);
 // One line for each process.
 std::string overview(const std::vector<ProcessView>& processes);
-// Who holds what of each device that processes share; `now_ns`: of CLOCK_MONOTONIC.
+// Which process holds how much of each shared device; `now_ns`: of CLOCK_MONOTONIC.
 std::string shares(const std::vector<SharedDevice>& devices, std::uint64_t now_ns);
 // One object on one line.
 std::string as_json(const std::vector<ProcessView>& processes, const std::vector<SharedDevice>& devices = {},

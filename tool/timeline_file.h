@@ -6,9 +6,9 @@
 
 namespace thermocline {
 
-// Checked before: the device would only warn, and after a long replay there would be no timeline. Prints why not.
+// Call it before a long replay: the device would only warn, and there would be no timeline. Prints why not.
 bool can_be_written(const std::string& path);
-// The last line is the closing bracket.
+// Whether the file is complete: its last line is the closing bracket.
 bool is_whole_timeline(const std::string& path);
 
 }  // namespace thermocline

@@ -28,13 +28,13 @@ struct TimelineFlags : RecomputeFlags {
 struct TimelineReplay {
   const simulator::Profile* profile = nullptr;
   std::string policy;
-  bool recomputes = false;  // it may
+  bool recomputes = false;  // it may recompute
   Bytes budget = 0, min_offload_bytes = 0;
   std::string budget_text;  // "11.93 GiB = 50% of the peak 23.86 GiB"
   Trace trace;              // as it was replayed
   bool steps_repeat = true;
   StepProgram program;
-  // With --split: what needed more than the budget, and the trace and program before; no trace: nothing was split.
+  // With --split: operators that needed more than the budget; trace and program before (no trace: nothing was split).
   std::vector<SplitOperator> too_large;
   std::optional<Trace> whole;
   StepProgram whole_program;

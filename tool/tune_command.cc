@@ -2,7 +2,7 @@
 // thermocline tune: the settings with which a recorded program is fastest on a device, within a budget. docs/tune.md
 // describes the search.
 //
-// Every figure comes from a replay: the search runs the library itself, on the simulated device. What it found is
+// Every figure comes from a replay: the search runs the library itself, on the simulated device. The result is
 // replayed once more, in adversarial order and under the race checker, before it is printed.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -44,7 +44,7 @@ struct TuneFlags : RecomputeFlags {
 
 class Tuner {
  public:
-  // `whole`: the trace as it was recorded; `split` is what is replayed under a budget.
+  // `whole`: the trace as recorded; `split`: the trace that is replayed under a budget.
   Tuner(const TuneFlags& flags, const Trace& whole, const SplitTrace& split, const simulator::Profile& profile,
         const std::string& simulator)
       : flags_(flags),
@@ -194,7 +194,7 @@ class Tuner {
     return *bounds_;
   }
 
-  // Of a typical search; used only for the progress display.
+  // The number of replays of a typical search; used only for the progress display.
   static constexpr std::size_t kLikelyReplays = 70;
 
   const TuneFlags& flags_;

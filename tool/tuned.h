@@ -63,7 +63,7 @@ struct TuneFindings {
   double compute_ms = 0;
   std::optional<double> bound_ms;
   std::optional<Bytes> least_budget;
-  std::string least_because;            // why it can not be less
+  std::string least_because;            // why it cannot be less
   std::optional<Bytes> least_possible;  // with any executor
   std::optional<double> trusting_ms;    // with trusting safety, if that was not allowed and is faster
   std::vector<CurvePoint> curve;

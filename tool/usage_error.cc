@@ -28,7 +28,7 @@ const CLI::App& deepest(const CLI::App& app) {
   return *at;
 }
 
-// The first word that looks like a flag and is none of the command's; "" if there is none.
+// The first word that looks like a flag but is not a flag of the command; empty if there is none.
 std::string unknown_flag(const std::vector<std::string_view>& known, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     std::string flag = word.substr(0, word.find('='));
@@ -60,8 +60,8 @@ std::string joined(const std::vector<std::string>& words, std::size_t begin, std
   return text;
 }
 
-// A number of values that does not suit the option. The parser says "--steps: 1 required NUMBER missing", "--compare:
-// At least 2 required but received 1" and "--steps: At Most 1 required but received 2".
+// Messages about a number of values that does not suit the option. The parser writes "--steps: 1 required NUMBER
+// missing", "--compare: At least 2 required but received 1" and "--steps: At Most 1 required but received 2".
 std::string of_values(const std::string& text) {
   const std::size_t colon = text.find(": ");
   const std::size_t digits = text.find_first_of("0123456789", colon);
@@ -73,7 +73,7 @@ std::string of_values(const std::string& text) {
   return name + " needs " + (number == 1 ? "a value" : std::to_string(number) + " values or more");
 }
 
-// Where a command of a command is missing or unknown.
+// Messages about a missing or unknown subcommand of a command.
 std::string of_inner_command(const CLI::App& command, const std::vector<std::string>& words) {
   std::vector<std::string> names;
   std::string list;

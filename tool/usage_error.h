@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says in this command's words what the parser found wrong.
+// Reports errors that the parser found, in this command's own words.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,10 +11,10 @@
 
 namespace thermocline {
 
-// `run` and `record`.
+// Whether the command is `run` or `record`.
 bool takes_program(const std::string& command);
 
-// One line on stderr; returns the exit status. `words`: the command line without what is behind `--`.
+// Prints one line on stderr; returns the exit status. `words`: the command line without the part after `--`.
 int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words,
                 const CommandLine& line);
 

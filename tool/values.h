@@ -16,7 +16,7 @@
 
 namespace thermocline {
 
-// What a percentage is of.
+// The whole that a percentage refers to.
 enum class Whole { kDevice, kPeak };
 
 // A budget: bytes, `60%device` of the device's memory, or `60%peak` of the most live bytes in a trace.
@@ -36,8 +36,8 @@ struct Budget {
 // The device's memory, if no budget is given.
 Budget whole_device();
 
-// `flag` is named in messages; `bare` says what "60%" alone refers to. A percentage of a device is at most 100; one of
-// a peak may be more, as a size may: nothing has to leave then. A bare number smaller than a page is accepted, with a warning.
+// `flag`: its name, for messages; `bare`: what "60%" alone refers to. A percentage of a device is at most 100. One of a
+// peak may be more, as a size may: then nothing has to be evicted. A number without unit below a page gives a warning.
 std::optional<Budget> parse_budget_flag(const std::string& text, const std::string& flag, Whole bare);
 // A size that is no percentage.
 std::optional<Bytes> parse_bytes_flag(const std::string& text, const std::string& flag);
@@ -49,9 +49,9 @@ const simulator::Profile* find_device_flag(const std::string& name, const std::s
 bool parse_setting_flag(const std::string& key, const std::string& text, const std::string& flag, Settings* settings);
 
 inline constexpr const char* kTraceHelp = "a recorded program ('-': stdin)";
-// What to read for a file's name on the command line: '-' is stdin.
+// The path to read for a file name on the command line: '-' is stdin.
 std::string input_path(const std::string& name);
-// Prints why a file is no trace, and how one is made.
+// Prints why a file is not a trace, and how to make one.
 void say_trace_error(const TraceError& error);
 // Reads the trace, as it was recorded; prints errors and warnings.
 bool read_trace_file(const std::string& path, Trace* out);

@@ -32,7 +32,7 @@ CheckmateProgramme::CheckmateProgramme(const CheckmateGraph& graph)
   for (std::uint32_t t = 0; t < graph.stages(); ++t) add_memory(t);
 }
 
-// Up to its last reader, or to the last stage in which something may be made of it again.
+// A value matters up to its last reader, or to the last stage in which something may be recomputed from it.
 bool CheckmateProgramme::matters(std::uint32_t value, std::uint32_t stage) const {
   return stage <= graph_.values[value].last_stage();
 }
@@ -71,7 +71,7 @@ void CheckmateProgramme::add_variables() {
   }
 }
 
-// Where a value comes from, and how long it has to stay.
+// Adds the rows for how a value is made, and how long it has to stay.
 void CheckmateProgramme::add_presence(std::uint32_t value, std::uint32_t stage) {
   const CheckmateGraph::Value& v = graph_.values[value];
   const Variables here = of(value, stage);
@@ -83,8 +83,8 @@ void CheckmateProgramme::add_presence(std::uint32_t value, std::uint32_t stage) 
   }
   if (stage + 1 < graph_.stages() && matters(value, stage + 1)) {
     const int next = of(value, stage + 1).kept;
-    // What is inside a group is made for whoever reads it. Without this the relaxation makes a little of everything in
-    // every stage, at no cost, and rounding has nothing to go by.
+    // Values inside a group are made for their readers only. Without this, the relaxation makes a little of everything
+    // in every stage at no cost, and rounding has nothing to go by.
     if (v.crosses || is_read) {
       at_most({{next, 1}, {makes, -1}, {here.kept, -1}}, 0);
       at_most({{next, 1}, {here.made, -1}, {here.kept, -1}}, 0);
@@ -100,7 +100,7 @@ void CheckmateProgramme::add_presence(std::uint32_t value, std::uint32_t stage) 
   }
 }
 
-// While each group runs again, and while the stage itself runs.
+// Adds the memory used while each group runs again, and while the stage itself runs.
 void CheckmateProgramme::add_memory(std::uint32_t stage) {
   Terms held, all;
   for (std::uint32_t v = 0; v < graph_.values.size(); ++v) {
@@ -169,7 +169,7 @@ class Scheduler {
         out_.recomputations.push_back({.place = place, .buffer = drop.buffer, .version = drop.version});
     }
   }
-  // After their last uses in the stage, or its first operator.
+  // Drops the contents again after their last uses in the stage, or after its first operator.
   void leave(const CheckmateGraph::Value& value, std::uint32_t stage) {
     for (const Drop& drop : value.drops) {
       const auto after = std::ranges::lower_bound(uses_[drop.buffer], graph_.begins[stage + 1]);
@@ -207,7 +207,7 @@ std::vector<Schedule> CheckmateSchedules::schedules(const Profile& profile, cons
   std::vector<std::vector<std::vector<bool>>> tried;
   // Rounding needs room: as in the paper, the programme gets less memory than there is.
   for (const double part : {1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6}) {
-    // Afresh: to go on from the last solution takes longer where the limit differs by much.
+    // A new programme each time: continuing from the last solution takes longer if the limits differ much.
     CheckmateProgramme programme(graph);
     programme.solve(part * static_cast<double>(limit));
     if (!programme.is_solved()) continue;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkmate: which contents to keep until which part of the backward pass, by linear programming. Jain et al.,
 // Checkmate: breaking the memory wall with optimal tensor rematerialization, 2020: the relaxation of its integer
-// programme, and two-phase rounding: what is kept is rounded, then only what that lacks is recomputed.
+// programme, and two-phase rounding: first the kept contents are rounded, then missing ones are recomputed.
 //
-// Its programme has a variable for each operator and each stage, which a recorded step has too many of. So operators are
-// grouped: the forward pass at its narrow points, the backward pass where it begins to need another group. Of each group
-// there are two values: what the forward pass reads again, and what only the backward pass reads. A stage is a group of
-// the backward pass; nothing is recomputed in the forward pass.
+// Its programme has a variable for each operator and each stage; a recorded step has too many of these. So operators
+// are grouped: the forward pass at its narrow points, the backward pass where it begins to need another group. Each
+// group has two values: one that the forward pass reads again, and one that only the backward pass reads. A stage is a
+// group of the backward pass; nothing is recomputed in the forward pass.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct CheckmateGraph {
   CheckmateGraph(const Profile& profile, const Lineage& lineage, std::uint32_t most_groups);
 
   struct Value {
-    std::uint32_t group = 0;  // of the forward pass: who makes it
+    std::uint32_t group = 0;  // of the forward pass: the group that makes the value
     bool crosses = false;     // the forward pass reads it again
     double bytes = 0;
-    double bytes_before_forward_end = 0;  // of them, what may leave before the forward pass ends
+    double bytes_before_forward_end = 0;  // of the bytes: what may be evicted before the forward pass ends
     std::vector<Drop> drops{};            // its contents
-    std::vector<std::uint32_t> groups{};  // of the forward pass: those that read it
-    std::vector<std::uint32_t> stages{};  // those that read it, ascending
+    std::vector<std::uint32_t> groups{};  // groups of the forward pass that read it
+    std::vector<std::uint32_t> stages{};  // stages that read it, ascending
     std::uint32_t last_stage() const { return stages.empty() ? 0 : stages.back(); }
   };
   ForwardPass pass;
@@ -38,10 +38,10 @@ struct CheckmateGraph {
   std::vector<Value> values;
   std::vector<double> seconds;        // by group: of its operators
   std::vector<double> transient;      // by group: bytes that it needs for itself
-  std::vector<double> live_at_begin;  // by stage: bytes that are none of the values'
+  std::vector<double> live_at_begin;  // by stage: bytes that belong to no value
   std::vector<double> live_at_most;   // the same, the largest in the stage
   double live_at_forward_end =
-      0;  // the same at the end of the forward pass; what can not leave before it is counted here
+      0;  // the same at the end of the forward pass; bytes that must stay until then are counted here
 
   std::uint32_t stages() const { return static_cast<std::uint32_t>(begins.size() - 1); }
   std::uint32_t groups() const { return static_cast<std::uint32_t>(ends.size()); }
@@ -54,7 +54,7 @@ struct CheckmateGraph {
   void find_memory(const Profile& profile, const Lineage& lineage);
 };
 
-// The relaxed programme. A solution says of each value and stage which part of it is kept until the stage begins.
+// The relaxed programme. A solution says which fraction of each value is kept until each stage begins.
 class CheckmateProgramme {
  public:
   explicit CheckmateProgramme(const CheckmateGraph& graph);
@@ -78,7 +78,7 @@ class CheckmateProgramme {
     int row;
     double live_bytes;
   };
-  // Of one value in one stage: kept until it begins; made in it and needed until its end; made in it for another group.
+  // For one value and stage: kept until the stage begins; made in it and needed until its end; made for another group.
   struct Variables {
     int kept, made, passing;
   };
@@ -99,7 +99,7 @@ class CheckmateProgramme {
   std::vector<MemoryRow> memory_;
 };
 
-// What is kept (by value and stage) as drops and recomputations.
+// Turns kept contents (by value and stage) into drops and recomputations.
 Schedule checkmate_schedule(const CheckmateGraph& graph, const Lineage& lineage,
                             const std::vector<std::vector<bool>>& kept);
 

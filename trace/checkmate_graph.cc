@@ -36,7 +36,7 @@ void CheckmateGraph::find_groups(const Profile& profile, const Lineage& lineage,
   const std::uint32_t length = std::max(1U, (pass.forward_end + 1) / most);
   std::uint32_t begin = 0;
   const auto end_before = [&](std::uint32_t end) {
-    // Where nothing is narrow for long, groups are of equal length.
+    // If nothing is narrow for long, groups have equal lengths.
     while (end > begin + length + length / 2) {
       ends.push_back(begin + length - 1);
       begin += length;

@@ -142,7 +142,7 @@ std::vector<ChoiceCosts::Switch> ChoiceCosts::switches(ChoiceSelection selection
     }
     return best;
   };
-  // Of places that need as much as one another the first comes first.
+  // If several places need equally much, the first one comes first.
   const auto comes_later = [&live](std::uint32_t a, std::uint32_t b) {
     return live[a] != live[b] ? live[a] < live[b] : a > b;
   };
@@ -158,7 +158,7 @@ std::vector<ChoiceCosts::Switch> ChoiceCosts::switches(ChoiceSelection selection
       const std::uint32_t at = above.back();
       above.pop_back();
       next = best_at(at);
-      // Not looked at again. The heap holds the place no more.
+      // The place is not examined again, and is not in the heap any more.
       if (!next) live[at] = std::numeric_limits<std::int64_t>::min() / 2;
     }
     if (!next) return list;

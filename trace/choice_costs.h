@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the alternatives of a trace's last step take: time, and memory at every event of the file. Events of all
+// The costs of the alternatives of a trace's last step: time, and memory at every event of the file. The events of all
 // alternatives are places on one common axis, so that alternatives can be compared where memory is short.
 #pragma once
 
@@ -16,14 +16,14 @@ class ChoiceCosts {
  public:
   ChoiceCosts(const TraceFamily& family, const DeviceRates& rates);
 
-  // The fastest of each; of equally fast ones that with the fewest bytes at its most, and then the first.
+  // The fastest alternative of each choice; of equally fast ones, the one with the lowest peak, then the first.
   ChoiceSelection fastest() const;
 
   struct Switch {
     std::uint32_t choice, alternative;
   };
-  // Beginning from `selection`, what to change so that live bytes come down to `limit`, if they can: at the place that
-  // needs most, first what saves most bytes there for each second that it adds. No alternative is taken twice.
+  // Starting from `selection`, the changes that reduce live bytes to `limit`, if possible: at the place that needs
+  // most, first the one that saves most bytes there per second that it adds. No alternative is taken twice.
   std::vector<Switch> switches(ChoiceSelection selection, Bytes limit) const;
 
  private:
@@ -32,10 +32,10 @@ class ChoiceCosts {
     std::uint32_t at;
     std::int64_t bytes;
   };
-  // Of one alternative, or of what always happens.
+  // The cost of one alternative, or of the events that always happen.
   struct Cost {
     double seconds = 0;
-    std::vector<Change> changes{};  // of live bytes, by place; what is alive when the step begins is at 0
+    std::vector<Change> changes{};  // of live bytes, by place; bytes alive when the step begins are at 0
 
     std::int64_t live_at(std::uint32_t at) const;
     std::int64_t most() const;

@@ -11,9 +11,9 @@
 namespace thermocline {
 namespace {
 
-// Numbers of changes that are tried at first, evenly spaced.
+// The numbers of changes that are tried first, evenly spaced.
 constexpr std::size_t kLengths = 8;
-// Selections that are planned, if a step has at most this many operators; fewer if it has more.
+// The number of selections that are planned, if a step has at most this many operators; fewer if it has more.
 constexpr std::size_t kMostPlanned = 64, kFewOperators = 500;
 constexpr std::size_t kLeastPlanned = 14;
 
@@ -76,13 +76,13 @@ class Chooser {
     }
   }
 
-  // One choice at a time, then two, as long as that helps.
+  // Changes one choice at a time, then two, as long as that helps.
   void change_single_ones() {
     while (!is_exhausted() && (change_one(best_selection_, 0) || change_two())) {
     }
   }
 
-  // Of those from `first` on, beginning from `selection`; true if something better was found.
+  // Changes one of the choices from `first` on, starting from `selection`; true if something better was found.
   bool change_one(const ChoiceSelection& selection, std::uint32_t first) {
     bool improved = false;
     for (std::uint32_t c = first; c < selection.size(); ++c) {
@@ -107,7 +107,7 @@ class Chooser {
     return false;
   }
 
-  // What looks best is compared with what was recorded once more, with plans of full effort.
+  // Compares the best selection with the recorded one again, with plans of full effort.
   ChoicePlan confirmed() {
     const auto fully = [this](const ChoiceSelection& selection) {
       return plan_selection(family_, selection, rates_, budget_, plans_, PlanEffort::kFull);
@@ -147,7 +147,7 @@ PlannedSelection plan_selection(const TraceFamily& family, const ChoiceSelection
                                 Bytes budget, std::optional<StepPlanKind> plans, PlanEffort effort) {
   Trace trace;
   TraceError error;
-  // What no device could hold does not fit.
+  // A selection that no device could hold does not fit.
   if (!family.take(selection, &trace, &error)) return {.fits = false, .step_ms = 0, .least_bytes = ~Bytes{0}};
   const StepTerms terms = StepTerms::free_for(trace, last_step_operators(trace));
   const StepPlan plan = plans ? plan_step(trace, rates, budget, terms, *plans, effort)

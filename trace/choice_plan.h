@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which alternatives of a trace's operators (trace/choices.h) suit a device and a budget. Beginning from the fastest,
-// those are changed first that save most bytes where memory is short for each second that they add (choice_costs.h).
-// How many is found by planning the step with several numbers of them (step_plan.h) and comparing the planned times;
-// then single choices are changed. What was recorded is among the candidates.
+// Chooses alternatives of a trace's operators (trace/choices.h) for a device and a budget. Starting from the fastest,
+// it first changes those that save most bytes where memory is short for each second that they add (choice_costs.h). It
+// finds the number of changes by planning the step with several numbers of them (step_plan.h) and comparing the planned
+// times; then it changes single choices. The recorded selection is among the candidates.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace thermocline {
 
 struct ChoicePlan {
   ChoiceSelection selection;
-  bool fits = false;        // false: no selection has a plan, and this is the one that needs least
+  bool fits = false;        // false: no selection has a plan; this one needs least memory
   double step_ms = 0;       // as planned, if it fits
   std::size_t planned = 0;  // selections that were planned
 };
@@ -24,11 +24,11 @@ struct ChoicePlan {
 ChoicePlan choose_alternatives(const TraceFamily& family, const DeviceRates& rates, Bytes budget,
                                std::optional<StepPlanKind> plans);
 
-// How one selection does.
+// The planned result of one selection.
 struct PlannedSelection {
   bool fits = false;
   double step_ms = 0;     // if it fits
-  Bytes least_bytes = 0;  // that any plan needs
+  Bytes least_bytes = 0;  // the least bytes that any plan needs
   // Planned times beyond a tenth of a percent of each other are different.
   bool is_better_than(const PlannedSelection& other) const;
 };

@@ -8,7 +8,7 @@
 namespace thermocline {
 namespace {
 
-// The command's own words for what is taken.
+// Names that the command itself uses for selections.
 constexpr std::string_view kReserved[] = {"recorded", "auto"};
 
 std::string quoted(const std::string& text) { return '"' + text + '"'; }
@@ -138,7 +138,7 @@ bool ChoiceChecker::is_shared(const Life& life) const {
   return life.choice == kNone || life.allocated == facts_[life.choice].all;
 }
 
-// What is the same in all alternatives belongs to none.
+// Buffers that are the same in all alternatives belong to none of them.
 void ChoiceChecker::merge_if_shared(Life* life, std::size_t line) const {
   if (!is_shared(*life) || (life->alive != 0 && life->alive != facts_[life->choice].all)) return;
   *life = {.choice = kNone, .freed_on = life->alive != 0 ? 0 : line, .bytes = life->bytes};

@@ -26,10 +26,10 @@ struct TraceChoice {
   std::uint32_t chosen = 0;
 };
 
-// By choice: the index of the alternative.
+// By choice: the index of the chosen alternative.
 using ChoiceSelection = std::vector<std::uint32_t>;
 
-// Where an event belongs that does not always happen.
+// The alternative to which an event belongs that does not always happen.
 struct ChoicePlace {
   std::uint32_t choice, alternative;  // indices
 };
@@ -39,14 +39,14 @@ class ChoiceChecker {
  public:
   static constexpr std::size_t kMostAlternatives = 32;
 
-  // A buffer from before the first choice; the line on which it was freed, or 0.
+  // Adds a buffer from before the first choice. `freed_on`: the line on which it was freed, or 0.
   void add_from_before(std::int64_t buffer, std::int64_t bytes, std::size_t freed_on);
   std::string declare(const EventFields& fields, std::size_t line);
-  // No place: the event always happens.
+  // Sets the event's place; none: the event always happens.
   std::string place(const EventFields& fields, std::optional<ChoicePlace>* out) const;
-  // An allocation, a free or an operator.
+  // Checks an allocation, a free or an operator.
   std::string event(const EventFields& fields, std::size_t line, std::optional<ChoicePlace> place);
-  // At the end of the file; `line`: of the choice that is rejected.
+  // To be called at the end of the file; `line`: gets the line of a rejected choice.
   std::string finish(std::size_t* line) const;
 
   const std::vector<TraceChoice>& choices() const { return choices_; }
@@ -56,12 +56,12 @@ class ChoiceChecker {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
   struct Life {
-    std::uint32_t choice = kNone;  // whose alternatives differ in it; kNone: none's
+    std::uint32_t choice = kNone;  // the choice whose alternatives differ in it; kNone: none
     std::size_t freed_on = 0;      // if none's: line; 0: alive
     Mask allocated = 0, alive = 0;
     std::int64_t bytes = 0;
   };
-  // What is known of a choice beside its names.
+  // Facts about a choice besides its names.
   struct Facts {
     std::size_t line = 0;
     Mask all = 0, operates = 0;

@@ -18,7 +18,7 @@ struct Converted {
   std::size_t marked = 0;  // operators, by rules
 };
 
-// Converts a trace or a recording; fails where read_trace fails. `rules`: marks operators that may be split; null: none.
+// Converts a trace or a recording; fails if read_trace fails. `rules`: marks operators that may be split; null: none.
 bool convert_trace(const std::string& from, const std::string& to, const SliceRules* rules, Converted* out,
                    TraceError* error, std::vector<std::string>* warnings);
 

@@ -15,7 +15,7 @@ namespace thermocline {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
-// As large as a line of the JSON format may be.
+// The same limit as for a line of the JSON format.
 constexpr std::uint64_t kLargestBlock = std::uint64_t{65} << 20;
 constexpr int kLevel = 3;  // zstd's own default
 
@@ -33,7 +33,7 @@ constexpr std::array kIntegers = {&EventFields::buffer, &EventFields::bytes,  &E
 constexpr std::array kFigures = {&EventFields::flops, &EventFields::traffic, &EventFields::microseconds};
 constexpr std::array kTexts = {&EventFields::name, &EventFields::tag};
 constexpr std::array kLists = {&EventFields::reads, &EventFields::writes};
-// Behind these, so that their bits stay what they were: choice, alternative, alternatives, slices, split.
+// These follow, so that the older bits stay the same: choice, alternative, alternatives, slices, split.
 constexpr std::size_t kFields = kIntegers.size() + kFigures.size() + kTexts.size() + kLists.size() + 5;
 
 std::uint64_t mask_of(const EventFields& fields) {

@@ -35,7 +35,7 @@ bool read_events(const std::string& path, EventSink* sink, TraceError* error, st
 
 enum class TraceForm : std::uint8_t { kLines, kGzipLines, kBlocks };
 
-// By the file's name: *.jsonl, *.json and "-" are lines, *.gz is gzip-compressed lines, everything else is blocks.
+// The form according to the file's name: *.jsonl, *.json and "-" are lines, *.gz is gzip-compressed lines, else blocks.
 TraceForm form_of(const std::string& path);
 
 // Writes a temporary file beside the target and renames it at the end. A target that is not a regular file is written

@@ -12,7 +12,7 @@ namespace thermocline {
 // Returns "" or what is wrong with the line, with the column. Unknown fields are ignored.
 std::string parse_event_line(std::string_view line, EventFields* out);
 
-// Without a line feed. Bytes of a name that are not valid UTF-8 are replaced.
+// Appends no line feed. Bytes of a name that are not valid UTF-8 are replaced.
 void append_event_line(const EventFields& fields, std::string* out);
 
 }  // namespace thermocline

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much less memory a step would need if its operators ran in another order: what rewriting the graph could gain,
-// which a runtime below the framework can not do.
+// How much less memory a step would need if its operators ran in another order: the possible gain of rewriting the
+// graph, which a runtime below the framework cannot do.
 //
 // A list scheduler over the step's dataflow. It keeps every dependence that the trace shows: an operator that reads
 // runs after the one that wrote, and one that overwrites runs after all users of the former contents. A trace does not

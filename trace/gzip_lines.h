@@ -21,7 +21,7 @@ class GzipLines {
   // The line without its line feed; valid until the next call. False at the end, and on an error.
   bool next(std::string_view* line);
 
-  // Of the last line returned, counted from 1.
+  // The number of the last line returned, counted from 1.
   std::size_t line_number() const { return line_number_; }
   // Empty if no error has occurred.
   const std::string& error() const { return error_; }

@@ -139,8 +139,8 @@ void JointProgramme::add_presence() {
   }
 }
 
-// Rows A and B: what is not on the device at an edge before a read has a copy on the host, or is recomputed before that
-// read.
+// Rows A and B: a version that is not on the device at an edge before a read has a copy on the host, or is recomputed
+// before that read.
 void JointProgramme::add_gaps() {
   for (const auto& [key, resident] : resident_) {
     const auto& [v, u] = key;

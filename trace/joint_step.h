@@ -22,7 +22,7 @@ struct StepVersion {
   static constexpr int kBeforeStep = -1;
 };
 
-// Operands, as indices of versions.
+// The operands of an operator, as indices of versions.
 struct StepOperator {
   std::vector<std::uint32_t> reads;
   std::vector<std::uint32_t> writes;

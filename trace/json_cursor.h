@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads one JSON object (RFC 8259) without building a tree. A trace has one line per event, with few and known fields,
-// so reading costs little more than looking at each byte. Own code, because the libraries were measured on the 129,236
-// lines of cifar_resnet1001_b64: this reader takes 148 ns a line, nlohmann/json's SAX interface 1,070 to 1,720, simdjson
-// 3.0 (DOM, each line validated) 109. simdjson does not say where in a line a mistake is, and Debian has no static one,
-// which the command in wheels needs.
+// so reading costs little more than looking at each byte. Why own code: the libraries were measured on the 129,236
+// lines of cifar_resnet1001_b64. This reader takes 148 ns a line, nlohmann/json's SAX interface 1,070 to 1,720,
+// simdjson 3.0 (DOM, each line validated) 109. But simdjson does not tell where in a line an error is, and Debian has
+// no static one, which the command in wheels needs.
 //
 //   JsonCursor cursor(line);
 //   if (cursor.enter_object())

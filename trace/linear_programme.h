@@ -34,7 +34,7 @@ class LinearProgramme {
   // After lower_bound: the increase of the bound for each unit by which a limit of the row is tightened.
   double multiplier(int row) const { return multipliers_[static_cast<std::size_t>(row)]; }
 
-  // After lower_bound. Whether the solver came to its end, and if so, the variable in the best solution.
+  // After lower_bound: whether the solver finished; value(): if so, the variable's value in the best solution.
   bool is_solved() const;
   double value(int variable) const;
 

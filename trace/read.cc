@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kSchema = "thermocline-trace/1";
 constexpr std::string_view kSchemaFamily = "thermocline-trace/";
-// Of one buffer, and of all live buffers together: the largest memory that a simulated device can have.
+// The limit for one buffer, and for all live buffers together: the largest memory of a simulated device.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 42;
 
 // Limit for the total time of all operators, on a device of 10^12 operations a second: above it, times would not fit
@@ -283,8 +283,8 @@ void Builder::push(EventKind kind, std::size_t index) {
   trace_->events.push_back({kind, stream_, static_cast<std::uint32_t>(index)});
 }
 
-// A step without operators takes no time, and nothing could be said of how long it takes with less memory. What is in it
-// belongs to the next one.
+// A step without operators takes no time, so its duration with less memory would mean nothing. Its other events belong
+// to the next step.
 void Builder::end_step() {
   ++marks_;
   if (operators_since_mark_ == 0) {

@@ -12,8 +12,8 @@
 
 namespace thermocline {
 
-// Of a file with choices, this takes what was recorded, which is the first alternative of each. On failure `out` is
-// unspecified. `warnings` (may be null) gets remarks about what was accepted nevertheless.
+// If the file has choices, takes the recorded alternatives, which are the first ones. On failure `out` is unspecified.
+// `warnings` (may be null) gets remarks about things that were accepted nevertheless.
 bool read_trace(const std::string& path, Trace* out, TraceError* error, std::vector<std::string>* warnings = nullptr);
 
 // A trace file with its choices (trace/choices.h), kept so that any alternatives can be taken.
@@ -24,8 +24,8 @@ class TraceFamily {
 
   const Trace& recorded() const { return recorded_; }
   bool has_choices() const { return !recorded_.choices.empty(); }
-  // The program with these alternatives. Few reasons are left for failure: that it is larger than any device, or
-  // computes for years.
+  // The program with these alternatives. Few reasons for failure are left: it is larger than any device, or computes
+  // for years.
   bool take(const ChoiceSelection& selection, Trace* out, TraceError* error) const;
   // Passes on all events, of all alternatives; only if there are choices.
   bool pass_on(EventSink* sink, TraceError* error) const;

@@ -163,7 +163,7 @@ class Surveyor {
         operate(event);
         break;
       case RecordedKind::kName:
-        // What copies and sets access is said in full; of kernels it is read from their parameters.
+        // Copies and sets are recorded with all their accesses; those of kernels are read from their parameters.
         if (event.text.starts_with("cuMem")) calls_.insert(event.name);
         break;
       case RecordedKind::kThread:
@@ -183,8 +183,8 @@ class Surveyor {
     if (const auto gone = live_.remove(address)) uses_.freed(gone->id);
   }
 
-  // Which buffers come again is asked as in the library (LearnedPolicy::arriving), so that equal layers are told apart
-  // here, too.
+  // Reuse is determined as in the library (LearnedPolicy::arriving), so that equal layers are told apart here,
+  // too.
   Reuse reuse_of(const RecordedEvent& event) {
     operands_.clear();
     for (const MemoryAccess& access : event.accesses) {
@@ -210,7 +210,7 @@ class Surveyor {
     }
   }
 
-  // What comes before the first period is a step, unless it is empty.
+  // The events before the first period form a step, unless there are none.
   void end_step(std::uint64_t at) {
     if (at > (periods_.empty() ? 0 : periods_.back())) periods_.push_back(at);
   }
@@ -347,7 +347,7 @@ class Converter {
     for (const MemoryAccess& access : event.accesses) {
       live_.accessed_by(access, [&](const LiveBuffers::Buffer& buffer) {
         bytes += access.bytes != 0 ? std::min(access.bytes, buffer.bytes) : buffer.bytes;
-        // What is written in part keeps the rest.
+        // A partial write keeps the other contents, so it reads, too.
         const bool is_in_part = access.bytes != 0 && access.bytes < buffer.bytes;
         if (access.access != Access::kWrite || is_in_part) add(fields_.reads, buffer.id);
         if (access.access != Access::kRead) add(fields_.writes, buffer.id);

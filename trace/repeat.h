@@ -31,8 +31,8 @@ struct StepProgram {
 // `steps` 0: as many as the file has. False, with a message in `reason`, when the last step can not repeat.
 bool plan_steps(const Trace& trace, std::size_t steps, StepProgram* out, std::string* reason);
 
-// The steps that commands replay: as many as were asked for. Else `usual`, or the file's if it has more; and where the
-// file's steps differ (`steps_repeat` false) or the last one can not repeat, the file's. False only for what was asked.
+// Chooses how many steps commands replay: the requested number. Without one: `usual`, or the file's if it has more; the
+// file's, if its steps differ (`steps_repeat` false) or the last cannot repeat. False only for a requested one.
 bool choose_steps(const Trace& trace, std::optional<std::size_t> asked, std::size_t usual, bool steps_repeat,
                   StepProgram* out, std::string* reason);
 

@@ -25,7 +25,7 @@
 
 namespace thermocline {
 
-// Notified of what is submitted, in program order. Times are the host's, in nanoseconds of the simulated clock.
+// Notified of all submissions, in program order. Times are the host's, in nanoseconds of the simulated clock.
 class ReplayWatcher {
  public:
   virtual ~ReplayWatcher() = default;
@@ -79,7 +79,7 @@ struct ReplayStep {
   Bytes dropped_bytes = 0;
 };
 
-// At which memory ran out. `index`: as TraceEvent::index.
+// An event at which memory ran out. `index`: as TraceEvent::index.
 struct RefusedEvent {
   std::size_t step;
   EventKind kind;
@@ -88,9 +88,9 @@ struct RefusedEvent {
 
 struct ReplayResult {
   ReplayOutcome outcome = ReplayOutcome::kOk;
-  std::string report;                   // which buffers held memory when it ran out
+  std::string report;                   // the report of the buffers that held memory when it ran out
   std::optional<RefusedEvent> refused;  // none: it did not, or not at an event of the program
-  std::vector<ReplayStep> steps;        // that were submitted completely
+  std::vector<ReplayStep> steps;        // steps that were submitted completely
   EngineStatistics statistics;
   Bytes page_bytes = 0;          // of the engine's physical memory
   Bytes peak_device_bytes = 0;   // the larger of what engine and device counted
@@ -107,16 +107,16 @@ bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions&
 // nothing if there is none.
 std::optional<std::size_t> learned_after_steps(const std::vector<ReplayStep>& steps);
 
-// Of at least one value.
+// The median of at least one value.
 double median(std::vector<double> values);
 
-// Which of a replay's steps its figures are of, and how they are put together. The same for all commands.
+// Which steps of a replay its figures describe, and how these are combined. The same for all commands.
 struct SteadySteps {
   std::optional<std::size_t> learned_after;
   bool repeat = true;  // SteadyStep::repeats of the trace
 
-  // The median: of those after learning; of all but the first two if nothing was learned, or if steps differ. Of the last
-  // step if there are no more.
+  // The median step time: of the steps after learning; of all but the first two if nothing was learned, or if steps
+  // differ; of the last step if there are no more.
   double ms(const std::vector<ReplayStep>& steps) const;
   double recomputed_ms(const std::vector<ReplayStep>& steps) const;
 };

@@ -169,7 +169,7 @@ class TimelineRecorder : public ReplayWatcher, public MovementObserver {
   void use(std::uint32_t buffer, bool writes) {
     const std::uint32_t at = current_[buffer];
     if (at == kNoIndex) return;  // a buffer of no bytes
-    // What is dropped still is overwritten, unless this is the operator after which it was dropped.
+    // An overwrite ends the drop of the contents, unless this is the operator after which they were dropped.
     const auto open = open_drops_.find(at);
     if (open != open_drops_.end() && timeline_->drops[open->second].after < operators()) end_drop(at);
     TimelineBuffer& b = timeline_->buffers[at];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened in a replay, on the device's time line: when each operator and each copy ran, which buffer a copy
-// moved, and when each buffer was alive. For diagrams and other tools; nothing here makes decisions.
+// The timeline of a replay, in the device's time: when each operator and each copy ran, which buffer a copy moved, and
+// when each buffer was alive. For diagrams and other tools; nothing here makes decisions.
 //
 // Operators and copies come from the simulated device's timeline, buffers from what the replay submitted. A buffer's
 // life begins with the operator after its allocation and ends with the one before its release, in program order; with
@@ -22,8 +22,8 @@ struct TimelineOperator {
   std::uint32_t op;      // index into the trace's operators
   std::uint32_t stream;  // index into the trace's streams
   double begin_us, end_us;
-  // State when it had been submitted: bytes on the device, non-resident bytes, of these those that are dropped, and bytes
-  // on the host.
+  // The state after its submission: bytes on the device, non-resident bytes, the dropped ones among these, and bytes on
+  // the host.
   Bytes device_bytes, nonresident_bytes, dropped_bytes, host_bytes;
 };
 
@@ -51,19 +51,19 @@ struct TimelineCopy {
 // Contents that were dropped without a copy.
 struct TimelineDrop {
   double begin_us;         // when the operator after which they were dropped had ended
-  double end_us;           // when they had been recomputed; else when they were not needed any more
+  double end_us;           // when they had been recomputed; otherwise, when they were not needed any more
   Bytes bytes;             // whole pages
-  std::uint32_t buffer;    // kNoIndex: none that is alive
+  std::uint32_t buffer;    // kNoIndex: no live buffer
   std::uint32_t after;     // operator
-  std::uint32_t returned;  // index into recomputations; kNoIndex: overwritten or freed without having been needed
+  std::uint32_t returned;  // index into recomputations; kNoIndex: overwritten or freed before being needed
 };
 
-// Operators that ran again in a row, to make the contents of one or more drops.
+// Consecutive operators that ran again, to make the contents of one or more drops.
 struct TimelineRecomputation {
   const char* reason;                // offload/movement.h
   std::uint32_t before;              // the operator before which they ran; if there is none, the number of operators
   std::uint32_t begin, end;          // into reruns
-  std::vector<std::uint32_t> drops;  // that end with it
+  std::vector<std::uint32_t> drops;  // drops that end with it
 };
 
 struct TimelineRerun {
@@ -73,7 +73,7 @@ struct TimelineRerun {
   std::uint32_t recomputation;
 };
 
-// The beginning or end of a buffer's life. In program order, in which no address is in use twice at once; times do not
+// The beginning or end of a buffer's life. In program order, in which no address is used twice at once; times do not
 // decrease.
 struct TimelineChange {
   double at_us;

@@ -14,7 +14,7 @@ namespace {
 
 // Elements are float32 or larger, so that slices are whole elements.
 constexpr std::int64_t kElement = 4;
-// Of a result that has no batch.
+// The most slices of a result that has no batch.
 constexpr std::int64_t kMostOwnSlices = 64;
 
 constexpr std::string_view kPools[] = {"max_pool2d_with_indices",
@@ -25,7 +25,7 @@ constexpr std::string_view kPools[] = {"max_pool2d_with_indices",
                                        "avg_pool2d_backward"};
 // Products of matrices.
 constexpr std::string_view kProducts[] = {"mm", "addmm", "bmm"};
-// Element by element, if all operands are of one size.
+// Element-wise operators, if all operands are of the same size.
 constexpr std::string_view kPointwise[] = {"relu", "relu_", "threshold_backward", "add", "add_", "clone"};
 
 template <class Names>
@@ -35,17 +35,17 @@ bool is_one_of(const Names& names, std::string_view name) {
 
 bool is_convolution(std::string_view name) { return name == "convolution" || name == "convolution_backward"; }
 
-// 0: none, or none that a device could have room for.
+// 0: there is none, or it is too large for any device.
 std::int64_t batch_of(const std::string& header) {
   const nlohmann::json json = nlohmann::json::parse(header, nullptr, false);
   if (!json.is_object() || !json.contains("batch") || !json["batch"].is_number_integer()) return 0;
   constexpr std::int64_t kMostBatch = 1'000'000'000;
-  // Numbers above the largest signed one are unsigned there.
+  // In JSON, numbers above the largest signed one are unsigned.
   const double batch = json["batch"].get<double>();
   return batch >= 1 && batch <= kMostBatch ? static_cast<std::int64_t>(batch) : 0;
 }
 
-// A whole number that the division gives; 0: it gives none.
+// The quotient if it is a whole number; else 0.
 std::int64_t whole(double dividend, double divisor) {
   if (divisor <= 0) return 0;
   const double quotient = dividend / divisor;
@@ -93,8 +93,8 @@ SliceRules::SliceRules(const Trace& trace) : batch_(batch_of(trace.header)) {
   }
 }
 
-// Beside the log-probabilities it reads one target of eight bytes for each row, and scalars. So rows are counted; a loss
-// of some rows of a batch is left alone unless their number is a multiple of it.
+// Beside the log-probabilities the operator reads one target of eight bytes for each row, and scalars. So rows are
+// counted; a loss of some rows of a batch is not split unless their number is a multiple of the batch.
 void SliceRules::add_scores(const Ids& reads) {
   const auto scores = std::ranges::max_element(reads, {}, [this](std::int64_t id) { return bytes_of(id); });
   constexpr std::int64_t kTarget = 8;
@@ -118,8 +118,8 @@ bool SliceRules::mark(EventFields* op) const {
   return false;
 }
 
-// The classes are the second dimension of what nll_loss reads, so the first one, a multiple of the batch size, is free.
-// Targets and weights are left whole.
+// The classes are the second dimension of the input of nll_loss, so the first one, a multiple of the batch size, can be
+// split. Targets and weights are not split.
 bool SliceRules::mark_rows(EventFields* op) const {
   const Ids all = operands_of(*op);
   if (batch_ < 2 || op->writes.size() != 1) return false;
@@ -141,8 +141,8 @@ bool SliceRules::mark_convolution(EventFields* op) const {
   const Ids in = within_step(op->reads);
   if (in.size() != 1 || op->writes.size() != 1 || in[0] == op->writes[0]) return false;
   const std::int64_t out = op->writes[0];
-  // flops = 2 x positions x weights. Where this does not hold, what outlives the step is not the weights, and what does
-  // not may be.
+  // flops = 2 x positions x weights. If this does not hold, the buffers that outlive the step are not the weights, and
+  // others may be.
   const std::int64_t positions = whole(2 * *op->flops, static_cast<double>(weight_bytes(*op)));
   if (batch_ > 1) {
     const bool is_consistent = positions > 0 && positions % batch_ == 0 && bytes_of(out) % (kElement * positions) == 0;
@@ -152,9 +152,9 @@ bool SliceRules::mark_convolution(EventFields* op) const {
          divide(op, whole(static_cast<double>(bytes_of(out)), static_cast<double>(kElement * positions)), {out});
 }
 
-// The gradient of an image depends on its own gradient behind the convolution and on the weights. That of an input
-// channel depends on all of the gradient behind it; and what the weights' gradient gets from a channel, on the channel
-// and all of that.
+// The gradient of an input image depends on the gradient of its output image and on the weights. The gradient of an
+// input channel depends on the whole gradient of the output; the channel's part of the weights' gradient depends on the
+// channel and on that whole gradient.
 bool SliceRules::mark_convolution_backward(EventFields* op) const {
   const Ids read = within_step(op->reads);
   if (read.size() != 2) return false;
@@ -168,7 +168,7 @@ bool SliceRules::mark_convolution_backward(EventFields* op) const {
     if (id == input || id == gradient) return false;
     if (bytes_of(id) == bytes_of(input)) add(&like_input, id);
   }
-  // Which of two is the input's is not known, nor whether one is the weights'.
+  // It is not known which of two is the input's gradient, nor whether one is the weights' gradient.
   if (like_input.size() > 1 || bytes_of(input) == weight_bytes(*op)) return false;
   split.insert(split.end(), like_input.begin(), like_input.end());
   if (batch_ > 1) return divide(op, batch_, split);
@@ -178,7 +178,7 @@ bool SliceRules::mark_convolution_backward(EventFields* op) const {
          divide(op, whole(static_cast<double>(bytes_of(input)), static_cast<double>(kElement * positions)), split);
 }
 
-// The batch is the first dimension of what convolutions and pools have. Operands of equal sizes are not broadcast.
+// The batch is the first dimension of operands of convolutions and pools. Operands of equal sizes are not broadcast.
 bool SliceRules::mark_images(EventFields* op) const {
   const Ids all = operands_of(*op);
   if (batch_ < 2 || all.empty() || of_images(within_step(all)).size() != all.size()) return false;
@@ -189,9 +189,9 @@ bool SliceRules::mark_images(EventFields* op) const {
   return divide(op, batch_, all);
 }
 
-// The result alone: which operand has its rows, and in which order operands lie in memory, is not known, but each slice
-// of the result depends on operands and nothing else. flops = 2 x elements of the result x the length of each of the
-// sums. Slices are whole rows whichever dimension is the first.
+// Splits only the result: it is not known which operand has its rows, nor the order in which operands lie in memory,
+// but each slice of the result depends on operands only. flops = 2 x elements of the result x the length of each sum.
+// Slices are whole rows, whichever dimension is the first.
 bool SliceRules::mark_product(EventFields* op) const {
   if (op->writes.size() != 1 || !is_fresh_result(*op)) return false;
   const std::int64_t result = bytes_of(op->writes[0]) / kElement;
@@ -199,7 +199,7 @@ bool SliceRules::mark_product(EventFields* op) const {
   Ids matrices = op->reads;
   std::ranges::sort(matrices, std::greater<>(), [this](std::int64_t id) { return bytes_of(id); });
   if (sum == 0 || matrices.size() < 2) return false;
-  // Rows of one, columns of the other; both times the number of products for `bmm`.
+  // The rows of one, the columns of the other; for `bmm`, both times the number of products.
   const double first = static_cast<double>(bytes_of(matrices[0])) / static_cast<double>(kElement * sum);
   const double second = static_cast<double>(bytes_of(matrices[1])) / static_cast<double>(kElement * sum);
   const std::int64_t products = whole(first * second, static_cast<double>(result));
@@ -208,19 +208,19 @@ bool SliceRules::mark_product(EventFields* op) const {
   return divide(op, slices_within(std::gcd(rows, columns)), {op->writes[0]});
 }
 
-// Each element of the result is one of an operand, wherever these come to lie.
+// Each element of the result is an element of an operand, whatever its position.
 bool SliceRules::mark_concatenation(EventFields* op) const {
   if (op->writes.size() != 1 || !is_fresh_result(*op)) return false;
   return divide(op, slices_within(bytes_of(op->writes[0]) / kElement), {op->writes[0]});
 }
 
-// Of the step, and made by this operator.
+// Whether the result belongs to the step, and this operator makes it.
 bool SliceRules::is_fresh_result(const EventFields& op) const {
   const std::int64_t id = op.writes[0];
   return within_.contains(id) && std::ranges::find(op.reads, id) == op.reads.end();
 }
 
-// As others are sliced, if that divides the rows: pieces are then of the same sizes.
+// Uses the same number of slices as others if it divides the rows: pieces then have the same sizes.
 std::int64_t SliceRules::slices_within(std::int64_t rows) const {
   if (batch_ > 1 && rows % batch_ == 0) return batch_;
   for (std::int64_t slices = std::min(rows, kMostOwnSlices); slices > 1; --slices) {

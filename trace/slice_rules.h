@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Marks operators of a recorded trace that may be split (trace/slices.h). A trace has no shapes, so a rule uses what it
-// does have: names, sizes, the batch size in its header, and what outlives a step. An operator for which that is not
-// enough gets no mark. docs/recording.md has the rules, each with its reason.
+// Marks operators of a recorded trace that may be split (trace/slices.h). A trace has no shapes, so the rules use what
+// it does have: names, sizes, the batch size in its header, and which buffers outlive a step. An operator for which
+// that is not enough gets no mark. docs/recording.md has the rules, each with its reason.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class SliceRules {
   bool divide(EventFields* op, std::int64_t slices, const Ids& split) const;
 
   std::int64_t bytes_of(std::int64_t id) const;
-  // What is freed in the step that allocates it.
+  // The subset of these buffers that are freed in the step that allocates them.
   Ids within_step(const Ids& ids) const;
   Ids of_images(const Ids& ids) const;
   // The largest operand that outlives its step.

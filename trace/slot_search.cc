@@ -57,7 +57,7 @@ Edges grid(const SlotInput& input, std::size_t slots, int round) {
   Edges edges;
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     const std::uint32_t end = i + 1 < cuts.size() ? cuts[i + 1] : input.step.operators();
-    // By turns: the operator of the part that uses most, the one before which most is needed, the first one.
+    // Takes turns: the operator of the part that uses most, the one before which most is needed, and the first one.
     edges.push_back(round % 3 == 0   ? largest(input.used, cuts[i], end)
                     : round % 3 == 1 ? largest(input.wanted, cuts[i], end)
                                      : cuts[i]);

@@ -129,7 +129,7 @@ void SlottedBound::count(Pattern pattern, Bytes bytes) {
   patterns_[std::move(pattern)] += bytes;
 }
 
-// Dropping costs nothing, so all that is fetched again was off the device since the gap began.
+// Dropping costs nothing, so all bytes that are fetched again were off the device since the gap began.
 void SlottedBound::add_clean(const Pattern& pattern, double gib) {
   const Gap gap = pattern.gaps.front();
   int before = -1;
@@ -145,8 +145,8 @@ void SlottedBound::add_clean(const Pattern& pattern, double gib) {
   }
 }
 
-// What is copied out for a version's only gap stays off the device until it is fetched. So the bytes copied out between
-// two edges equal the increase of what is off the device plus what was fetched.
+// Bytes copied out for a version's only gap stay off the device until they are fetched. So the bytes copied out between
+// two edges equal the increase of the bytes off the device plus the fetched bytes.
 void SlottedBound::add_single(const Pattern& pattern, double gib) {
   const Gap gap = pattern.gaps.front();
   int evicted = programme_.add_variable(0, gib);
@@ -195,7 +195,7 @@ void SlottedBound::add_several(const Pattern& pattern, double gib) {
   }
 }
 
-// Variable: what has been copied out by the edge. `copied` is that for the edge before *next_edge (-1: nothing).
+// Variable: the bytes copied out by the edge. `copied`: the same for the edge before *next_edge (-1: no bytes).
 int SlottedBound::copied_until(const Pattern& pattern, int edge, int* next_edge, int copied, double gib) {
   for (; *next_edge <= edge; ++*next_edge) {
     const int slot = outward_[slot_at(*next_edge - 1)];

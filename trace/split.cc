@@ -11,8 +11,8 @@ namespace thermocline {
 namespace {
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
-// How often parts are counted anew because pieces have become smaller. Where page and piece are of one size, smaller
-// ones do not help.
+// The most rounds of counting parts again because pieces have become smaller. Once a piece is one page, smaller ones do
+// not help.
 constexpr int kMostRounds = 32;
 
 // Each buffer of the operator once, in the order in which it names them.
@@ -30,7 +30,7 @@ bool contains(std::span<const std::uint32_t> buffers, std::uint32_t b) {
   return std::ranges::find(buffers, b) != buffers.end();
 }
 
-// Where the trace's buffers begin and end.
+// The range of events in which a buffer is alive.
 struct Life {
   std::size_t begin = 0, end = 0;       // events
   std::uint32_t next_operator = kNone;  // behind the allocation
@@ -102,7 +102,7 @@ class Splitting {
  private:
   Bytes in_pages(Bytes bytes) const { return (bytes + terms_.page_bytes - 1) / terms_.page_bytes * terms_.page_bytes; }
 
-  // Of the largest of so many parts.
+  // The bytes of the largest part if there are this many.
   Bytes part_bytes(const TraceOperator& op, const SliceMark& mark, std::uint32_t parts) const {
     const std::uint32_t most = (mark.slices + parts - 1) / parts;
     Bytes sum = 0;
@@ -137,7 +137,7 @@ class Splitting {
   }
 
   // Each piece takes whole pages, so an operator may need more of a buffer that others cut than of the whole one, and a
-  // part more than its slices. What exceeds the limit by that is divided further; false: nothing is, or can be.
+  // part more than its slices. Divides operators that exceed the limit by that; false: none does, or none can be.
   bool divide_further() {
     bool any = false;
     for (std::uint32_t i = 0; i < from_.operators.size(); ++i) {
@@ -174,8 +174,8 @@ class Splitting {
     return at != out_.operators.end() && at->op == index ? &*at : nullptr;
   }
 
-  // What the largest part of the operator needs, or all of it where it is not split, with buffers cut as they are now.
-  // 0: none of its buffers is cut.
+  // The bytes that the largest part of the operator needs, or the whole operator if it is not split, with buffers cut
+  // as they are now. 0: none of its buffers is cut.
   Bytes bytes_in_pieces(std::uint32_t index) const {
     const TraceOperator& op = from_.operators[index];
     const std::vector<std::uint32_t> named = named_by(from_, op);
@@ -200,7 +200,7 @@ class Splitting {
     return most;
   }
 
-  // Of the pieces of a buffer in [from, to), both of which are ends of pieces.
+  // The page bytes of the pieces of a buffer in [from, to); both are ends of pieces.
   Bytes pages_of_pieces(std::uint32_t b, Bytes from, Bytes to) const {
     Bytes sum = 0, begin = from;
     for (auto cut = cuts_[b].upper_bound(from); cut != cuts_[b].end() && *cut < to; ++cut) {
@@ -362,7 +362,7 @@ class Splitting {
       }
     };
     for (const std::uint32_t b : from_.reads(op)) append(b);
-    // What accumulates goes on from what the part before left.
+    // An accumulating part continues from the results of the part before.
     for (const std::uint32_t b : from_.writes(op)) {
       const bool goes_on = mark != nullptr && part.begin > 0 && !mark->splits(from_.buffers[b].id);
       if (goes_on && !contains(from_.reads(op), b)) append(b);
@@ -382,7 +382,7 @@ class Splitting {
       const auto bytes = static_cast<double>(from_.buffers[b].bytes);
       if (!mark.splits(from_.buffers[b].id)) whole += contains(from_.writes(op), b) ? 2 * bytes : bytes;
     }
-    // What the operator does not read whole (an embedding's table), its parts do not either.
+    // If the operator does not read a buffer completely (an embedding's table), its parts do not either.
     whole = std::min(whole, op.bytes);
     out->first_slice = part.begin;
     out->slices = part.count();

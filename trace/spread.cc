@@ -9,7 +9,7 @@
 namespace thermocline {
 namespace {
 
-// Assigns operators to streams, one step after the other; work of earlier steps has ended when a step begins.
+// Assigns operators to streams, step by step; the work of earlier steps has ended when a step begins.
 class StreamAssigner {
  public:
   StreamAssigner(const Trace& trace, std::uint32_t streams, const DeviceRates& rates, std::optional<std::uint64_t> seed)

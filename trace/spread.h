@@ -16,7 +16,7 @@ namespace thermocline {
 inline constexpr std::uint32_t kMostStreams = 64;
 
 // Without a seed, an operator goes to the stream where it can begin first (list scheduling, with the durations that
-// follow from `rates`; among equals, the stream in which what it waits for ran last, so that a chain stays in its
+// follow from `rates`; among equals, the stream that last ran something it waits for, so that a chain stays in its
 // stream). With a seed it goes to a random stream. Equal steps are distributed equally. A buffer is allocated on the
 // stream of its first use and freed on the stream of its last.
 void spread_over_streams(std::uint32_t streams, const DeviceRates& rates, std::optional<std::uint64_t> seed,

@@ -59,9 +59,9 @@ struct SteadyStep {
 // Buffers of at least `page_bytes` occupy whole pages, of which only the contents cross the link.
 SteadyStep steady_step(const Trace& trace, const DeviceRates& rates, Bytes page_bytes = 1);
 
-// The step with two operators for each: one that takes its time, and one that takes none, at its end. Both use its
-// buffers, and the second writes: an operator needs room for all of them until it ends, and nothing that it writes can
-// leave before.
+// The step with each operator replaced by two: one that takes its time, and one at its end that takes none. Both use
+// its buffers, and the second writes. So an operator needs room for all of them until it ends, and nothing that it
+// writes can be evicted before.
 SteadyStep with_ends(const SteadyStep& step);
 
 // Bytes per operator, added as ranges of operators.
@@ -69,7 +69,7 @@ class ByteProfile {
  public:
   explicit ByteProfile(std::size_t operators) : changes_(operators + 1) {}
 
-  // At operators [first, end).
+  // Adds bytes at operators [first, end).
   void add(std::size_t first, std::size_t end, Bytes bytes);
   std::vector<Bytes> per_operator() const;
 

@@ -94,7 +94,7 @@ class Translation {
     return std::min(at, static_cast<std::uint32_t>(places.size() - 1));
   }
 
-  // A gap's places are within one iteration: that behind the last one is 0.
+  // The places of a gap are within one iteration: the one after the last place is 0.
   std::size_t behind_death(const PlannedGap& gap) const {
     return gap.next_use > gap.last_use ? gap.next_use : profile().places();
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The joint plan (offload/recompute/joint_plan.h) of one recorded step, for an executor that is not the engine: a
-// framework that keeps, offloads or recomputes the values it saved for backward. The executor says by StepTerms what it
-// is able to do; the plan says what it should do, by the buffers and operators of the trace.
+// The joint plan (offload/recompute/joint_plan.h) of one recorded step, for an executor other than the engine: a
+// framework that keeps, offloads or recomputes the values it saved for backward. The executor states in StepTerms what
+// it is able to do. The plan states what it should do, in terms of the trace's buffers and operators.
 //
-// The step is the trace's last. What was alive before it or outlives it stays on the device, unless the terms say that
-// it moves. An operator's place is its ordinal in the step.
+// The step is the trace's last. Buffers that were alive before it or outlive it stay on the device, unless the terms
+// say that they move. An operator's place is its index in the step.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@
 namespace thermocline {
 
 struct StepTerms {
-  // By buffer of the trace: its contents leave only after this place of the step. kStays: never.
+  // By buffer of the trace: its contents may be evicted only after this place of the step. kStays: never.
   static constexpr std::uint32_t kStays = ~std::uint32_t{0};
   std::vector<std::uint32_t> held_until;
   // By buffer: the executor keeps old contents of it aside, so that recomputing need not account for it.
   std::vector<bool> is_aside;
-  // By buffer: the operator that makes it allocates it, when all that runs again before that is done.
+  // By buffer: the operator that makes it allocates it, after everything that runs again before it.
   std::vector<bool> is_result;
-  // By buffer: state, such as a parameter, its gradient or what an optimizer keeps. Copied to the host and back between
-  // uses, also across the end of the step, and never dropped.
+  // By buffer: it is state, such as a parameter, its gradient or an optimizer's data. It is copied to the host and back
+  // between uses, also across the end of the step, and never dropped.
   std::vector<bool> moves;
   // By place: the operator must not run again.
   std::vector<bool> runs_once;
@@ -46,26 +46,26 @@ enum class StepPlanKind { kJoint, kRecompute, kOffload };
 struct PlannedDrop {
   static constexpr std::uint32_t kNotRecomputed = ~std::uint32_t{0};
   std::uint32_t buffer = 0;  // of the trace
-  // Dropped after `last_use`, and its contents are there again before `next_use`; kNotRecomputed: nobody reads them.
+  // Dropped after `last_use`, and recomputed before `next_use`; kNotRecomputed: its contents are not read again.
   std::uint32_t last_use = 0, next_use = kNotRecomputed;
 };
 
 struct PlannedOffload {
   std::uint32_t buffer = 0;  // of the trace
-  // Copied out after `last_use`, on the device again before `next_use`; the copy in may begin after `fetch_after`.
+  // Copied out after `last_use`, and on the device again before `next_use`; the fetch may begin after `fetch_after`.
   std::uint32_t last_use = 0, next_use = 0, fetch_after = 0;
   bool is_fetched = true;
 };
 
-// Of a buffer that moves. Places count what runs again, too: StepPlan::rerun_before. The contents leave after `last_use`;
-// the copy back may begin after `fetch_after`, in the next step if that is before `last_use`, and ends before `next_use`.
+// A move of state. Places count reruns, too: StepPlan::rerun_before. The contents are evicted after `last_use`. The
+// fetch may begin after `fetch_after` (in the next step if that is before `last_use`), and ends before `next_use`.
 struct PlannedMove {
   std::uint32_t buffer = 0;  // of the trace
   std::uint32_t last_use = 0, next_use = 0, fetch_after = 0;
   bool is_fetched = true;  // false: it is not used again
 };
 
-// What an operator alone needs: everything that stays, and all its operands.
+// The memory that an operator alone needs: everything that stays, and all its operands.
 struct LeastMemory {
   Bytes bytes = 0;
   std::uint32_t place = 0;
@@ -83,7 +83,7 @@ struct StepPlan {
   double recomputed_ms = 0;
   Bytes peak_bytes = 0;        // expected
   Bytes whole_peak_bytes = 0;  // with everything kept
-  Bytes offloaded_bytes = 0;   // those that move are counted
+  Bytes offloaded_bytes = 0;   // including state that moves
 };
 
 // The plan of the last step of `trace`, with at most `budget` bytes live at any place. The trace must have operators in
@@ -91,11 +91,11 @@ struct StepPlan {
 // seconds.
 StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
                    StepPlanKind kind, PlanEffort effort = PlanEffort::kFull, const ScheduleSource* schedules = nullptr);
-// Why these schedules plan no step like this one; empty: they do.
+// Why these schedules give no plan for this step; empty: they give one.
 std::string why_no_schedules(const Trace& trace, const DeviceRates& rates, const StepTerms& terms,
                              const ScheduleSource& schedules);
 
-// No plan under these terms needs less.
+// No plan under these terms needs less memory.
 LeastMemory least_memory(const Trace& trace, const StepTerms& terms);
 
 }  // namespace thermocline

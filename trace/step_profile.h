@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last step of a trace as the planners see it: a profile and a lineage (offload/).
+// The last step of a trace in the form that planners use: a profile and a lineage (offload/).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct StepProfile {
 
   StepProfile(const Trace& trace, const DeviceRates& rates, const StepTerms& terms);
 
-  // By place, with everything on the device.
+  // Live bytes by place, with everything on the device.
   std::vector<Bytes> live_bytes() const;
 };
 

@@ -34,8 +34,8 @@ struct TraceBuffer {
   std::uint64_t id;  // as in the file
   Bytes bytes;
   std::uint32_t tag = 0;  // index into `tags`
-  // A piece of a buffer of the file, if operators were split (trace/split.h); pieces have the id of their buffer.
-  bool continues = false;  // it lies behind the buffer before it, and both are pieces of one
+  // Set for a piece of a buffer of the file, if operators were split (trace/split.h). Pieces have their buffer's id.
+  bool continues = false;  // it lies after the previous buffer, and both are pieces of one
 };
 
 struct TraceOperator {
@@ -51,7 +51,7 @@ struct TraceOperator {
   std::uint32_t mark = kNoMark;  // index into `marks`: how it may be split
   // A part of an operator that was split: it computes these slices. slices == 0: all of them.
   std::uint32_t first_slice = 0, slices = 0;
-  std::uint32_t part = 0, parts = 0;  // which of how many, from 0
+  std::uint32_t part = 0, parts = 0;  // the number of the part, from 0, and the number of parts
   bool is_measured() const { return !std::isnan(microseconds); }
   // " part 2 of 4"; "" for a whole operator.
   std::string part_text() const {
@@ -89,7 +89,7 @@ struct Trace {
     return {operands.data() + o.first_operand + o.reads, o.writes};
   }
 
-  // How the operator is shown: "mm", "mm part 2 of 4".
+  // The operator's name for display: "mm", "mm part 2 of 4".
   std::string title_of(const TraceOperator& o) const { return names[o.name] + o.part_text(); }
 
   void validate() const;

@@ -6,7 +6,7 @@
 namespace thermocline {
 namespace {
 
-// Gains below this are ignored: relative, of a step, and of all steps where a step takes equally long.
+// Smaller gains are ignored: relative, for one step; and for all steps, if one step takes equally long.
 constexpr double kGain = 0.0005;
 constexpr double kGainOfAll = 0.005;
 
@@ -77,7 +77,7 @@ KnobSearch search_knobs(const Knobs& begin, KnobTerms terms, const AskWorth& ask
     }
     unhelped = search.best == before ? unhelped + 1 : 0;
   }
-  // What was chosen later may have made up for it.
+  // Settings that were chosen later may have made recomputing unnecessary.
   if (search.best.recompute == begin.recompute) return search;
   Knobs without = search.best;
   without.recompute = begin.recompute;

@@ -45,13 +45,13 @@ struct KnobSearch {
   std::size_t asked = 0;
 };
 
-// What may be chosen that requires something of the program.
+// Choices that need a guarantee about the program.
 struct KnobTerms {
   bool trusting = false;   // trusting safety: all accesses of the program are known
-  bool recompute = false;  // recomputing: it is known what each operator reads and writes
+  bool recompute = false;  // recomputing: the reads and writes of each operator are known
 };
 
-// Recomputing is chosen only if the step is slower without it, whatever else has been chosen.
+// Chooses recomputing only if the step is slower without it, whatever else has been chosen.
 KnobSearch search_knobs(const Knobs& begin, KnobTerms terms, const AskWorth& ask);
 
 // The least budget, in steps of `grain`, within (low, high] for which `runs` is true; nothing if it is false for

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// gpu_digests [MIB [TURNS]]: how fast the library's kernel computes digests, beside what the device's memory allows; prints one
-// JSON object on stdout. Status 1: a digest is wrong, or a call failed. 4: no usable device.
+// gpu_digests [MIB [TURNS]]: the speed of the library's digest kernel, beside what the device's memory allows; prints
+// one JSON object on stdout. Status 1: a digest is wrong, or a call failed. 4: no usable device.
 //
 // An area of MIB (default 1024, at most half of what is free; larger than any cache) is digested in parts of several
-// sizes, one launch for each, between two events; the median of TURNS (default 7). Beside it: a copy within the area, which
-// reads and writes each byte, and what clock and width of the memory make (0: the driver does not tell).
+// sizes, one launch for each, between two events; the median of TURNS (default 7). Beside it: a copy within the area,
+// which reads and writes each byte, and the product of the memory's clock and width (0: the driver does not tell).
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -50,7 +50,7 @@ class Bench {
     CHECK(CUDA(cuMemsetD8Async)(area_, 0, bytes_, stream_));
   }
 
-  // Of what the host knows.
+  // Verifies the digest of contents that the host knows.
   void verify() {
     std::vector<std::byte> contents(3 * kMiBytes + 5);
     std::uint32_t state = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the driver for programs that measure one: not linked with it, so that they can say that there is none, and
-// ended by one line where a call fails.
+// Driver calls for measuring programs: not linked, so that they can report a missing driver. A call that fails ends the
+// program with one line.
 #pragma once
 
 #include <cuda.h>
@@ -12,7 +12,7 @@
 
 namespace gpu_bench {
 
-inline const char* program = "";  // named in what is said
+inline const char* program = "";  // the program's name in messages
 inline void* driver = nullptr;    // libcuda.so.1, opened by the program
 
 [[noreturn]] inline void end(int status, const std::string& what) {

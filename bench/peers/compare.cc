@@ -2,13 +2,13 @@
 // Plays one sequence of allocations and frees with each of several allocators in turns, and prints a line of JSON for
 // each: the least time of a unit in nanoseconds (of the processor; with several threads by the clock), its ratio to the
 // first allocator's in the same turn (median and quartiles over the repetitions), and the memory that it held over the
-// peak of live bytes. Of sequences of several threads also what one thread alone takes, and the time over that: the
+// peak of live bytes. For sequences of several threads also the time of one thread alone, and the time over that: the
 // ratio of the least times, and the quartiles of the ratios of each turn, which tell how busy the machine was.
 //
 // compare_allocators SEQUENCE ROUNDS REPETITIONS ALLOCATOR.so...
 //
-// Under callgrind with --toggle-collect='thermocline::bench::measured_*' all instructions of all calls are counted, with
-// what they call in any library (scripts/count_instructions.sh).
+// Under callgrind with --toggle-collect='thermocline::bench::measured_*' all instructions of all calls are counted,
+// with those of functions that they call in any library (scripts/count_instructions.sh).
 #include <dlfcn.h>
 #include <algorithm>
 #include <cstdio>
@@ -56,7 +56,7 @@ std::vector<double> ratios(const std::vector<double>& of, const std::vector<doub
   return found;
 }
 
-// What takes so many times as long as the first allocator has one turn only.
+// An allocator that takes this many times as long as the first one is run only once.
 constexpr double kTooSlow = 50;
 
 int compare(const char* name, const Sequence& sequence, std::size_t repetitions, std::span<const Peer> peers) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An allocator beside which ours is measured: a shared object with these functions. They are called by several threads.
-// All buffers are on one stream, which is the same for all calls, unless a function names another.
+// An allocator with which ours is compared: a shared object with these functions. Several threads call them. All
+// buffers are on one stream, which is the same for all calls, unless a function names another.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ void peer_free(void* buffer);
 // Bytes of device memory that the allocator holds, whether or not buffers are in them.
 std::size_t peer_reserved();
 
-// For sequences of several threads alone: the same on one of several streams, counted from 0. An allocator that knows no
+// Only for sequences of several threads: the same on one of several streams, counted from 0. An allocator without
 // streams ignores the number.
 void* peer_allocate_on(std::size_t bytes, unsigned stream);
 void peer_free_on(void* buffer, unsigned stream);

@@ -18,13 +18,13 @@ struct Peer {
   void* (*allocate)(std::size_t);
   void (*free)(void*);
   std::size_t (*reserved)();
-  // Looked up for sequences of several threads alone.
+  // Looked up only for sequences of several threads.
   void* (*allocate_on)(std::size_t, unsigned);
   void (*free_on)(void*, unsigned);
 };
 
-// A second live thread: glibc omits lock prefixes while there is only one. It does what it is given, in turns with the
-// thread that gives it.
+// A second live thread: glibc omits lock prefixes while there is only one. It runs the work it is given, alternating
+// with the thread that gives it.
 class Other {
  public:
   Other() : thread_([this] { serve(); }) {}
@@ -45,7 +45,7 @@ class Other {
   std::thread thread_;
 };
 
-// Of one playing. Times are of a unit, in nanoseconds of the processor; of several threads by the clock, the slowest one's.
+// One result. Times of a unit: nanoseconds of processor time; with several threads, wall time of the slowest one.
 struct Played {
   double nanoseconds;
   double alone_nanoseconds;  // one thread of a sequence of several, while the others do nothing

@@ -79,7 +79,7 @@ bool recorded(const std::string& path, std::size_t rounds, Sequence* out, std::s
     if (program.is_repetition(trace, step)) {
       const std::vector<std::uint32_t> before = slot_of;
       for (const auto& [first, second] : program.renames) slot_of[first] = before[second];
-      // What was `first` is gone, so its slot is free for the next `second`.
+      // The buffer that was `first` is gone, so its slot is free for the next `second`.
       for (const auto& [first, second] : program.renames) slot_of[second] = before[first];
     }
     for (std::size_t i = program.span(trace, step).begin; i < program.span(trace, step).end; ++i) {

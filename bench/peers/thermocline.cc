@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own allocator as a peer: an engine over the null driver, with the default policy. Compiled with THERMOCLINE_PEER_MIB
-// it has pages of so many MiB (the setting page_bytes), else as large ones as the engine chooses for a large device.
+// Our allocator as a peer: an engine over the null driver, with the default policy. THERMOCLINE_PEER_MIB sets the MiB
+// of its pages (the setting page_bytes) at compile time; the default is the engine's for a large device.
 #include <string>
 
 #include "bench/peers/peer.h"

@@ -8,7 +8,7 @@ inline constexpr int kThreadsPerBlock = 128;
 
 inline int blocks_for(int threads) { return (threads + kThreadsPerBlock - 1) / kThreadsPerBlock; }
 
-// Of the calling thread. The last block has more threads than there may be elements.
+// The calling thread's index in the grid. The last block may have more threads than there are elements left.
 __device__ inline int thread_index() { return static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); }
 
 }  // namespace examples

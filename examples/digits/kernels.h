@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels as the network launches them: arguments are device addresses, the stream is last. Layouts are in layout.h.
+// The kernels as the network launches them: arguments are device addresses; the stream is last. layout.h has layouts.
 #pragma once
 
 #include <cuda_runtime.h>

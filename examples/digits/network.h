@@ -61,7 +61,7 @@ class Network {
   void train(const Batch& batch, const Verdict& verdict, float rate, cudaStream_t stream);
   void judge(const Batch& batch, const Verdict& verdict, cudaStream_t stream);
 
-  // Of all parameters, in order; waits for the device.
+  // The digest of all parameters, in order; waits for the device.
   std::uint64_t digest() const;
 
  private:

@@ -66,7 +66,7 @@ static __global__ void product_transposed(const float* in, const float* weights,
   out[row * columns + column] = sum;
 }
 
-// Of queries, keys and values side by side in each row. One score for each sequence, head, query and key.
+// Reads queries, keys and values, side by side in each row. Computes one score per sequence, head, query and key.
 static __global__ void find_scores(const float* qkv, float* scores, int count) {
   const int i = own();
   if (i >= count) return;
@@ -132,7 +132,7 @@ static __global__ void gelu_backward(const float* in, float* gradient, int count
   const float slope = 0.7978846f * (1.0f + 3 * 0.044715f * x * x);
   gradient[i] *= 0.5f * (1.0f + tangent) + 0.5f * x * (1.0f - tangent * tangent) * slope;
 }
-// Of each row, for the gradient of what was normalized: the sums of gradients, and of gradients times normal values.
+// Each row's sums of gradients, and of gradients times normalized values, for the gradient of the normalized input.
 static __global__ void find_norm_sums(const float* in, const float2* moments, const float* gain, const float* gradient,
                                       float2* sums, int rows) {
   const int row = own();
@@ -178,7 +178,7 @@ static __global__ void softmax_backward(const float* parts, const float* product
   if (i >= count) return;
   gradient[i] = parts[i] * (gradient[i] - products[i / kTokens]) * rsqrtf(static_cast<float>(kHeadWidth));
 }
-// Of queries, keys and values.
+// Computes the gradients of queries, keys and values.
 static __global__ void attention_backward(const float* parts, const float* score_gradient, const float* qkv,
                                           const float* gradient, float* out, int count) {
   const int i = own();
@@ -196,7 +196,7 @@ static __global__ void attention_backward(const float* parts, const float* score
   out[i] = sum;
 }
 
-// Of a weight, over the rows of one chunk.
+// Computes the gradient of each weight over the rows of one chunk.
 static __global__ void find_weight_gradients(const float* in, const float* gradient, float* partial, int depth,
                                              int columns) {
   const int i = own(), chunk = static_cast<int>(blockIdx.y);

@@ -223,7 +223,7 @@ class Transformer {
                                                 seed ^ 0x79b9u);
   }
 
-  // What is left is the gradient of `in`, added to that of the residual.
+  // Computes the gradient of `in` and adds it to that of the residual.
   void norm_backward(const float* in, const Activation<float2>& moments, Weights& gain) {
     find_norm_sums<<<blocks_of(rows_), kThreads>>>(in, moments.get(), gain.values.get(), narrow_.get(), pairs_.get(),
                                                    rows());

@@ -33,7 +33,7 @@
 namespace thermocline {
 namespace {
 
-// Libraries that have been unloaded by now can not be examined.
+// Libraries that have been unloaded by now cannot be examined.
 void report_bypassing_libraries() {
   if (!driver_is_loaded() || !sees_operations()) return;
   const std::vector<PastUs> objects = bypassing_libraries();
@@ -75,7 +75,7 @@ bool read_statistics(const Runtime& runtime, EngineStatistics* out) {
   return true;
 }
 
-// Said without being asked for, because results may be wrong; not waited for. Under a full fallback such writes are kept.
+// Printed without being requested, because results may be wrong. Does not wait. A full fallback keeps such writes.
 void warn_of_unseen_writes(const Runtime& runtime) {
   EngineStatistics statistics;
   if (!runtime.try_statistics(&statistics) || statistics.unseen_accesses == 0) return;
@@ -86,7 +86,7 @@ void warn_of_unseen_writes(const Runtime& runtime) {
                    "\"full\" keeps what it writes");
 }
 
-// For `thermocline kernels`: THERMOCLINE_KERNELS names a file, to which a dot and the process id are added.
+// Writes the file for `thermocline kernels`: THERMOCLINE_KERNELS names it; a dot and the process id are added.
 void leave_kernels() {
   const char* const base = variable_of_process("THERMOCLINE_KERNELS");
   if (base == nullptr || *base == '\0') return;

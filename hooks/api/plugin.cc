@@ -127,7 +127,7 @@ const ActiveEngine* owner_of(const void* address) {
   return Runtime::get().broken() ? nullptr : owner_now(DeviceAddress{reinterpret_cast<std::uintptr_t>(address)});
 }
 
-// A capturing stream can not be made to wait for other streams, so the host waits, on a stream that is not capturing.
+// A capturing stream cannot be made to wait for other streams, so the host waits, on a stream that is not capturing.
 CUresult await_former(const ActiveEngine& active, void* address) {
   CUstream aside = nullptr;
   const auto create = reinterpret_cast<decltype(&::cuStreamCreate)>(real_symbol("cuStreamCreate"));
@@ -340,7 +340,7 @@ THERMOCLINE_EXPORT void thermocline_memory_fraction(double /*fraction*/, int /*d
 
 THERMOCLINE_EXPORT void thermocline_begin_pool(int device, thermocline_pool pool, void* /*filter*/) {
   using namespace thermocline;
-  // A stream can not be queried once it captures.
+  // A stream cannot be queried once it captures.
   if (!sees_operations()) await_all(device);
   Notes& all = notes();
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where something was done to a buffer: the thread, the stream, the number of the operation, and the call stack. Taken
-// only if misuse is watched (misuse.h).
+// The call site of something done to a buffer: thread, stream, operation number and call stack. Recorded only if misuse
+// is watched (misuse.h).
 #pragma once
 
 #include <array>

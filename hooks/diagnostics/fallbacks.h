@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fallbacks: what the library had to do in a slower or less complete way. Each kind is counted (Counter), shown with
-// the statistics, and reported once when the program ends.
+// Fallbacks: what the library did in a slower or less complete way. Each kind is counted (Counter), shown with the
+// statistics, and reported once when the program ends.
 //
 // Also: driver functions that a program looked up and that functions.h does not list, because the driver is newer than
-// that table. They work as without the library, but their effects on memory are not seen; so they are counted and
-// named. So are later variants of functions that it lists.
+// that table, and later variants of functions that it lists. They work as without the library, but their effects on
+// memory are not seen, so they are counted and named.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ std::atomic<LivePageWriter*> shown{nullptr};
 std::atomic<int (*)(OrderKind, SleepReport*)> carry_out{nullptr};
 std::atomic<bool> carrying_out{false};
 
-// Never destroyed, as the page. Two threads write to it.
+// Never destroyed, like the page. Two threads write to the page.
 Mutex& writing() {
   struct Writing {
     Mutex mutex{"live page", lock_level::kLeaf};
@@ -47,7 +47,7 @@ void obey(LivePageWriter& page, std::uint32_t order) {
   page.end_order(order, status, report);
 }
 
-// An order that comes while the last one ends is found by one of the two: by whoever looks after the flag is down.
+// If an order comes while the last one ends, the thread that looks after the flag is cleared finds it.
 void obey_all(LivePageWriter& page) {
   do {
     for (std::uint32_t order = page.next_order(); order != 0; order = page.next_order()) obey(page, order);

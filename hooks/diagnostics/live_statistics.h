@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the statistics of this process available to other processes (telemetry/live_page.h). A thread sleeps until they
-// are requested. It also receives the orders that they give (telemetry/live_order.h), and has them carried out on another
-// thread, so that statistics are shown meanwhile.
+// are requested. It also receives orders from them (telemetry/live_order.h). Another thread carries these out, so that
+// statistics remain available meanwhile.
 #pragma once
 
 #include "offload/sleep.h"
@@ -9,7 +9,7 @@
 
 namespace thermocline {
 
-// How orders are carried out; to be called before show_statistics. `carry_out` returns a CUresult.
+// Sets how orders are carried out; call it before show_statistics. `carry_out` returns a CUresult.
 void carry_out_orders_with(int (*carry_out)(OrderKind kind, SleepReport* report));
 
 // Called once in the life of the process. If it fails, the process has no live statistics.

@@ -27,7 +27,7 @@ constexpr unsigned kMostReports = 50;
 // Number of freed buffers whose addresses are not reused, so that a stale pointer does not point into another buffer.
 constexpr std::size_t kMostKept = 256;
 constexpr Bytes kKeptPartOfBudget = 16;
-// How much of a freed buffer is checked, at each end.
+// The number of bytes of a freed buffer that are checked, at each end.
 constexpr Bytes kLookedAt = 4096;
 
 struct Kept {
@@ -99,7 +99,7 @@ void fill(const ActiveEngine& active, DeviceAddress at, Bytes bytes, unsigned ch
           [&](CUstream on) { return real<Function::cuMemsetD8Async>(at.value, value, bytes, on); });
 }
 
-// The offset of the first byte of the range that differs from `value`; nothing if all are equal, or can not be read.
+// The offset of the first byte of the range that differs from `value`; nothing if all are equal, or cannot be read.
 std::optional<Bytes> differs(const ActiveEngine& active, DeviceAddress at, Bytes bytes, unsigned char value,
                              std::optional<StreamHandle> stream) {
   std::vector<unsigned char> found(bytes);

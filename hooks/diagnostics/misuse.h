@@ -3,14 +3,14 @@
 //
 //   track   remembers who allocated and who freed each buffer. Reports buffers that are freed twice or were never
 //           allocated, operations on freed buffers, and copies and sets that go past the end of their buffer.
-//   guard   also fills new buffers (0xA5) and freed ones (0xDD), keeps freed ones for a while, and places a pattern
-//           after
-//           the end of each (0xFA). Writes past the end or after the free are reported later, when the pattern is
-//           checked.
+//   guard   also fills new buffers (0xA5) and freed ones (0xDD), keeps freed ones for a while,
+//           and places a pattern (0xFA) after the end of each.
+//           Writes past the end or after the free are reported later,
+//           when the pattern is checked.
 //
-// A report names the buffer and all known call sites. The program continues. Its erroneous operation is executed as far as
-// the driver would have executed it; copies and sets that end behind their buffer are refused (hooks/submit/ends.h). If
-// disabled, this costs a test of one flag in each hook.
+// A report names the buffer and all known call sites. The program continues. Its erroneous operation is executed as far
+// as the driver would have executed it; copies and sets that end beyond their buffer are refused (hooks/submit/ends.h).
+// If disabled, this costs a test of one flag in each hook.
 #pragma once
 
 #include <atomic>

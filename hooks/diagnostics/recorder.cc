@@ -196,8 +196,8 @@ void Recorder::abandon() noexcept { current_.store(nullptr); }
 
 std::uint64_t Recorder::token_of(const OperationInfo& info, std::span<const MemoryAccess> accesses) {
   std::uint64_t token = info.kind;
-  // Of a kernel the kind says all, with the sizes of its grid. What it accesses is read from its parameters, and how
-  // many words of these look like addresses may differ from turn to turn (offload/planning/unsteady_kinds.h).
+  // A kernel's kind is enough: it includes the sizes of its grid. Its accesses are read from its parameters, and the
+  // number of words in these that look like addresses may differ from turn to turn (offload/planning/unsteady_kinds.h).
   if (info.is_kernel() && info.kind != 0) return token;
   // The multiplier of 64-bit FNV-1a.
   for (const MemoryAccess& access : accesses) token = (token ^ access.bytes) * 0x100000001B3u;
@@ -288,7 +288,7 @@ void Recorder::write_if_full() {
   if (writer_.bytes() >= block_bytes_) write_all();
 }
 
-// What has been written so far becomes the older part; the new part begins with the current state.
+// The blocks written so far become the older part; the new part begins with the current state.
 void Recorder::begin_part() {
   const std::string older = path_ + std::string(kOlderPart);
   const int file = std::rename(path_.c_str(), older.c_str()) == 0 ? open_own(path_, O_EXCL) : -1;

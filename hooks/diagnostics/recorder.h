@@ -52,7 +52,7 @@ class Recorder {
   void allocated(DeviceAddress address, Bytes bytes, std::optional<StreamHandle> stream);
   // Must be called before the free: after it, the address may belong to another thread.
   void freed(DeviceAddress address, std::optional<StreamHandle> stream);
-  // To be called before and after the call that submits; `stream` must not be capturing. An operation that was not
+  // Call these before and after the call that submits; `stream` must not be capturing. An operation that was not
   // submitted is not recorded.
   void submitting(StreamHandle stream, const OperationInfo& info, std::span<const MemoryAccess> accesses);
   void submitted(StreamHandle stream, const OperationInfo& info, std::span<const MemoryAccess> accesses);

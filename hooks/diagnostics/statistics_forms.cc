@@ -31,7 +31,7 @@ void add_reasons(const MovementCounts& counts, std::vector<Field>* fields) {
   }
 }
 
-// Of the hooks themselves.
+// Counters of the hooks themselves.
 void add_counters(std::vector<Field>* fields) {
   const Field counters[] = {
       {"unknown_launches", counted(Counter::kUnknownLaunches)},

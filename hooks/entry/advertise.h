@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program is told when it asks how much memory there is, if that is not the budget (setting `advertise`).
+// The amount of memory that a program is told when it asks, if that is not the budget (setting `advertise`).
 // docs/advertise.md describes which programs this helps.
 #pragma once
 

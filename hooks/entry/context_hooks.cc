@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a context ends, all memory in it ends. The engine's memory is released while the context still exists, that is,
 // before the driver's own call. A primary context ends when it has been released as often as it was retained, so
-// retains are counted. If it was active before the first of them, somebody holds it whose calls are not seen: then the
-// engine stays until the driver says that the context is not active any more. Other contexts that the program creates on
-// the same device do not affect the primary one.
+// retains are counted. If it was active before the first of them, an unseen caller holds it: then the engine stays
+// until the driver reports that the context is not active any more. Other contexts that the program creates on the same
+// device do not affect the primary one.
 #include <array>
 #include <atomic>
 #include <map>
@@ -27,7 +27,7 @@ constexpr std::size_t kMostDevices = 64;
 struct Retained {
   std::atomic<int> count{0};
   std::atomic<CUcontext> newest{nullptr};
-  // Somebody had retained it before.
+  // Another caller, which the hooks have not seen, had retained it before.
   std::atomic<bool> by_others{false};
 };
 std::array<Retained, kMostDevices> retained{};
@@ -57,7 +57,7 @@ std::optional<bool> is_active(CUdevice device) {
   return active != 0;
 }
 
-// Before each retain that is seen. While other threads make the first one, too, theirs may be taken for an unseen one's.
+// Called before each seen retain. If several threads make the first retain, one may take another's for an unseen one.
 void look_for_others(CUdevice device, Retained* seen) {
   if (seen->count.load() == 0) seen->by_others.store(is_active(device) == true);
 }
@@ -107,7 +107,7 @@ CUresult release(CUdevice device, Call call) {
   });
 }
 
-// By the device whose primary context each retains.
+// The device whose primary context each green context retains.
 struct GreenContexts {
   Mutex mutex{"green contexts", lock_level::kLeaf};
   std::map<CUgreenCtx, CUdevice> devices THERMOCLINE_GUARDED_BY(mutex);
@@ -121,7 +121,7 @@ std::optional<CUdevice> device_of(CUgreenCtx green) {
   return found == all.devices.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Its streams end with it: afterwards nothing can be asked of them, nor can they be destroyed.
+// Its streams end with it: afterwards they cannot be queried or destroyed.
 CUresult destroy_green(CUgreenCtx green, Call call) {
   if (Inside::now()) return call();
   return guarded([&] {

@@ -121,7 +121,7 @@ CUresult copy_anywhere(StreamHandle stream, Host host, To to, From from, std::si
   });
 }
 
-// A copy that names the contexts of its ends. `F` is what the program called, `Called` what the driver is called by.
+// A copy that names the contexts of its ends. The program called `F`; `Called` is the driver's function that is used.
 template <Function F, Function Called, class... More>
 CUresult copy_between(StreamHandle stream, Host host, CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                       CUcontext from_context, std::size_t bytes, More... more) {
@@ -144,7 +144,7 @@ CUresult copy_on_devices(StreamHandle stream, Host host, CUdeviceptr to, CUdevic
   return copy_between<F, peer_of(F)>(stream, host, to, ends->to, from, ends->from, bytes, more...);
 }
 
-// Between an array and memory of the device.
+// Copies between an array and memory of the device.
 template <Function F>
 CUresult copy_to_array(StreamHandle stream, CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes) {
   return in_parts(

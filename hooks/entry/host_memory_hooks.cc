@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the host that kernels may read in place: the library only has to know where it is
+// Host memory that kernels may read in place: the library only has to know where it is
 // (hooks/operands/host_allocations.h).
 #include "hooks/operands/host_allocations.h"
 #include "hooks/runtime/guarded.h"
@@ -8,7 +8,7 @@
 namespace thermocline {
 namespace {
 
-// If it can not be remembered, tables there are not seen. Returns the result of the program's call.
+// If it cannot be remembered, tables there are not seen. Returns the result of the program's call.
 CUresult remember(CUresult result, const HostAllocation& one) {
   static_cast<void>(guarded([&] {
     host_allocations().added(one.begin, one.bytes, one.memory);
@@ -22,13 +22,13 @@ CUresult remember(CUresult result, const void* at, Bytes bytes, HostMemory memor
   return remember(result, {reinterpret_cast<std::uintptr_t>(at), bytes, memory});
 }
 
-// Reading the registers of a device may have effects.
+// Device registers are not remembered, because reading them may have effects.
 CUresult registered(CUresult result, const void* at, Bytes bytes, unsigned int flags) {
   if ((flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return result;
   return remember(result, at, bytes, HostMemory::kPinned);
 }
 
-// Before it is freed: another thread may be given the address at once.
+// Forgets it before it is freed: another thread may be given the address at once.
 CUresult forget(const void* at, Call call) {
   const auto begin = reinterpret_cast<std::uintptr_t>(at);
   const std::optional<HostAllocation> before = host_allocations().find(begin);
@@ -75,7 +75,7 @@ CUresult CUDAAPI cuMemHostUnregister(void* p) {
   return forget(p, [&] { return real<Function::cuMemHostUnregister>(p); });
 }
 
-// It has no hook to free it of its own: before it is read, the driver is asked whether it is there.
+// No free function for managed memory can be hooked: before a read, the driver is asked whether it still exists.
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flags) {
   using namespace thermocline;
   const CUresult result =

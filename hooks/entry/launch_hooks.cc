@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel launches. What a kernel accesses is read from its parameters, at every launch.
+// Kernel launches. The accesses of a kernel are read from its parameters, at every launch.
 #include <algorithm>
 #include <optional>
 
@@ -25,11 +25,11 @@ namespace thermocline {
 
 namespace {
 
-// The driver gives the handles of unloaded functions to others, which may have the same names. `handle`: the module or
-// library. An error: it must not be unloaded now.
+// The driver reuses the handles of unloaded functions for others, which may have the same names. `handle`: the module
+// or library. Returns an error if it must not be unloaded now.
 CUresult forget_functions(const void* handle, bool* are_forgotten) {
   const EngineSet* const engines = engines_now();
-  // In a host function the driver refuses to unload any.
+  // In a host function the driver refuses to unload any function.
   if (engines != nullptr && place_of(*engines, {}).refused) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
   for_each_engine([&result](const EngineSet&, const ActiveEngine& active) {
@@ -81,7 +81,7 @@ bool any_wants_relaunches(const EngineSet& engines) {
   return std::ranges::any_of(engines, [](const ActiveEngine* one) { return one->engine->wants_relaunches(); });
 }
 
-// Rare: only where contents may be recomputed, or a recording is to tell how kernels access memory.
+// Rare: only if contents may be recomputed, or if a recording tells how kernels access memory.
 [[gnu::noinline]] CUresult launch_known(const EngineSet& engines, StreamHandle stream, const Launch& launch,
                                         const Layouts::Facts& facts, AccessList&& accesses, Call call) {
   const Shape& shape = launch.shape;
@@ -108,7 +108,7 @@ bool any_wants_relaunches(const EngineSet& engines) {
     captures().refuse(stream);
     return read;
   }
-  // A recording does without what could not be found out.
+  // A recording goes on without facts that could not be found out.
   if (asker == LaunchAskedBy::kEngine) info.relaunch = known->info();
   if (read == CUDA_SUCCESS) info.seen = known->seen();
   return submit(stream, Host::kGoesOn, std::move(accesses), info, call);
@@ -118,14 +118,14 @@ CUresult launch_once(StreamHandle stream, const Launch& launch, Call call) {
   const EngineSet* const engines = engines_now();
   if (engines == nullptr) return call();
   const Layouts::Facts& facts = layouts().facts(launch.function);
-  // Its queue in pinned memory has operands of earlier collectives, too; its own the hooks of NCCL have pinned.
+  // NCCL's queue in pinned memory has operands of earlier collectives, too; its hooks have pinned this one's operands.
   const bool is_pinned = facts.is_of_nccl && nccl_launches();
   AccessList accesses;
   const bool has_arguments = launch.arguments.parameters != nullptr || launch.arguments.extra != nullptr;
   CUresult read = with_host_memory([&] {
     if (const TensorMaps& maps = tensor_maps(); has_arguments && !maps.empty()) [[unlikely]] {
       scan_tensor_maps(maps, facts.layout, launch.arguments, &accesses);
-      // Other memory that the launch is given concerns nobody.
+      // Other memory that the launch is given does not matter.
       accesses.filter([engines](DeviceAddress address) { return engines->hull()(address); });
     }
     const bool is_read = !has_arguments || scan_arguments(facts.layout, launch.arguments, engines->hull(), &accesses);

@@ -19,7 +19,7 @@ namespace thermocline {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{10};
-// Others can use each step as soon as it has been given back, and the program goes on in between.
+// Memory is given back in such steps: others can use each step at once, and the program goes on in between.
 constexpr Bytes kStep = 256 * kMiB;
 
 Bytes looked(const ActiveEngine& active, DeviceLease& lease, Bytes* budget) {
@@ -36,7 +36,7 @@ void look_after(const ActiveEngine& active, DeviceLease& lease) {
   }
   Bytes budget = 0;
   Bytes before = ~Bytes{0};
-  // What can not leave stays, and is asked for again at the next look.
+  // Memory that cannot be evicted stays, and is requested again at the next look.
   for (Bytes next = looked(active, lease, &budget); next != budget && budget < before && !process_ends().load();
        next = looked(active, lease, &budget)) {
     if (next > budget) return active.engine->raise_budget();

@@ -116,7 +116,7 @@ bool is_of_recordings(CUresult result) {
          result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
-// Makes sure that users whom the engine has not seen are done with the buffer. Nothing: it may be freed.
+// Makes sure that users whom the engine has not seen are done with the buffer. No value: it may be freed.
 std::optional<CUresult> keep_from_unseen_users(const ActiveEngine& active, DeviceAddress at, bool in_order) {
   if (is_freed_late(active, at)) return CUDA_ERROR_INVALID_VALUE;
   if (in_order) {
@@ -162,7 +162,7 @@ CUresult free_ours(const EngineSet& engines, const ActiveEngine& active, DeviceA
     const CaptureTruce truce;
     if (const CUresult waited = wait_for_unwaited(active, at); waited != CUDA_SUCCESS) return waited;
     const bool is_elsewhere = stream.has_value() && place.here != nullptr && place.here != &active;
-    // The stream is not tracked, so the host waits for the work in it. If it can not, the buffer stays.
+    // The stream is not tracked, so the host waits for the work in it. If the wait fails, the buffer stays.
     if (is_elsewhere && watches_misuse()) {
       const CUresult waited = real<Function::cuStreamSynchronize>(to_cu(*stream));
       if (waited != CUDA_SUCCESS) return waited;
@@ -223,7 +223,7 @@ CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Ca
   const DeviceAddress at{address};
   const ActiveEngine* active = engines->owner(at);
   if (active == nullptr) return free_external(address, otherwise);
-  // Its buffer can not be found any more, but the program may forget it.
+  // The buffer cannot be found any more, but the program may forget it.
   if (Runtime::get().broken()) return CUDA_SUCCESS;
   if (stream.has_value() && is_recording(*stream)) return otherwise();
   if (const CUresult lost = lost_context_error(); lost != CUDA_SUCCESS) return lost;
@@ -344,7 +344,7 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Wi
   Bytes bytes = 0;
   const Bytes pitch = round_up(WidthInBytes, kPitch);
   if (!valid || __builtin_mul_overflow(pitch, Bytes{Height}, &bytes)) return otherwise();
-  bool ours = true;  // the engine's memory, of which the driver does not know the pitch
+  bool ours = true;  // the engine's memory, whose pitch the driver does not know
   const CUresult result = allocate_at_once(dptr, bytes, [&] {
     ours = false;
     return otherwise();

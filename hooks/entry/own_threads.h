@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads of the library that call the driver while the program is elsewhere, at the end of the process: they must not
-// call it once it may have shut down.
+// Threads of the library that call the driver independently of the program, and the end of the process: they must not
+// call the driver once it may have shut down.
 #pragma once
 
 #include <atomic>
 
 namespace thermocline {
 
-// Once this has returned true, the end of the process waits for a turn that has begun, for a second at most: a signal
-// handler may end the process while the thread waits for something that the interrupted thread holds.
+// If this returns true, the end of the process waits for a turn in progress, but for at most a second: a signal handler
+// may end the process while that thread waits for something that the interrupted thread holds.
 bool end_own_threads_with_process();
 
-// True from when the process begins to end. Never destroyed.
+// True from the time when the process begins to end. Never destroyed.
 const std::atomic<bool>& process_ends();
 
-// One thread at a time calls the driver. Nobody else waits for the lock that this holds.
+// Only one thread at a time calls the driver. No other code waits for the lock that this holds.
 class OwnThreadTurn {
  public:
   OwnThreadTurn();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls by which a program gives one device access to the memory of another. The driver opens its own memory; the
 // engine's memory is opened here (peers.h). When the program revokes the access, the engine's memory stays open: a
-// program that respects its own settings can not tell the difference.
+// program that respects its own settings cannot tell the difference.
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/allocation.h"
 #include "hooks/submit/peers.h"

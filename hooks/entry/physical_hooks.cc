@@ -18,7 +18,7 @@
 namespace thermocline {
 namespace {
 
-// What the engine of one device has been told about external memory.
+// The external memory that the engine of one device has been told about.
 struct Ledger {
   ExternalMemory memory;
   ExternalMemory allocations;  // by address instead of handle

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of memory pools that programs read and set. The driver is called first: what it refuses stays refused.
+// Attributes of memory pools that programs read and set. The driver is called first: a call that it refuses is refused.
 #include "hooks/entry/pool_usage.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/allocation.h"

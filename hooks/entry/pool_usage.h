@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs have allocated from memory pools. The memory is the engines', so the driver's own counters do not
-// include it; what the program is told about a pool (cuMemPoolGetAttribute) is the driver's value plus the value from
-// here.
+// Counts what programs have allocated from memory pools. The memory belongs to the engines, so the driver's own
+// counters do not include it. The program is told the sum of the driver's value and the value from here
+// (cuMemPoolGetAttribute).
 //
 // As in a driver, a pool reserves its memory in whole pages, keeps freed memory up to its release threshold, and
-// releases the rest; here at once, while a driver waits for the next synchronization. Thread-safe.
+// releases the rest. Here that happens at once; a driver waits for the next synchronization. Thread-safe.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ struct PoolMemory {
 };
 std::optional<PoolMemory> freeing(DeviceAddress at);
 void freeing_failed(DeviceAddress at, const PoolMemory& memory);
-// The engine of these addresses has ended, and with it all memory in them.
+// The engine of these addresses has ended, and with it all of its memory.
 void forget_pool_memory(OwnRange range);
 
 // The pool that the buffer was allocated from; null: none.
@@ -33,7 +33,7 @@ CUmemoryPool pool_of(DeviceAddress at);
 // A pool was created, possibly with the handle of one that was destroyed. `most`: its limit in bytes; 0: none.
 void pool_made(CUmemoryPool pool, Bytes most);
 
-// What must be added to the driver's value of the attribute; 0 if it is not a counter.
+// The value to add to the driver's value of the attribute; 0 if it is not a counter.
 cuuint64_t of_pool(CUmemoryPool pool, CUmemPool_attribute attribute);
 // To be called after the driver has accepted the value.
 void set_of_pool(CUmemoryPool pool, CUmemPool_attribute attribute, const void* value);

@@ -97,7 +97,7 @@ CUresult attribute(const Found& found, CUdeviceptr address, CUpointer_attribute 
   }
 }
 
-// Of a device whose memory is the driver's: no more is free there than the driver has, or has cached.
+// For a device whose memory is the driver's: at most the driver's free memory and the cached memory count as free.
 CUresult memory_of_heap(DeviceHeap& heap, size_t* free, size_t* total) {
   if (const CUresult lost = lost_context_error(); lost != CUDA_SUCCESS) return lost;
   return guarded([&] {
@@ -174,7 +174,7 @@ CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute at
   return guarded([&]() -> CUresult {
     const Found found = find(ptr);
     if (found.owner == Owner::kDriver) {
-      // What is set stays with the driver's allocation.
+      // The attribute stays with the driver's allocation.
       keep_from_cache(ptr);
       return real<Function::cuPointerSetAttribute>(value, attribute, ptr);
     }
@@ -185,7 +185,7 @@ CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute at
       set_synchronous(*found.active, found.buffer, on);
       return CUDA_SUCCESS;
     };
-    // Programs query this when they are about to give the address to another device.
+    // Programs set this when they are about to give the address to another device.
     return on ? keep(AccessList().word(ptr), "another device may use it", set) : set();
   });
 }

@@ -10,7 +10,7 @@
     using namespace thermocline; /* NOLINT: the scope of one function */            \
     return with_driver_room([&] { return heard(real<Function::name> arguments); }); \
   }
-// `note`: what is done after success.
+// `note` is executed after success.
 #define THERMOCLINE_HOOK_OF_CODE(name, parameters, arguments, note)                                  \
   extern "C" CUresult CUDAAPI name parameters {                                                      \
     using namespace thermocline; /* NOLINT: the scope of one function */                             \
@@ -26,7 +26,7 @@
     return result;                                                                                   \
   }
 
-// Code, and the variables that belong to it. With lazy loading it is loaded at its first use.
+// Loads code, and the variables that belong to it. With lazy loading, code is loaded at its first use.
 THERMOCLINE_HOOK_OF_CODE(cuModuleLoad, (CUmodule * module, const char* fname), (module, fname),
                          note_code(*module, nullptr))
 THERMOCLINE_HOOK_OF_CODE(cuModuleLoadData, (CUmodule * module, const void* image), (module, image),
@@ -95,13 +95,13 @@ THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxPotentialClusterSize,
                            (int* clusterSize, CUfunction func, const CUlaunchConfig* config),
                            (clusterSize, func, config))
 
-// Memory that is not the engine's (cuMemAllocManaged: host_memory_hooks.cc).
+// Allocates memory that is not the engine's (cuMemAllocManaged: host_memory_hooks.cc).
 THERMOCLINE_HOOK_WITH_ROOM(cuMipmappedArrayCreate,
                            (CUmipmappedArray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR* pMipmappedArrayDesc,
                             unsigned int numMipmapLevels),
                            (pHandle, pMipmappedArrayDesc, numMipmapLevels))
 
-// Stacks, heaps and queues.
+// Sets the sizes of stacks, heaps and queues.
 THERMOCLINE_HOOK_WITH_ROOM(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
 THERMOCLINE_HOOK_OF_A_CONTEXT(cuCtxCreate_v2, (CUcontext * pctx, unsigned int flags, CUdevice dev), (pctx, flags, dev))
 THERMOCLINE_HOOK_OF_A_CONTEXT(cuCtxCreate_v3,

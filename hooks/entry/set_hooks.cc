@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets: of a range, and of rows. In none of them does the host wait.
+// Sets of ranges and of rows. The host does not wait in any of them.
 #include "hooks/submit/in_parts.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/shapes.h"
@@ -43,7 +43,7 @@ CUresult fill_rows(StreamHandle stream, Host host, CUdeviceptr at, std::size_t p
 }  // namespace
 }  // namespace thermocline
 
-// `bits` names the function, `element` is the type of what is written.
+// `bits` is part of the function's name; `element` is the type of the written value.
 #define THERMOCLINE_SET_HOOKS(bits, element)                                                                         \
   THERMOCLINE_HOOK_PAIR(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr dst, element value, size_t N),                     \
                         { return fill<kFunction>(stream_of(nullptr), Host::kMayGoOn, dst, value, N); })              \

@@ -208,7 +208,7 @@ bool may_read_host_copy(StreamHandle stream, const ShapedCopy& shape) {
   return static_cast<std::uintptr_t>(stream) > 1 && is_copy_to_host(shape);
 }
 
-// Whether one of the copies is.
+// Whether one of the copies is served from the host copy.
 bool any_reads_host_copy(StreamHandle stream, const Batch& batch) {
   for (std::size_t i = 0; i < batch.count; ++i) {
     if (may_read_host_copy(stream, batch.to[i], batch.from[i]) && is_on_host(batch.from[i], batch.bytes[i]))
@@ -295,7 +295,7 @@ CUresult copy_one(StreamHandle stream, Host host, const CUDA_MEMCPY3D_BATCH_OP& 
   });
 }
 
-// Of a batch of which one copy ends behind a buffer, nothing is submitted. `one`: what the copy of that index accesses.
+// If one copy of a batch ends behind a buffer, no copy is submitted. `one(i)` returns the accesses of copy i.
 template <class One>
 CUresult refuse_past_an_end(StreamHandle stream, const AccessList& all, std::size_t count, std::size_t* failed,
                             One one) {
@@ -308,7 +308,7 @@ CUresult refuse_past_an_end(StreamHandle stream, const AccessList& all, std::siz
   return refused;
 }
 
-// Submitted at once if everything fits on the device, otherwise one copy after the other: their order is unspecified.
+// Submits a batch at once if everything fits on the device, else one copy after the other: their order is unspecified.
 // `call` makes the driver call for a batch. `failed`, if the function has it, is the index of the copy that failed.
 template <Function F, class Call>
 CUresult copy_batch(StreamHandle stream, const Batch& batch, std::size_t* failed, Call call) {

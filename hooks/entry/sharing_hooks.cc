@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that pass an address to a user whose accesses can not be seen: another process, a network card, a texture. The
+// Calls that pass an address to a user whose accesses cannot be seen: another process, a network card, a texture. The
 // buffer is fetched and pinned. Whether the call is supported for mapped memory is the driver's decision.
 #include "hooks/operands/escaped.h"
 #include "hooks/runtime/counters.h"
@@ -33,8 +33,8 @@ void say_refused(CUresult answer) {
       static_cast<int>(answer));
 }
 
-// Pinned permanently only if the driver has shared it. The older calls can not share mapped memory, which the engine's
-// is: then a message tells the user what would help.
+// The buffer is pinned permanently only if the driver has shared it. The older calls cannot share mapped memory, such
+// as the engine's: then a message tells the user what would help.
 CUresult share(CUdeviceptr address, const char* reason, Call call) {
   if (owner_now(DeviceAddress{address}) == nullptr) {
     keep_from_cache(address);

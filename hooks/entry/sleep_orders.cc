@@ -20,11 +20,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long work in flight is waited for, and captures. An order can be given again.
+// The longest time to wait for work in flight and for captures. An order can be given again.
 constexpr std::chrono::seconds kLongestWait{10};
 constexpr std::chrono::milliseconds kShortestPause{1}, kLongestPause{50};
 
-// What an order has come to, over all its attempts.
+// The results of an order over all its attempts.
 struct Course {
   std::map<const Engine*, std::uint64_t> since;
   std::map<const Engine*, SleepReport> reports;
@@ -51,7 +51,7 @@ CUresult ask(const ActiveEngine& active, OrderKind kind, SleepRequest request, C
   return static_cast<CUresult>(status.code());
 }
 
-// What the driver does not allow while a stream captures is left for the next attempt.
+// Steps that the driver does not allow while a stream captures are left for the next attempt.
 CUresult attempt(OrderKind kind, const SleepRequest& request, Course& course) {
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   if (any_capture()) return CUDA_ERROR_NOT_READY;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orders to sleep and to wake (telemetry/live_order.h) as a process carries them out: on a thread of the library's own,
-// whatever the program does.
+// Carries out orders to sleep and to wake (telemetry/live_order.h), on a separate thread of the library, whatever the
+// program does.
 #pragma once
 
 #include "offload/sleep.h"
@@ -8,10 +8,10 @@
 
 namespace thermocline {
 
-// Called before orders are received. If the end of the process can not be noticed, none is carried out.
+// Called before orders are received. If the end of the process cannot be noticed, no order is carried out.
 void take_sleep_orders();
 
-// On the calling thread, for every engine; a CUresult. NOT_READY: a stream captures a graph.
+// Runs on the calling thread, for every engine; returns a CUresult. NOT_READY: a stream captures a graph.
 int carry_out_sleep_order(OrderKind kind, const SleepRequest& request, SleepReport* report);
 
 }  // namespace thermocline

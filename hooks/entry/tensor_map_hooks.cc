@@ -46,7 +46,7 @@ CUresult encode(const CUtensorMap* map, const void* address, Call call) {
   });
 }
 
-// Changes what the map describes, but not the address.
+// Changes the description in the map, but not the address.
 CUresult change(const CUtensorMap* map, Call call) {
   if (engines_now() == nullptr || map == nullptr || tensor_maps().empty()) return call();
   return guarded([&] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the library's own threads look at each engine now and then.
+// Lets the library's own threads visit each engine.
 #pragma once
 
 #include "hooks/capture/capture_state.h"
@@ -10,7 +10,7 @@
 namespace thermocline {
 
 // Calls `visit` for each engine, with its context current. No engine ends during this. Does nothing while a stream
-// captures, because the driver does not allow all then: the caller comes again.
+// captures, because the driver then forbids some calls: the caller tries again later.
 template <class Visit>
 void visit_engines(Visit visit) {
   if (Runtime::get().broken() || any_capture()) return;

@@ -31,7 +31,7 @@ std::vector<PinnedBuffer> exchange(CUgraphExec exec, std::vector<PinnedBuffer> n
   return std::exchange(device_graphs().pinned[exec], std::move(now));
 }
 
-// Each buffer is pinned once for `before` and once for `now`: what both have can be unpinned at once.
+// Each buffer is pinned once for `before` and once for `now`: buffers in both can be unpinned at once.
 void let_go(const std::vector<PinnedBuffer>& before, const std::vector<PinnedBuffer>& now) {
   std::set<std::pair<const ActiveEngine*, std::uint64_t>> still;
   for (const PinnedBuffer& buffer : now) still.insert({buffer.active, buffer.number});
@@ -80,7 +80,7 @@ void device_graph_changed(CUgraphExec exec, PinnedBuffers& pinned) {
   let_go(exchange(exec, now), now);
 }
 
-// Whatever fails here, nothing is unpinned that the graph names.
+// If anything fails here, no buffer that the graph names is unpinned.
 void device_graph_changed_in_part(CUgraphExec exec, PinnedBuffers& pinned) {
   const std::vector<PinnedBuffer> part = pinned.take();
   const GraphNames names = names_of(exec);

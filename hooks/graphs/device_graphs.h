@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executable graphs that kernels may launch. Such launches are not seen, so what the graph names is pinned as long as it
-// names it. What it no longer names, because it was updated or destroyed, may still be in use: it is unpinned when
-// somebody has waited for the context.
+// Executable graphs that kernels may launch. Such launches are not seen, so the memory that the graph names is pinned
+// as long as the graph names it. Memory that it no longer names, because the graph was updated or destroyed, may still
+// be in use: it is unpinned after a wait for the whole context.
 #pragma once
 
 #include "hooks/graphs/graph_contents.h"
@@ -9,14 +9,14 @@
 
 namespace thermocline {
 
-// What the contents name is pinned before the driver's call, and unpinned if that fails. On success `pinned` has it.
+// Pins the memory that the contents name, then makes `call`. If that fails, unpins; on success `pinned` has the pins.
 CUresult pin_for_device(const GraphContents& contents, Call call, PinnedBuffers* pinned);
 
-// `pinned` is what the executable graph names now, all of it: it replaces what was pinned for it before.
+// `pinned`: all memory that the executable graph names now. It replaces what was pinned for it before.
 void device_graph_changed(CUgraphExec exec, PinnedBuffers& pinned);
-// `pinned` is a part of what the executable graph names now; the rest is what graph_execs.h knows.
+// `pinned`: a part of the memory that the executable graph names now; graph_execs.h knows the rest.
 void device_graph_changed_in_part(CUgraphExec exec, PinnedBuffers& pinned);
-// `call` destroys it: its handle may be reused before that returns.
+// `call` destroys the graph. Its handle may be reused before that call returns.
 CUresult destroy_device_graph(CUgraphExec exec, Call call);
 
 }  // namespace thermocline

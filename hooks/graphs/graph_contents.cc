@@ -73,7 +73,7 @@ bool ask_values(CUgraphNode node, AccessList* accesses) {
   return true;
 }
 
-// Nothing where the driver does not say: then the memory counts once the driver has taken it.
+// Empty if the driver does not tell: then the memory counts once the driver has allocated it.
 GraphAllocation allocated_by(CUgraphNode node) {
   CUDA_MEM_ALLOC_NODE_PARAMS asked{};
   if (real<Function::cuGraphMemAllocNodeGetParams>(node, &asked) != CUDA_SUCCESS) return {};
@@ -126,7 +126,7 @@ bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeC
   return true;
 }
 
-// Graphs within the node; false: they can not be determined.
+// Graphs within the node; false: they cannot be determined.
 bool graphs_in(CUgraphNode node, CUgraphNodeType type, std::vector<CUgraph>* out) {
   if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
     *out = bodies_of(node);
@@ -151,8 +151,8 @@ bool depends_on_none(const GraphContents& all, CUgraphNode node) {
   });
 }
 
-// Of the copies of the graph itself, those to the device that run before all else. One that writes host memory may write
-// what the next one reads.
+// Marks the copies of the graph itself to the device that run before everything else. A copy that writes host memory
+// may change the source of the next one.
 void note_what_comes_first(GraphContents* all) {
   std::vector<CUgraphNode> copies;
   for (const auto& [node, contents] : *all) {
@@ -222,7 +222,7 @@ NodeContents contents_of_kernel(const EngineSet* engines, CUfunction function, v
     contents.name = facts.name;
     contents.stores_pointers = facts.operator_class == OperatorClass::kTables;
     contents.is_of_nccl = facts.is_of_nccl;
-    // What NCCL works on in a graph is pinned, once its calls are seen (hooks/nccl).
+    // The buffers that NCCL uses in a graph are pinned, once its calls are seen (hooks/nccl).
     if (!facts.is_of_nccl || !InNccl::ever())
       contents.words_in_place = words_in_place(facts.layout, {parameters, extra});
   }

@@ -14,7 +14,7 @@ namespace thermocline {
 
 class EngineSet;
 
-// What a node allocates of the driver's own memory.
+// Memory that a node allocates; it is the driver's own.
 struct GraphAllocation {
   Bytes bytes = 0;
   int device = 0;
@@ -29,12 +29,12 @@ struct NodeContents {
   std::vector<std::uint64_t> words_in_place{};  // see tables_in_place.h
   bool is_kernel = false;
   const char* name = nullptr;    // of the kernel (OperationInfo::name)
-  bool stores_pointers = false;  // the kernel is known to
+  bool stores_pointers = false;  // the kernel is known to store pointers
   bool is_of_nccl = false;
   bool is_known = true;  // false: the node may access anything
   bool is_enabled = true;
-  bool comes_first = false;     // a copy before which no other node runs but such copies
-  bool may_write_host = false;  // host functions, and what waits for somebody else
+  bool comes_first = false;     // a copy that only runs after copies that also come first
+  bool may_write_host = false;  // host functions, and nodes that wait for others
   GraphAllocation allocates{};
 
   void take(const AccessList& list);
@@ -53,7 +53,7 @@ CUfunction function_of(const Node& node) {
   return node.func != nullptr ? node.func : reinterpret_cast<CUfunction>(node.kern);
 }
 
-// The memory that a copy, a set, or value operations name: the driver may check it when it is given such a node.
+// Adds the memory that a copy, a set, or value operations name: the driver may check it when such a node is added.
 void add_node(const CUgraphNodeParams& params, AccessList* accesses);
 
 // The nodes of the graph itself; false: the driver does not say.

@@ -32,7 +32,7 @@ struct Summary {
 struct Executable {
   GraphContents nodes;
   bool device_launches = false;
-  // Two nodes were given child graphs with the same nodes, so it can not be determined which of these has changed.
+  // Two nodes were given child graphs with the same nodes, so it cannot be determined which of these has changed.
   bool is_ambiguous = false;
   bool is_summed = false;
   bool is_new = true;  // not launched since the last change
@@ -53,7 +53,7 @@ auto key_of(const Move& m) {
   return std::make_tuple(m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer);
 }
 
-// Addresses first, which are the same in every run of the program; names lie anywhere.
+// Addresses come first, because they are the same in every run of the program; names may lie at any address.
 std::vector<std::uint64_t> key_of(const GraphKernel& kernel) {
   std::vector<std::uint64_t> key;
   key.reserve(kernel.accesses.size() + 1);
@@ -148,7 +148,7 @@ void graph_updated(CUgraphExec exec, GraphContents contents) {
 
 void graph_node_set(CUgraphExec exec, CUgraphNode node, NodeContents contents, const GraphContents& children) {
   change(exec, [&](Executable& changed) {
-    // What it was may have been what others came behind.
+    // Other nodes may have come after what the node was before.
     for (auto& [other, other_contents] : changed.nodes) other_contents.comes_first = false;
     contents.comes_first = false;
     if (const auto found = changed.nodes.find(node); found != changed.nodes.end()) {

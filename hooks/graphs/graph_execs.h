@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memory each executable graph names now: read when it is instantiated, replaced when it is updated, removed when
-// it is destroyed. A launch accesses exactly that memory. So between launches all of it may be evicted, and graphs that
-// were destroyed or never instantiated do not count.
+// The memory that each executable graph names now: read when the graph is instantiated, replaced when it is updated,
+// removed when it is destroyed. A launch accesses exactly that memory. So between launches all of it may be evicted,
+// and graphs that were destroyed or never instantiated do not count.
 //
 // The result always includes everything that a launch accesses: if it is not known which node is meant, both its old
 // and its new memory count. For an executable graph whose instantiation was not seen, nothing is known.
@@ -21,10 +21,10 @@ void graph_node_set(CUgraphExec exec, CUgraphNode node, NodeContents contents, c
 void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled);
 void graph_exec_destroyed(CUgraphExec exec);
 
-// Kernels on the device may launch it, which the library does not see.
+// Whether kernels on the device may launch it, which the library does not see.
 bool device_launches(CUgraphExec exec);
 
-// What all nodes name, those that are disabled too.
+// The memory that all nodes name, including disabled ones.
 struct GraphNames {
   bool are_all = false;  // otherwise the graph names more than is known
   AccessList accesses;
@@ -36,12 +36,12 @@ struct GraphAccess {
   bool may_write_host = false;  // a node may write host memory that a copy of the graph reads
   AccessList accesses;
   std::vector<Move> moves, beyond;  // each once: copies that are searched at a launch, and those above the limit
-  std::vector<Move> first;          // of the copies that are searched: those that surely run, before all else
+  std::vector<Move> first;          // of the searched copies: those that certainly run, before all other nodes
   std::vector<std::uint64_t> words_in_place;  // tables that are read at a launch (tables_in_place.h)
   std::vector<GraphKernel> kernels;           // those with more than one address; each once
-  GraphAllocation largest;                    // of its nodes' allocations: a launch needs this much, and may need more
+  GraphAllocation largest;                    // its largest allocation: a launch needs at least this much
 };
-// What a launch accesses. May throw bad_alloc.
+// The accesses of a launch. May throw bad_alloc.
 GraphAccess access_of(CUgraphExec exec);
 
 // Kernels on the device may change the parameters of a node of some graph. From then on every graph launch accesses all

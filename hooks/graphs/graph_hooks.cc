@@ -163,7 +163,7 @@ CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const Node* params, cons
       change);
 }
 
-// The memory that another kind of node names, from that node's own structure.
+// The memory that a node of another kind names, read from the node's own structure.
 AccessList named_by(const CUDA_MEMCPY3D* copy) { return shape_of(copy).accesses; }
 AccessList named_by(const CUDA_MEMSET_NODE_PARAMS* set) {
   AccessList accesses;
@@ -240,8 +240,8 @@ void note_tables(const GraphAccess& access) {
   }
 }
 
-// Whether all has run by now that may write the host memory which the graph is about to upload. Not asked where nothing is
-// stored that the upload could replace.
+// Whether all work that may write the host memory that the graph is about to upload has completed. Does not ask the
+// driver if no pointers are stored that the upload could replace.
 bool has_nothing_before(StreamHandle stream) {
   const HeldEngines engines;
   const auto stores_any = [](const ActiveEngine* active) { return active->engine->has_global_references(); };
@@ -250,13 +250,13 @@ bool has_nothing_before(StreamHandle stream) {
   const StreamPlace place = place_of(*engines, stream);
   if (place.refused || place.current != place.context) return false;
   const Inside inside;
-  // A stream that blocks comes behind the legacy stream.
+  // A blocking stream is ordered after the legacy stream.
   return real<Function::cuStreamQuery>(to_cu(stream)) == CUDA_SUCCESS &&
          real<Function::cuStreamQuery>(CU_STREAM_LEGACY) == CUDA_SUCCESS;
 }
 
-// False: what it names and what it allocates are more than the budget, which has been reported. Trimming what the driver
-// holds for graphs would help such a launch only to exceed the budget again.
+// False: the memory that it names and the memory that it allocates exceed the budget; that has been reported. Trimming
+// memory that the driver holds for graphs would only help such a launch to exceed the budget again.
 bool fits_with_its_allocation(const GraphAccess& access) {
   if (access.largest.bytes == 0) return true;
   const HeldEngines engines;
@@ -321,7 +321,7 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call, CallOf<C
   if (engines_now() == nullptr) return call();
   if (is_recording(stream)) return submit(stream, Host::kGoesOn, {}, {.follows = true}, call);
   return guarded([&] {
-    // Of what was recorded nothing blocked a stream so far.
+    // Recorded work has not blocked a stream so far.
     if (any_stream_may_block()) note_streams_may_block();
     GraphAccess access = access_of(exec);
     const std::shared_ptr<KeptGraph> kept = kept_graph(exec);

@@ -17,10 +17,10 @@ namespace thermocline {
 namespace {
 
 std::atomic<bool> allocate{false};
-// Some memory could not be counted, because streams are blocked that use what would have to leave.
+// Some memory could not be counted, because blocked streams use memory that would have to be evicted.
 std::atomic<bool> is_late{false};
 
-// What each engine has been told, and what the driver reported then.
+// The bytes that each engine has been told, and those that the driver reported then.
 struct Counted {
   Bytes reserved = 0;
   Bytes told = 0;
@@ -33,7 +33,7 @@ struct AllCounted {
 };
 AllCounted& counted_so_far() { return process_lifetime<AllCounted>(); }
 
-// If this memory can not be counted because nothing more can be evicted, the budget is exceeded; that is reported like
+// If this memory cannot be counted because nothing more can be evicted, the budget is exceeded; that is reported like
 // any refusal.
 void tell(const ActiveEngine& active, Counted* counted) {
   cuuint64_t reserved = 0;
@@ -46,8 +46,8 @@ void tell(const ActiveEngine& active, Counted* counted) {
   if (reserved < counted->told) {
     active.engine->remove_external(counted->told - reserved);
   } else if (reserved > counted->told) {
-    // A launch must not wait here for blocked streams: another thread may need the engines, which this one holds, to let
-    // them go on. The next launch or wait counts it.
+    // A launch must not wait here for blocked streams: another thread may need the engines, which this one holds, to
+    // unblock them. The next launch or wait counts it.
     const auto add = [&] { return active.engine->add_external(reserved - counted->told); };
     status = any_stream_may_block() ? add() : with_backoff(add);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that graphs allocate, by captured calls or by nodes, is the driver's own, and belongs to no engine.
-// The driver takes it from the device when such a graph is launched or uploaded, and keeps it for the next launch until
-// it is told to release it (cuDeviceGraphMemTrim). So from the first such node on, this memory counts against the
-// budget like the program's own mappings, and a launch that fails for lack of memory is repeated after more room was
+// Memory that graphs allocate, by captured calls or by nodes, belongs to the driver, and to no engine. The driver
+// takes it from the device when such a graph is launched or uploaded, and keeps it for the next launch until it is
+// told to release it (cuDeviceGraphMemTrim). So from the first such node on, this memory counts against the budget
+// like the program's own mappings, and a launch that fails for lack of memory is repeated after more room was
 // made.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace thermocline {
 
-// Some graph was given a node that allocates.
+// Some graph got a node that allocates.
 void note_graph_allocates();
 bool any_graph_allocates();
 
@@ -20,10 +20,10 @@ CUresult instantiated_with(CUgraphExec* exec, CUgraph graph, const CUDA_GRAPH_IN
 
 // Tells the engines how much memory the driver holds for graphs now.
 void count_graph_memory();
-// To be called when the host has waited for a stream: counts what could not be counted while streams were blocked.
+// Call it after the host waited for a stream: counts what could not be counted while streams were blocked.
 void count_late_graph_memory();
 
-// What the driver holds for graphs and no graph needs now goes back to the device.
+// Returns to the device the memory that the driver holds for graphs and that no graph needs now.
 void trim_graph_memory(const ActiveEngine& active);
 
 // Makes `call` by submit(call); repeats it with more room if the driver is out of memory.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuda.h with every variant of every function declared under the name that the driver exports (cuMemcpyHtoD_v2_ptds
-// instead of what a macro makes of cuMemcpyHtoD), and with default visibility, because the library defines some of
+// cuda.h, with every variant of every function declared under the name that the driver exports (cuMemcpyHtoD_v2_ptds,
+// not the name to which a macro maps cuMemcpyHtoD), and with default visibility, because the library defines some of
 // them. No other CUDA header may be included.
 #pragma once
 

@@ -14,8 +14,8 @@ using DlvsymFunction = void* (*)(void* handle, const char* name, const char* ver
 DlsymFunction next_dlsym();
 DlvsymFunction next_dlvsym();
 
-// Where the object that contains `code` is in load order, and whether an object between it and this library defines
-// `name`.
+// The position of the object that contains `code` in load order, and whether an object between it and this library
+// defines `name`.
 enum class LoadOrder { kBehindUs, kBeforeUs, kBeforeUsAndAnotherBetween };
 LoadOrder place_of(const void* code, const char* name);
 

@@ -13,7 +13,7 @@
 //   variant  which default stream is meant, if there are two variants
 //   does     verbs, each with the parameters it applies to: gives, frees, maps, asks, reads, writes, accesses (reads or
 //            writes), keeps (somebody may use it at any later time), names, forgets, waits, records (a stream
-//            captures), ends, counts (in statistics), finds, tells, makes (allocates device memory of the driver's own);
+//            captures), ends, counts (in statistics), finds, tells, makes (allocates the driver's own device memory);
 //            "on" names the stream, and code reads it (symbols.h); "behind" whose work it waits for
 // Called: X(symbol)
 // Passed: X(why, symbols): exactly these symbols and their per-thread variants, and no other version of them.

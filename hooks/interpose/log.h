@@ -16,12 +16,12 @@ __attribute__((format(printf, 2, 3))) void log_line(LogLevel level, const char* 
 void set_log_level(LogLevel level);
 bool is_logged(LogLevel level);
 
-// Output that was requested is printed at any level. print_line: one line, truncated after a thousand characters,
-// without allocation. The others: a line of any length; several lines, unchanged.
+// Prints requested output, at any level. print_line: one line, truncated after a thousand characters, without
+// allocation. print_whole_line: a line of any length. print_text: several lines, unchanged.
 void print_line(const char* text);
 void print_whole_line(const std::string& text);
 void print_text(const std::string& text);
-// Several lines, at a level.
+// Logs several lines, at a level.
 void log_text(LogLevel level, const std::string& text);
 
 }  // namespace thermocline

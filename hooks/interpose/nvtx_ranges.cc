@@ -66,7 +66,7 @@ struct Tool {
 };
 constinit Tool tool;
 
-// What NVTX's functions return where no tool keeps ranges.
+// The return value of NVTX's functions if no tool keeps ranges.
 constexpr int kNobodyKeepsRanges = NVTX_NO_PUSH_POP_TRACKING;
 
 template <typename Function, typename... Arguments>
@@ -100,8 +100,8 @@ int pop() {
   return tool_answer(tool.pop);
 }
 
-// A table of a client's slots, as they were before the tool was asked: NVTX has functions of its own in them then, which
-// are nobody's to call.
+// A table of a client's slots, and their contents before the tool was asked: these are functions of NVTX's own, which
+// must not be called.
 class Slots {
  public:
   Slots(NvtxGetExportTableFunc_t export_table, NvtxCallbackModule module) {
@@ -129,7 +129,7 @@ class Slots {
 }  // namespace
 }  // namespace thermocline
 
-// The library as a tool. The same function under the name that is exported, so that a search that leads here is recognized.
+// Initializes the library as a tool; exported under another name (below). with_nvtx_ranges recognizes this address.
 extern "C" int thermocline_initialize_nvtx(NvtxGetExportTableFunc_t export_table) {
   using namespace thermocline;
   if (export_table == nullptr) return 0;

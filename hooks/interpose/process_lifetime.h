@@ -4,9 +4,9 @@
 
 namespace thermocline {
 
-// Made at its first use and never destroyed: programs call CUDA from destructors of their own static objects, and other
-// threads go on while `exit` runs, so there is no moment at which the hooks are no longer called. Each T is a type of
-// its user's alone; thread-safe as T is. The child of a fork finds what the parent had (see Runtime for what it
+// Creates T at the first use and never destroys it: programs call CUDA from destructors of their own static
+// objects, and other threads run while `exit` runs, so hooks may be called at any time. Each T must be a type used
+// by one module only; thread-safe as T is. The child of a fork finds the parent's state (see Runtime for what it
 // resets).
 template <class T>
 T& process_lifetime() {

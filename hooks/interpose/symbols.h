@@ -67,8 +67,8 @@ void* hook_for_base(std::string_view base, const void* answer, int version, std:
 // the program asks with a version newer than the table, which may have another signature.
 void* hook_by_name(std::string_view base, int version, std::uint64_t flags);
 
-// A program was given a variant of a hooked function that is not hooked, so its calls will not be seen. For good, and
-// known to every engine at once (EngineOptions::evict_no_more).
+// A program was given a variant of a hooked function that is not hooked, so its calls will not be seen. This is
+// permanent, and every engine knows it at once (EngineOptions::evict_no_more).
 void a_variant_goes_unseen() noexcept;
 const std::atomic<bool>& any_variant_goes_unseen() noexcept;
 
@@ -78,7 +78,7 @@ inline constexpr std::size_t kFunctions =
     THERMOCLINE_HOOKED_FUNCTIONS(THERMOCLINE_X) THERMOCLINE_CALLED_FUNCTIONS(THERMOCLINE_X)
 #undef THERMOCLINE_X
         0;
-// By Function; null before the driver is open, and of functions that it lacks.
+// By Function; null before the driver is open, and for functions that it lacks.
 extern constinit std::array<std::atomic<void*>, kFunctions> driver_functions;
 void* open_and_find(Function function);
 }  // namespace detail
@@ -104,27 +104,27 @@ THERMOCLINE_CALLED_FUNCTIONS(THERMOCLINE_X)
 #undef THERMOCLINE_X
 }  // namespace detail
 
-// When a function waits for the device.
+// Whether and when a function waits for the device.
 enum class Waits : std::uint8_t {
   kNever,
-  // Whatever its arguments (CUDA driver API, "API synchronization behavior"; cuMemFree: implicit synchronization).
-  // Copies that are synchronous by name also wait, but only for themselves: the work they are ordered after is waited
-  // for before the call (submit.cc).
+  // Always, whatever its arguments (CUDA driver API, "API synchronization behavior"; cuMemFree: implicit
+  // synchronization). Copies that are synchronous by name also wait, but only for themselves: submit.cc waits before
+  // the call for the work that they are ordered after.
   kAlways,
-  // It adds to a stream, whose queue may be full.
+  // The function adds work to a stream, whose queue may be full.
   kForRoom,
-  // Some drivers, for streams that are blocked (driver/mapping_waits.h).
+  // Some drivers wait here for streams that are blocked (driver/mapping_waits.h).
   kForBlockedStreams,
 };
 
 namespace detail {
-// In the order of Function; of functions that are not hooked nothing is said.
+// By Function, for hooked functions only.
 inline constexpr std::string_view kDoes[] = {
 #define THERMOCLINE_X(symbol, base, since, variant, does) does,
     THERMOCLINE_HOOKED_FUNCTIONS(THERMOCLINE_X)
 #undef THERMOCLINE_X
 };
-// As functions.h says: "on" names the stream.
+// Whether the text in functions.h says "on", which names the stream.
 constexpr bool is_on_a_stream(std::string_view does) {
   return does.starts_with("on ") || does.find("; on ") != std::string_view::npos;
 }
@@ -187,8 +187,8 @@ CUresult real(Arguments... arguments) {
   }
   if constexpr (waits_of(F) == Waits::kForBlockedStreams) about_to_map(name_of(F));
   if constexpr (waits_of(F) == Waits::kAlways) {
-    // Whether the call is the library's own or the program's. A call that the program makes in a host function, while
-    // the driver runs that function during a call of the library, counts as the library's; the driver refuses it.
+    // Whether the library makes the call, or the program. A call that the program makes in a host function, while the
+    // driver runs that function during a call of the library, counts as the library's; the driver refuses it.
     const bool is_ours = Inside::now();
     if (!is_ours) about_to_wait(name_of(F));
     const CUresult result = function(arguments...);

@@ -2,7 +2,7 @@
 // The hooks for NCCL's functions (nccl.h).
 //
 // The engine is told of an operation twice, before and after the call, and the buffers are pinned in between. The
-// engine's lock can not be held during the call, because NCCL may wait for threads of its own that allocate. In a group
+// engine's lock cannot be held during the call, because NCCL may wait for threads of its own that allocate. In a group
 // all of this ends when the group ends. If NCCL continues to submit work in the background (non-blocking
 // communicators), the buffers stay on the device permanently.
 #include "driver/locks.h"
@@ -80,7 +80,7 @@ void let_go(Held* held) {
   held->pinned.clear();
 }
 
-// Until they are freed: NCCL does not say when it is done with them.
+// Keeps the buffers pinned until they are freed: NCCL does not tell when it is done with them.
 void keep_pinned(const Held& held) {
   for_each_pinned(held, [](Engine& engine, DeviceAddress at, std::uint64_t number) {
     engine.keep_pinned(at, number);
@@ -123,7 +123,7 @@ CUresult show(const Held& held) {
   return submit(held.stream, Host::kGoesOn, std::move(accesses), held.info, [] { return CUDA_SUCCESS; });
 }
 
-// The nodes that NCCL captures do not name its buffers in any readable form.
+// The nodes that NCCL captures do not name its buffers in a readable form.
 CUresult keep_recorded(const Held& held) {
   THERMOCLINE_LOG_ONCE(LogLevel::kInfo,
                        "NCCL was recorded into a graph; the buffers that it works on stay on the device");
@@ -218,7 +218,7 @@ ncclResult_t enter(ncclComm_t comm, void* buffer, Handle* handle, Arguments... a
   Held held{.engine = active, .info = {}, .accesses = AccessList().word(at.value), .pinned = {}};
   const auto pin_until_there = [&] {
     const CUresult result = pin_for_now(&held, kRegistered);
-    // Other ranks access it unseen.
+    // Other ranks access the buffer unseen.
     return result == CUDA_SUCCESS ? wait_until_fetched(held) : result;
   };
   if (guarded(pin_until_there) != CUDA_SUCCESS) {

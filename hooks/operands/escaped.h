@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Escaped buffers: somebody whose accesses can not be seen has their address (keep() in submit.h). If the program frees
-// such a buffer by a call in which the driver waits, the library must wait too: the engine orders the next owner of the
-// memory only after uses that it has seen.
+// Escaped buffers: something whose accesses cannot be seen has their address (keep() in submit.h). If the program frees
+// such a buffer with a call in which the driver waits, the library must wait too: the engine orders the next owner of
+// the memory only after uses that it has seen.
 #pragma once
 
 #include "hooks/operands/accesses.h"

@@ -24,7 +24,7 @@ void HostAllocations::added(std::uint64_t begin, Bytes bytes, HostMemory memory)
   if (first == all_.end()) first = all_.lower_bound(begin);
   all_.erase(first, all_.lower_bound(begin + bytes));
   all_[begin] = {.bytes = bytes, .memory = memory};
-  // The end last: whoever sees it sees the beginning, too.
+  // The end is stored last: a thread that sees it sees the beginning, too.
   begin_.store(std::min(begin_.load(std::memory_order_relaxed), begin), std::memory_order_relaxed);
   end_.store(std::max(end_.load(std::memory_order_relaxed), begin + bytes), std::memory_order_release);
 }

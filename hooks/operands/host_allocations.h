@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that kernels read in place although it is not on a device: pinned, registered and managed allocations. The host
-// writes there without a call, so the addresses stored there are known only when the memory is read
+// Memory outside the device that kernels read in place: pinned, registered and managed allocations. The host writes
+// there without a call, so addresses stored there are known only when the memory is read
 // (hooks/pointers/tables_in_place.h). Thread-safe.
 #pragma once
 
@@ -24,12 +24,12 @@ struct HostAllocation {
   HostMemory memory = HostMemory::kPinned;
 };
 
-// Invariant: allocations do not overlap. One that is given an address of an earlier one replaces it, because then the
-// earlier one is gone, even if its end was not seen.
+// Invariant: allocations do not overlap. A new allocation replaces earlier ones at its addresses, because these must
+// have ended, even if their end was not seen.
 class HostAllocations {
  public:
   void added(std::uint64_t begin, Bytes bytes, HostMemory memory);
-  // Ignores what is not known.
+  // Ignores unknown allocations.
   void removed(std::uint64_t begin);
 
   // The range that all allocations so far lie in; empty until the first.
@@ -41,10 +41,10 @@ class HostAllocations {
 
   std::optional<HostAllocation> find(std::uint64_t address);
 
-  // Whether the allocation that begins there is to be read for one more operation that is given an address of it.
+  // Whether the allocation at `begin` is to be read for one more operation that is given an address in it.
   //
-  // Reading managed memory moves its pages to the host. So a managed allocation above kSmallBytes in which no address has
-  // been found yet is read for the first kFirstReads operations, then for each one that is twice as late.
+  // Reading managed memory moves its pages to the host. So a managed allocation above kSmallBytes in which no address
+  // has been found yet is read for the first kFirstReads operations, then for each one that is twice as late.
   bool is_due(std::uint64_t begin);
   // An address was found there: from now on it is read for every operation.
   void holds_addresses(std::uint64_t begin);
@@ -57,7 +57,7 @@ class HostAllocations {
     Bytes bytes = 0;
     HostMemory memory = HostMemory::kPinned;
     bool holds_addresses = false;
-    std::uint64_t operations = 0;  // that were given an address of the allocation
+    std::uint64_t operations = 0;  // operations that were given an address in it
   };
 
   std::map<std::uint64_t, Entry>::iterator at(std::uint64_t address) THERMOCLINE_REQUIRES(mutex_);
@@ -69,7 +69,7 @@ class HostAllocations {
 
 HostAllocations& host_allocations();
 
-// Whether there have been any: set by host_allocations().added, for launches, which mostly have nothing to look for.
+// Whether there was any allocation: set by host_allocations().added, so that most launches skip the search.
 inline std::atomic<bool> any_host_allocation{false};
 
 }  // namespace thermocline

@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t kMostParameters = 32764;
 
 // Asks for one parameter after the other until "invalid value" ends the list. If a parameter were missed, its buffer
-// would not be made resident, so the end is confirmed by a second query. False when the handle is not of that kind, or
-// when the end is not confirmed. `is_refused`: it is a thread of which the driver takes no calls, that of a host function.
+// would not be made resident, so a second query confirms the end. False: the handle is not of that kind, or the end is
+// not confirmed. `is_refused`: the driver takes no calls of this thread, which runs a host function.
 template <class Ask>
 bool read_layout(Ask ask, ParameterLayout* out, bool* is_refused) {
   out->clear();
@@ -98,7 +98,7 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
   bool is_refused = false;
   bool known = ask_driver(function, is_kernel, &layout, &is_refused), is_final = !is_refused;
   if (known && layout.empty()) {
-    // Either there are no parameters, or the driver can not answer at the moment. If it still answers for another
+    // Either there are no parameters, or the driver cannot answer at the moment. If it still answers for another
     // function (the witness), there are none. The witness is reset before its module is unloaded.
     const MutexLock lock(witness_mutex_);
     is_final = witness_.function != nullptr;

@@ -81,8 +81,8 @@ class WideSieve {
   return WideSieve::zeros_of(first) | std::uint64_t{WideSieve::zeros_of(second)} << WideSieve::kWords;
 }
 
-// `bytes` >= WideSieve::kReach. The last words are looked at in a block that ends where they end; of few words the
-// second half ends there.
+// `bytes` >= WideSieve::kReach. The last words are examined in a block that ends with them; if there are few words, the
+// second half of the block ends with them.
 [[gnu::target("avx2")]] void scan_wide(const unsigned char* at, std::size_t bytes, OwnRange owns, AccessList* out) {
   constexpr std::size_t kWords = WideSieve::kWords;
   const WideSieve sieve(owns);
@@ -107,7 +107,7 @@ class WideSieve {
   }
 }
 
-// Where it is asked before this is known, the answer is no.
+// Before it is initialized, it is false: then AVX2 is not used.
 const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
 #endif
 

@@ -49,7 +49,7 @@ inline void scan_parameter(const void* parameter, std::size_t bytes, OwnRange ow
     scan_word(parameter, owns, out);
   }
 }
-// scan_parameter() as processors without AVX2 do it.
+// scan_parameter() as on processors without AVX2.
 void scan_parameter_narrow(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out);
 
 // kernelParams: one pointer per parameter.

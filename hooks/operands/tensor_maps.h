@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensor maps (CUtensorMap) that describe the engines' memory. A tensor map is opaque, and its tensor's address need
-// not appear in it unchanged. So whatever the driver writes into one is remembered, by a digest of its 128 bytes,
-// together with the address; it is recognized when a kernel is given the map by value, and when a copy writes it to
+// not appear in it unchanged. So each map that the driver writes is remembered, by a digest of its 128 bytes,
+// together with the address. It is recognized when a kernel is given the map by value, and when a copy writes it to
 // memory.
 //
 // A map refers to an address, not to a buffer: it describes whatever is allocated there later. When more than kMost
@@ -38,8 +38,8 @@ class TensorMaps {
   bool remember(const void* map, DeviceAddress address, const std::function<bool(DeviceAddress)>& is_live);
   std::optional<DeviceAddress> find(const void* map) const;
 
-  // Calls found(offset, address) for each map in `bytes` whose destination address is a multiple of `unit`; `to` is
-  // that of the first byte.
+  // Calls found(offset, address) for each map in `bytes` whose destination address is a multiple of `unit`; `to` is the
+  // destination address of the first byte.
   template <class Found>
   void search(const void* at, std::size_t bytes, std::uint64_t to, std::size_t unit, Found found) const {
     const auto* const data = static_cast<const unsigned char*>(at);
@@ -52,7 +52,7 @@ class TensorMaps {
   std::size_t size() const;
 
  private:
-  // A filter of bits, set for the maps that are remembered; data that is no map nearly always hits a bit that is not
+  // A filter of bits, set for the maps that are remembered. Data that is not a map nearly always hits a bit that is not
   // set.
   static constexpr std::size_t kFilterWords = 1024;
 
@@ -83,7 +83,7 @@ class TensorMaps {
 
 TensorMaps& tensor_maps();
 
-// Calls found(place, tensor) for each map in bytes that are copied to `to`.
+// Calls found(address, tensor) for each map in bytes that are copied to `to`.
 template <class Found>
 void search_for_tensor_maps(const void* from, Bytes bytes, std::uint64_t to, Found found) {
   const TensorMaps& maps = tensor_maps();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory operations of streams (values that are written or waited for), as arguments of calls and of graph nodes.
+// Memory operations of streams (writing values, waiting for values), as arguments of calls and of graph nodes.
 #pragma once
 
 #include "hooks/operands/accesses.h"

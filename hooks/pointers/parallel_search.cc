@@ -12,12 +12,12 @@
 namespace thermocline {
 namespace {
 
-// Between two looks at how much was found. A multiple of the alignment of tensor maps.
+// Bytes between two checks of how many words were found. A multiple of the alignment of tensor maps.
 constexpr Bytes kBlockBytes = 256 * kKiB;
 
 Bytes usable_cpus() {
   cpu_set_t usable;
-  // More CPUs than the set has room for: more than are needed.
+  // There are more CPUs than the set has room for, so more than are needed.
   return sched_getaffinity(0, sizeof usable, &usable) == 0 ? static_cast<Bytes>(CPU_COUNT(&usable)) : CPU_SETSIZE;
 }
 

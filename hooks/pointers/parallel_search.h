@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Searches large uploads for addresses on several threads. One core reads 5 GB/s of memory that a copy has just written, on the
-// machine of an H200 whose link carries 55 (docs/gpu.md): alone it would take ten times as long as the copy. The threads exist
-// during the search alone, so that a fork finds none and a program without large uploads has none.
+// Searches large uploads for addresses on several threads. On the H200 machine, one core reads memory that a copy has
+// just written at 5 GB/s, and the link carries 55 GB/s (docs/gpu.md): one core would take ten times as long as the
+// copy. The threads exist only during the search. So a fork finds none, and a program without large uploads has none.
 #pragma once
 
 #include <algorithm>
@@ -14,22 +14,22 @@
 
 namespace thermocline {
 
-// A thread reads at least this much: 800 us at 5 GB/s, where its creation takes less than 100.
+// A thread searches at least this much: that takes 800 us at 5 GB/s; creating the thread takes less than 100 us.
 inline constexpr Bytes kLeastBytesOfSearchThread = 4 * kMiB;
 inline constexpr Bytes kMostSearchThreads = 8;
 
-// At most half of the CPUs that this process may use, or two: its other threads go on. At least 1.
+// At most half of the CPUs that this process may use, or two, so that its other threads can continue. At least 1.
 Bytes search_threads(Bytes bytes);
 
-// An upload, as it is read: `bytes` at `from`, copied to `to`.
+// An upload as seen by the search: `bytes` at `from` are copied to `to`.
 struct Upload {
   const unsigned char* from = nullptr;
   Bytes bytes = 0;
   std::uint64_t to = 0;
 };
 
-// Calls found(place, address) for words and tensor maps that begin in [begin, end) of the upload. A tensor map that is copied to
-// memory counts as a word with the address of its tensor.
+// Calls found(address, word) for words and tensor maps that begin in [begin, end) of the upload. A tensor map that is
+// copied to memory counts as a word with the address of its tensor.
 template <class Found>
 void search_part(const WordScan& scan, const Upload& upload, Bytes begin, Bytes end, Found found) {
   const std::uint64_t to = upload.to + begin;
@@ -40,8 +40,8 @@ void search_part(const WordScan& scan, const Upload& upload, Bytes begin, Bytes 
                          [&](DeviceAddress at, DeviceAddress tensor) { found(at, tensor.value); });
 }
 
-// What a thread found in its part of an upload, in the order of places. It stops at `searched` if it has found so much that
-// somebody has to take it first; [searched, end) is for the caller to search.
+// The findings of one thread in its part of an upload, in the order of addresses. A thread may stop early, at
+// `searched` (too many words, or no memory for them): the caller has to search [searched, end).
 struct SearchedPart {
   static constexpr std::size_t kMostWords = 65536;
 
@@ -51,10 +51,10 @@ struct SearchedPart {
   std::vector<HeldWord> words;
 };
 
-// The parts follow each other and are the whole upload. Where no thread can be created, the calling one does its work.
+// The parts follow each other and cover the whole upload. If a thread cannot be created, the caller does its work.
 std::vector<SearchedPart> search_on_threads(const WordScan& scan, const Upload& upload, Bytes threads);
 
-// All of the upload, on as many threads as are of use, in the order of places. `found` is called on the calling thread.
+// Searches all of the upload on `threads` threads, in the order of addresses. Calls `found` on the calling thread.
 template <class Found>
 void search_upload(const WordScan& scan, const Upload& upload, Bytes threads, Found found) {
   if (threads < 2) return search_part(scan, upload, 0, upload.bytes, found);

@@ -18,14 +18,14 @@
 namespace thermocline {
 namespace {
 
-// Allocations are read in blocks of this size: the one that contains the address and the next one, and then further ones
-// as long as addresses are found.
+// Allocations are read in blocks of this size: first the block that contains the address and the next one, then further
+// ones as long as addresses are found.
 constexpr Bytes kBlockBytes = HostAllocations::kSmallBytes;
 // Blocks that are read for one operation. A list that the host has linked through more is left, and counted.
 constexpr std::size_t kMostBlocks = 1024;
 
-// Whether a device without concurrent access to managed memory is there: on such a system the host must not read managed
-// memory while a kernel runs (CUDA C++ Programming Guide, "Managed memory: coherency and concurrency").
+// Whether all devices have concurrent access to managed memory: on a system with another device the host must not read
+// it while a kernel runs (CUDA C++ Programming Guide, "Managed memory: coherency and concurrency").
 bool managed_memory_can_be_read() {
   static const bool can = [] {
     int count = 0;
@@ -89,7 +89,7 @@ class Reader {
     }
   }
 
-  // Once for each operation, whatever many of its words are addresses of the allocation.
+  // Asks once for each operation, however many of its words are addresses of the allocation.
   bool is_due(const HostAllocation& table) {
     const auto [due, is_new] = due_.try_emplace(table.begin, false);
     if (is_new) due->second = host_allocations().is_due(table.begin);
@@ -100,7 +100,7 @@ class Reader {
     if (!std::exchange(has_left_some_, true)) count(Counter::kUnreadTables);
   }
 
-  // Whether an address was found.
+  // Returns whether an address was found.
   bool read_block(const HostAllocation& table, std::uint64_t at, Bytes bytes) {
     if (!is_still(table.memory, at) || !is_still(table.memory, at + bytes - 1)) return false;
     copy_.resize(bytes);
@@ -115,8 +115,8 @@ class Reader {
     return found;
   }
 
-  // A word may be an old address of memory that another thread frees meanwhile; so it is read as a debugger would, and by
-  // plain loads only where the system does not permit that, or does not do it for managed memory.
+  // A word may be an old address of memory that another thread frees meanwhile. So the memory is read as a debugger
+  // would, and with plain loads only if the system does not permit that, or does not support it for managed memory.
   void copy_block(HostMemory memory, std::uint64_t at) {
     const auto* const from = reinterpret_cast<const unsigned char*>(at);
     if (memory == HostMemory::kPinned && is_write_combined(from))

@@ -91,7 +91,7 @@ bool is_slow_to_read(const Move& move) {
 // Size of the read buffer. It is not on the stack, because some threads have a stack of about that size.
 constexpr std::size_t kBlockBytes = 16384;
 
-// The memory may have been freed, if its graph was destroyed; not if the driver has just told what kind it is (`slow`).
+// The memory may have been freed if its graph was destroyed; but not if the driver has just told its kind (`slow`).
 Reading read_as_it_is(CUdeviceptr from, bool slow, void* to, Bytes bytes) {
   if (!slow) return read_own_memory(from, to, bytes);
   read_write_combined(to, reinterpret_cast<const void*>(from), bytes);
@@ -224,7 +224,7 @@ void Changes::for_each_replaced(bool with_pinned, Visit visit) const {
     if (access.access == Access::kWrite && moves_.empty()) visit(AddressRange{access.address, access.bytes});
   }
   for (const SourcedMove& known : moves_) {
-    // What a copy on the device replaces is removed with what it brings (Engine::copied).
+    // Words that a copy on the device replaces are removed when its own words are added (Engine::copied).
     if (known.source == Source::kDevice || has_many_rows(known.move)) continue;
     if (known.source == Source::kPinned && !with_pinned) continue;
     for_each_row(known.move, [&](CUdeviceptr to, CUdeviceptr) {
@@ -251,7 +251,7 @@ void search_from_host(const EngineSet& engines, const Move& move) {
 AddressRange destination_of(const Move& move) { return span_of(move.to, move, move.to_layer, move.to_pitch); }
 AddressRange source_of(const Move& move) { return span_of(move.from, move, move.from_layer, move.from_pitch); }
 
-// Where some of these copies write, to be asked whether a range overlaps it.
+// The destinations of some of these copies, to test whether a range overlaps them.
 class Destinations {
  public:
   explicit Destinations(std::span<const Move> moves) {
@@ -271,7 +271,7 @@ class Destinations {
   std::vector<DeviceAddress> ends_;  // the highest end of all ranges up to each
 };
 
-// In which order the copies run is not known, and one may copy what another one brings: those that may are repeated, as
+// The order of the copies is not known, and a copy may read what another one has written. Such copies are repeated, as
 // often as the longest chain could need it. Another node of the graph may have written a source on the device.
 void take_all_along(const EngineSet& engines, std::span<const Move> moves) {
   std::vector<Move> next(moves.begin(), moves.end());
@@ -288,7 +288,7 @@ void take_all_along(const EngineSet& engines, std::span<const Move> moves) {
   }
 }
 
-// Where it is not certain what a row holds before the launch and after it. Rows that adjoin are one range: many small
+// Visits rows whose contents before and after the launch are uncertain. Rows that adjoin are one range: many small
 // copies often fill one table.
 template <class Tell>
 void for_each_overwritten(const EngineSet& engines, std::span<const Move> moves, Tell tell) {

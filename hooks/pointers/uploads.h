@@ -4,12 +4,12 @@
 // the device carry along the known pointers of their source; pointers in a range that is overwritten are removed.
 //
 // When the bytes are read: pinned memory before the copy is submitted (after it, another thread that knows the copy to
-// be complete may free the memory); pageable memory after it (the driver has read it by then). What a program writes
-// into pinned memory between submitting a copy and its execution is not seen.
+// be complete may free the memory); pageable memory after it (the driver has read it by then). Writes of a program
+// to pinned memory between submitting a copy and its execution are not seen.
 //
-// Copies in a graph are examined at every launch, up to kMostSearchedMoves per executable graph. Each one beyond that
-// counts as untracked_uploads: the pointers that it brings are unknown, and are read from the device when they are
-// needed (Engine::hold_unknown). In which order the copies run is not known.
+// Copies in a graph are examined at every launch, up to kMostSearchedMoves per executable graph. Each copy beyond that
+// counts as untracked_uploads: the pointers that it writes are unknown, and are read from the device when they are
+// needed (Engine::hold_unknown). The order in which the copies run is not known.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -33,8 +33,8 @@ bool is_host_memory(CUdeviceptr at);
 class Changes {
  public:
   Changes(const ActiveEngine& active, const AccessList& accesses);
-  // To be called after the operation was submitted. `may_be_late`: it may run after operations that are submitted later,
-  // which then still find what it replaces.
+  // Call it after the operation was submitted. `may_be_late`: it may run after operations that are submitted later,
+  // which then still find the pointers that it replaces.
   void happened(bool may_be_late);
 
  private:
@@ -51,8 +51,8 @@ class Changes {
                              std::vector<unsigned char>& block);
   void found(DeviceAddress at, std::uint64_t word);
   void give_in();
-  // Visits the ranges whose former contents are gone; of copies from pinned memory only if none of their words have been
-  // reported yet.
+  // Visits the ranges whose former contents are overwritten. Skips copies from pinned memory if some of their words
+  // have already been reported.
   template <class Visit>
   void for_each_replaced(bool with_pinned, Visit visit) const;
 
@@ -63,8 +63,8 @@ class Changes {
   bool has_given_in_ = false;  // words were reported because there were too many to collect
 };
 
-// Those of the engines in `bits` whose stored pointers the operation changes: for nearly all launches none, so that
-// Changes need not be constructed.
+// The engines in `bits` whose stored pointers the operation changes. Nearly all launches change none, so that Changes
+// need not be constructed.
 EngineBits changing_references(const EngineSet& engines, EngineBits bits, const AccessList& accesses);
 
 // The changes of one operation in each of these engines.
@@ -84,14 +84,14 @@ class AllChanges {
 // Limit for one executable graph, at every launch.
 inline constexpr std::size_t kMostSearchedMoves = 4096;
 
-// A graph with these copies, and with the copies `beyond` the limit, is about to be launched. What its copies overwrite
-// stays until the memory is read (References::will_be_overwritten); for good if the sources may have changed when the
-// copies run, because then it may be what they bring.
+// A graph with these copies, and with the copies `beyond` the limit, is about to be launched. Pointers that its copies
+// overwrite remain known until the memory is read (References::will_be_overwritten). They remain for good if the
+// sources may have changed when the copies run, because the copies may then write the same pointers.
 void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond,
                   bool sources_may_change);
 
-// Of memory outside the engines, which is not read, before search_moves and when the launch has succeeded: these copies
-// surely run before all else in the graph, and nobody writes their sources any more.
+// For memory outside the engines, which is not read. Call these before search_moves and after the launch has succeeded.
+// These copies certainly run before all other nodes, and nothing writes their sources any more.
 void expect_moves_outside(const EngineSet& engines, std::span<const Move> moves);
 void moved_outside(const EngineSet& engines, std::span<const Move> moves);
 

@@ -18,8 +18,8 @@
 
 namespace thermocline {
 
-// Earlier copies to the host may still be writing the bytes that are read here. The words found may then be partly old
-// and partly new, which the header of uploads.h allows; the thread sanitizer must ignore it.
+// Earlier copies to the host may still be writing the bytes that are read here. Words found may then be partly old and
+// partly new, which the contract in uploads.h allows; the thread sanitizer must ignore it.
 #if defined(__SANITIZE_THREAD__)
 #define THERMOCLINE_READS_WHAT_COPIES_WRITE __attribute__((no_sanitize("thread")))
 #else

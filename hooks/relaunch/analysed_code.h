@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the code of a function tells: through which words of its parameters it reads and writes, and whether it may run
-// again. Of what the driver has loaded (kernel_codes.h) and of files (`thermocline kernels`) alike.
+// The analysis of a function's code: through which words of its parameters it reads and writes, and whether it may run
+// again. Used for code that the driver has loaded (kernel_codes.h) and for files (`thermocline kernels`).
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@
 
 namespace thermocline {
 
-// One kernel of one text.
+// One kernel as one PTX text defines it.
 class KernelCode {
  public:
-  // Null: it is not understood, and why. The text must outlive both.
+  // Null: the kernel is not understood; `why` has the reason. The text must outlive the result.
   static std::unique_ptr<KernelCode> read(const std::string& text, const std::string& name, RerunRefusal* why);
 
   const PtxKernel& kernel() const { return kernel_; }
@@ -33,14 +33,14 @@ class KernelCode {
 };
 
 struct AnalysedCode {
-  std::vector<std::unique_ptr<KernelCode>> kernels;  // one for each text; those of one name have the same words
-  // Why nothing is known of its accesses; none: they are.
+  std::vector<std::unique_ptr<KernelCode>> kernels;  // one for each text; all kernels of one name have the same words
+  // Why its accesses are unknown; none: they are known.
   RerunRefusal unknown;
-  // Why it never runs again; none: it may.
+  // Why it may never run again; none: it may.
   RerunRefusal refused;
 };
 
-// Null: its code was not seen. The code must outlive the result.
+// `code` null: the code was not seen. The code must outlive the result.
 AnalysedCode analyse_code(const DeviceCode* code, const std::string& name);
 
 }  // namespace thermocline

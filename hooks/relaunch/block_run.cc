@@ -14,29 +14,29 @@ namespace {
 using Kind = PtxOperand::Kind;
 
 constexpr unsigned kLanes = 32;
-// Instructions that are run for a kernel, whatever its launches.
+// The most instructions that are interpreted for a kernel, over all its launches.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 22;
-// For one launch, so that a long one leaves something for others.
+// The most for one launch, so that a long one leaves some for others.
 constexpr std::uint64_t kMostStepsOfOne = kMostSteps / 8;
 constexpr std::size_t kMostFound = 32;
-// Each variable of shared memory has addresses of its own: what is said of them is true wherever they are.
+// Each variable of shared memory has an address space of its own: so results hold wherever the variables are.
 constexpr unsigned kVariableBits = 24;
 constexpr std::size_t kMostVariables = (std::size_t{1} << (32 - kVariableBits)) - 2;
-// Finding regions takes the square of it and more.
+// The cost of finding regions grows with the square of the number of blocks, and more.
 constexpr std::size_t kMostBlocks = 512;
 
 struct Value {
   bool is_known = false;
   bool is_address = false;  // in shared memory
   std::uint64_t bits = 0;
-  std::uint64_t loads = 0;  // the parameters that it is made of
+  std::uint64_t loads = 0;  // the parameters that it is computed from
 };
 
 bool is_signed(std::string_view type) { return type[0] == 's'; }
 std::uint64_t truncated(std::uint64_t bits, unsigned bytes) {
   return bytes >= 8 ? bits : bits & ((std::uint64_t{1} << (8 * bytes)) - 1);
 }
-// As an integer of the type.
+// The bits as an integer of the type.
 std::int64_t number(std::uint64_t bits, std::string_view type) {
   return wrapped(static_cast<std::int64_t>(bits), type);
 }
@@ -52,7 +52,7 @@ std::optional<bool> compared(std::string_view how, std::uint64_t a, std::uint64_
   return std::nullopt;
 }
 
-// Of integers and predicates; nothing: it is not followed.
+// Shifts integers and predicates; nothing: the instruction is not supported.
 std::optional<std::uint64_t> shifted(const PtxInstruction& one, std::uint64_t a, std::uint64_t by) {
   const unsigned bits = 8 * ptx_type_bytes(one.type());
   by = truncated(by, 4);
@@ -147,15 +147,15 @@ class BlockRuns::Run {
  private:
   struct Thread {
     std::vector<Value> registers;
-    std::size_t at = 0;  // the instruction
+    std::size_t at = 0;  // index of the next instruction
     bool is_over = false;
     std::vector<std::size_t> shuffles;  // since the barrier
   };
   static constexpr int kNobody = -1, kSeveral = -2;
-  // Of shared memory, since the barrier.
+  // A byte of shared memory, since the last barrier.
   struct Byte {
     int writer = kNobody, reader = kNobody;
-    bool is_written = false;  // before it
+    bool is_written = false;  // before the barrier
   };
   enum class Step : std::uint8_t { kGoesOn, kBarrier, kEnds, kUnknown };
 
@@ -263,7 +263,7 @@ class BlockRuns::Run {
     if (one.root == "bar") return Step::kBarrier;
     if (one.root == "shfl") {
       threads_[thread].shuffles.push_back(index);
-      // Of all lanes.
+      // The shuffle has to include all lanes.
       const Value lanes = of(one.operands.back(), thread);
       if (!lanes.is_known || lanes.is_address || truncated(lanes.bits, 4) != 0xffffffff) return Step::kUnknown;
       loads_ |= lanes.loads;
@@ -346,7 +346,7 @@ class BlockRuns::Run {
     value.loads |= values[2].loads;
     return value;
   }
-  // Addresses are compared within a variable: where it is makes no difference then.
+  // Addresses are compared only within a variable: then its place makes no difference.
   static Value tested(const PtxInstruction& one, const std::array<Value, 3>& values, std::uint64_t loads) {
     if (one.operands.size() != 3 || one.modifiers.size() != 2) return {};
     const unsigned bytes = ptx_type_bytes(one.type());
@@ -357,7 +357,7 @@ class BlockRuns::Run {
     if (!holds) return {};
     return {.is_known = true, .is_address = false, .bits = *holds ? 1u : 0u, .loads = loads};
   }
-  // False: what comes of it depends on where a variable is.
+  // False: the result depends on the place of a variable.
   static bool keeps_address(const PtxInstruction& one, const std::array<Value, 3>& values, bool* is_address) {
     const bool first = values[0].is_address, second = values[1].is_address, third = values[2].is_address;
     *is_address = first || second || third;
@@ -400,7 +400,7 @@ BlockRuns::BlockRuns(const PtxKernel& kernel, const PtxBlocks& blocks)
     const unsigned bytes = ptx_type_bytes(one.type());
     if (parameter < 0 || to.kind != Kind::kRegister || bytes == 0 || bytes > 8 || from.value < 0) continue;
     if (static_cast<std::uint64_t>(from.value) + bytes > kernel.parameters[index_of(parameter)].bytes) continue;
-    // The last bit stands for all that are left.
+    // The last bit stands for all remaining loads.
     load_bits_[i] = std::uint64_t{1} << std::min<std::size_t>(parameter_loads_.size(), 63);
     parameter_loads_.push_back(i);
   }
@@ -417,7 +417,7 @@ std::vector<std::size_t> BlockRuns::successors(std::size_t block) const {
   return next;
 }
 
-// By the blocks through which all ways from one lead to the end.
+// Finds each region from the blocks through which all paths from its first block to the end lead.
 void BlockRuns::find_regions() {
   const std::size_t count = blocks_.size();
   if (count > kMostBlocks) {

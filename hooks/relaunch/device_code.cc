@@ -113,7 +113,7 @@ bool read_entry(const Entry& entry, Bytes8 payload, DeviceCode* out) {
     out->compiled.push_back(entry.architecture);
     return true;
   }
-  // Of other kinds nothing is known: intermediate code, for example, that a driver may compile.
+  // Other kinds are unknown: for example intermediate code, which a driver may compile.
   if (entry.kind != kPtx) return false;
   std::optional<std::string> text = plain(entry, payload);
   if (!text.has_value()) return false;
@@ -167,7 +167,7 @@ DeviceCode read_device_code(const void* image) {
     code.is_whole = read_container(static_cast<const unsigned char*>(image), &code);
     return code;
   }
-  // Machine code alone.
+  // The image contains machine code only.
   if (magic == 0x464c457f) return code;
   std::string text(static_cast<const char*>(image));
   if (!is_ptx(text)) return code;

@@ -29,7 +29,7 @@ const char* word_of(Access access) {
   return "";
 }
 
-// "k(float const*, int)": what is between the last parentheses, each by itself.
+// "k(float const*, int)": the types between the last parentheses, one by one.
 std::vector<std::string_view> parameter_types(std::string_view prototype) {
   std::vector<std::string_view> types;
   if (!prototype.ends_with(')')) return types;
@@ -53,7 +53,7 @@ std::vector<std::string_view> parameter_types(std::string_view prototype) {
   return types;
 }
 
-// Of a mangled name (Itanium C++ ABI); others have no prototype.
+// Reads the accesses from a mangled name (Itanium C++ ABI); other names contain no prototype.
 std::vector<Access> accesses_by_prototype(std::string_view name) {
   std::vector<Access> accesses;
   if (!name.starts_with("_Z")) return accesses;
@@ -84,7 +84,7 @@ std::vector<KernelArgument> arguments_of(const AnalysedCode& code, std::string_v
   if (!code.unknown && !code.kernels.empty()) {
     for (const ParameterWord& word : code.kernels[0]->accesses().words) {
       const KernelArgument one{word.parameter, word.offset, access_of(word), said(word.parameter)};
-      // Eight bytes that are no address: a number.
+      // Eight bytes that are not an address: a number.
       const bool is_number =
           one.by_code == Access::kNone && one.by_prototype != Access::kRead && one.by_prototype != Access::kBoth;
       if (!is_number) arguments.push_back(one);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel does with each of its parameters, as it is told to people: what its code shows, and beside it what its
-// prototype says, on which nothing relies.
+// How a kernel uses each of its parameters, for display: what its code shows, and what its prototype says. Nothing
+// relies on the prototype.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace thermocline {
 struct KernelArgument {
   enum class Access : std::uint8_t { kUnknown, kNone, kRead, kWritten, kBoth };
 
-  unsigned parameter = 0, offset = 0;  // eight bytes of it that are a pointer
+  unsigned parameter = 0, offset = 0;  // eight bytes of the parameter that are a pointer
   Access by_code = Access::kUnknown;
   Access by_prototype = Access::kUnknown;  // kRead: const; kBoth: not
 
   bool operator==(const KernelArgument&) const = default;
 };
 
-// Pointers among its parameters, in order. `name`: as the driver has it.
+// The pointers among the kernel's parameters, in order. `name`: the name in the driver.
 std::vector<KernelArgument> arguments_of(const AnalysedCode& code, std::string_view name);
 
 // `"arguments": [...]`.

@@ -128,7 +128,7 @@ const KernelKnowledge& KernelCodes::knowledge_of(const void* function, const cha
 
 std::vector<KernelVerdict> KernelCodes::verdicts(LaunchCounts KernelKnowledge::*counts) const {
   std::vector<KernelVerdict> all;
-  std::vector<const DeviceCode*> codes;  // of these
+  std::vector<const DeviceCode*> codes;  // the code of each entry of `all`
   const auto row_of = [&](const DeviceCode* code, const std::string& name) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].name != name || codes[i] == nullptr || code == nullptr) continue;

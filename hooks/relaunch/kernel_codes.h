@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The code that the program has loaded, and what is known of each function of it. Thread-safe.
+// The code that the program has loaded, and what is known about each function in it. Thread-safe.
 //
-// A function's code is known where the driver was given PTX, and where all machine code beside it was made from such:
+// A function's code is known if the driver was given PTX, and if all machine code beside it was compiled from that PTX:
 // nvcc embeds both for an architecture. nvcc's wrappers are parts of a program's data, which stay as long as the code
-// is loaded; they are read when the first of their kernels is launched. Other images may be gone by then, and are
+// is loaded; they are read when the first of their kernels is launched. Other images may be gone by then, so they are
 // read at once.
 #pragma once
 
@@ -24,19 +24,19 @@
 
 namespace thermocline {
 
-// What is known of a function.
+// The known facts about a function.
 struct KernelKnowledge : AnalysedCode {
   std::shared_ptr<const DeviceCode> code;  // keeps the texts
-  // By LaunchVerdict.
+  // Numbers of launches, by LaunchVerdict.
   mutable std::array<std::atomic<std::uint64_t>, kLaunchVerdicts> launches{};
-  // The same of all that were looked at: for recordings as well, whether or not contents may be recomputed.
+  // The same for all launches that were examined: also for recordings, whether or not contents may be recomputed.
   mutable std::array<std::atomic<std::uint64_t>, kLaunchVerdicts> seen{};
-  // Of the launch that was refused first for its shape or sizes. Written once, by whoever comes first.
+  // The first launch that was refused for its shape or sizes. Written once, by the thread that comes first.
   void note_other_shape(const OtherShape& shape) const;
   std::optional<OtherShape> other_shape() const;
-  // For tests: it is told to be proven, and to write its outputs whole (THERMOCLINE_TEST_PROVEN).
+  // For tests: the kernel counts as proven, and as writing all of its outputs (THERMOCLINE_TEST_PROVEN).
   bool is_taken_as_proven = false;
-  // Of what it makes when it runs again.
+  // The trial of the results of its reruns.
   std::unique_ptr<KernelTrial> trial;
 
   bool has_layout(const ParameterLayout& layout) const;
@@ -49,31 +49,31 @@ struct KernelKnowledge : AnalysedCode {
 
 class KernelCodes {
  public:
-  // The driver has loaded the image; null: something that is not seen. `handle`: the CUmodule or CUlibrary. `may_read`:
-  // see above.
+  // The driver has loaded the image; null: code that is not seen. `handle`: the CUmodule or CUlibrary. `may_read`: the
+  // image may be read now (see above).
   void loaded(const void* handle, const void* image, bool may_read);
-  // `handle` is another handle of the code that `of` names (cuLibraryGetModule).
+  // `handle` is another handle of the code of handle `of` (cuLibraryGetModule).
   void is_of(const void* handle, const void* of);
-  // The driver has returned a CUfunction or CUkernel of that handle, or one that stands for another.
+  // The driver has returned a CUfunction or CUkernel of that handle; same_function(): one that stands for another.
   void found(const void* function, const void* handle, const char* name);
   void same_function(const void* function, const void* as);
-  // The handle's code is unloaded.
+  // The code of the handle is unloaded.
   void unloaded(const void* handle);
-  // A context has ended: handles of functions may be given to others.
+  // A context has ended: the handles of its functions may be reused.
   void forget_functions();
 
-  // Valid until the process ends. `name`: of a function that was not seen to be loaded; may be null.
+  // Valid until the process ends. `name`: for a function that was not seen to be loaded; may be null.
   const KernelKnowledge& knowledge_of(const void* function, const char* name);
-  // Of all kernels that were launched. Code that was loaded more than once, as before and after a device reset, is on
-  // trial each time, and counts as one here.
+  // The verdicts of all kernels that were launched. Code that was loaded several times, as before and after a device
+  // reset, is on trial each time, and counts as one kernel here.
   std::vector<KernelVerdict> verdicts() const { return verdicts(&KernelKnowledge::launches); }
-  // With the launches that were looked at for recordings, too.
+  // Includes launches that were examined for recordings.
   std::vector<KernelVerdict> seen_verdicts() const { return verdicts(&KernelKnowledge::seen); }
 
  private:
   struct Image {
     const void* wrapper = nullptr;
-    std::shared_ptr<const DeviceCode> code;  // null: not read yet, or not to be
+    std::shared_ptr<const DeviceCode> code;  // null: not read yet, or not to be read
   };
   struct Function {
     std::shared_ptr<Image> image;

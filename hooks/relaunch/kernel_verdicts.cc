@@ -76,7 +76,7 @@ const char* name_of(KernelTrial::State state) {
   return "";
 }
 
-// Of a kernel of which launches may run again as far as its code tells.
+// The text for a kernel whose launches may run again according to its code.
 std::string trial_text(const KernelVerdict& one) {
   std::string text = std::string(name_of(one.state)) + ", rehearsed " + quantity(one.rehearsed, "time") +
                      ", verified " + quantity(one.verified, "time") + " in use";

@@ -22,19 +22,19 @@ std::uint64_t value_of(const LaunchedKernel& kernel, const ParameterWord& word) 
   return value;
 }
 
-// A word that is an address of the engine's.
+// A parameter word that is an address of the engine's memory.
 struct Pointer {
   const ParameterWord* word = nullptr;
   std::size_t index = 0;  // of the word
   std::uint64_t value = 0;
   std::size_t buffer = 0;  // in Given::buffers
-  int ended = -1;          // the one that ends where that begins; -1: none
+  int ended = -1;          // index of the buffer that ends where that one begins; -1: none
 };
 
 struct GivenBuffer {
   BufferFacts facts;
   OperandUse use;
-  // By pointers to where it ends and another one begins, if they are used downwards.
+  // The use through pointers to where it ends and another one begins, if they are used downwards.
   OperandUse use_from_end;
   unsigned pointers = 0;
 };
@@ -60,7 +60,7 @@ struct Given {
     to->writes |= use.writes;
     to->in_place |= use.in_place;
   }
-  // Of the pointer, what ends there counts as well. One is found by way of the other's address: neither may be elsewhere.
+  // Also counts the buffer that ends at the pointer. It is found through the other's address: neither may move.
   void count_ended(const Pointer& pointer, OperandUse use) {
     GivenBuffer& buffer = buffers[static_cast<std::size_t>(pointer.ended)];
     use.in_place = true;
@@ -68,13 +68,13 @@ struct Given {
     ++buffer.pointers;
     buffers[pointer.buffer].use.in_place = true;
   }
-  // Of all pointers.
+  // Does the same for all pointers.
   void count_all_ended() {
     for (const Pointer& pointer : pointers) {
       if (pointer.ended >= 0) count_ended(pointer, buffers[static_cast<std::size_t>(pointer.ended)].use_from_end);
     }
   }
-  // Leaves out what is not used after all.
+  // Removes buffers that are not used after all.
   void forget_unused() {
     std::vector<std::size_t> moved_to(buffers.size());
     std::size_t left = 0;
@@ -92,14 +92,14 @@ struct Given {
 bool add_buffers(const Engine& engine, const ParameterWord& word, std::uint64_t value, std::size_t index, Given* out) {
   const std::vector<BufferFacts> meant = engine.meant_by({DeviceAddress{value}});
   if (meant.empty()) return false;
-  // Who runs the launch again gives it the first one's address. Of those beside it, what is written is proven of none: they
-  // count as read as well.
+  // A rerun passes the first buffer's address. For the buffers beside it nothing is proven about what is written, so
+  // they count as read, too.
   const OperandUse use{.reads = word.reads, .writes = word.writes, .in_place = meant.size() > 1};
   const OperandUse maybe{.reads = word.reads || word.writes, .writes = word.writes, .in_place = true};
   const std::size_t first = out->add(meant[0], use);
   for (std::size_t i = 1; i < meant.size(); ++i) out->add(meant[i], maybe);
   out->pointers.push_back({&word, index, value, first});
-  // One past the end of another.
+  // The address may also be one past the end of another buffer.
   if (const auto before = engine.find(DeviceAddress{value - 1});
       before.has_value() && before->number != meant[0].number &&
       before->address + before->bytes == DeviceAddress{value}) {
@@ -156,8 +156,8 @@ Launch by_value(const LaunchedKernel& kernel, const Given& given) {
   return launch;
 }
 
-// A pointer to where one buffer ends and another one begins means that other one. Where it is not known that nothing is
-// read before, both are read. False: something is; what is read there would not be found if one of both were elsewhere.
+// A pointer to where one buffer ends and another one begins means the other one. If the kernel may read before it, both
+// count as read. False: it does read before it; a rerun would not find that if one of the buffers were elsewhere.
 bool count_ended(const KernelKnowledge& known, const LaunchedKernel& kernel, const LaunchShape& shape, Given* given) {
   for (const Pointer& pointer : given->pointers) {
     if (pointer.ended < 0) continue;
@@ -172,7 +172,7 @@ bool count_ended(const KernelKnowledge& known, const LaunchedKernel& kernel, con
   return true;
 }
 
-// Whether this launch is as the proofs demand. Outputs that are not written whole are read, too.
+// Whether this launch meets the conditions of the proofs. Outputs that are not written completely are read, too.
 LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& kernel, Given* given) {
   if (known.refused) return LaunchVerdict::kNotProven;
   if (kernel.is_special) return LaunchVerdict::kSpecial;
@@ -242,7 +242,7 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
     if (!add_buffers(*engine, words[i], value, i, &given)) return LaunchVerdict::kOtherMemory;
   }
   if (!are_of_parameters(*accesses)) {
-    // All that it accesses is in the list, with more.
+    // All of its accesses are in the list, with more.
     is_vouched_for_ = std::ranges::none_of(accesses->all(), &MemoryAccess::found);
     return LaunchVerdict::kOtherMemory;
   }
@@ -254,7 +254,7 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
     info_.trial = known.trial.get();
   } else {
     given.count_all_ended();
-    // Which of its bytes it writes is proven of no buffer: the others have to be there.
+    // No proof tells which bytes of the buffers it writes: the other bytes have to exist, so the buffers count as read.
     for (GivenBuffer& buffer : given.buffers) buffer.use.reads |= buffer.use.writes;
   }
   accesses->clear();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine is told of an operation so that it may recompute contents (offload/relauncher.h): that it accesses
-// nothing but what it names, how, and whether it may run again. Recordings are told how it accesses these.
+// The facts about an operation that an engine needs to recompute contents (offload/relauncher.h): that it accesses only
+// what it names, how it accesses that, and whether it may run again. Recordings get the accesses, too.
 //
-// Vouched for are kernels whose PTX shows through which parameters they access memory, and copies and sets, which name
-// their ranges. A kernel may run again if its results are proven to depend on nothing but what it reads
-// (ptx_proof.h), and if this launch is as the proof demands.
+// The library vouches for copies and sets, which name their ranges, and for kernels whose PTX shows through which
+// parameters they access memory. A kernel may run again if its results are proven to depend only on what it reads
+// (ptx_proof.h), and if this launch satisfies the conditions of the proof.
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,10 @@
 
 namespace thermocline {
 
-// Setting recompute; off until settings were read.
+// Whether setting recompute is on; false until the settings were read.
 inline std::atomic<bool> recompute_is_on{false};
 
-// For copies and sets, which read and write what they name and nothing else. Null: nobody needs to know.
+// For copies and sets, which read and write only what they name. Null: nobody needs to know.
 inline const RelaunchInfo* vouch_for_what_is_named() {
   static constexpr RelaunchInfo kNamed;
   return recompute_is_on.load(std::memory_order_relaxed) ? &kNamed : nullptr;
@@ -36,28 +36,28 @@ struct LaunchedKernel {
   const ParameterLayout* layout = nullptr;
   unsigned grid[3] = {}, block[3] = {};
   unsigned shared_bytes = 0;
-  // Of cooperative launches, clusters and whatever else attributes ask for.
+  // A cooperative launch, one with clusters, or with any other special attribute.
   bool is_special = false;
   KernelArguments arguments;
 };
 
-// Who asks for what is known of a launch.
+// The recipient of the facts about a launch.
 enum class LaunchAskedBy : std::uint8_t {
-  kEngine,     // it may have it run again
+  kEngine,     // the engine may have it run again
   kRecording,  // nothing is kept
 };
 
-// Kept until the operation has been submitted.
+// Must live until the operation has been submitted.
 class KnownLaunch {
  public:
-  // If it can be vouched for, `accesses` name whole buffers afterwards.
+  // If the library vouches for the launch, `accesses` name whole buffers afterwards.
   KnownLaunch(const EngineSet& engines, const LaunchedKernel& kernel, LaunchAskedBy asker, AccessList* accesses);
   KnownLaunch(const KnownLaunch&) = delete;
   KnownLaunch& operator=(const KnownLaunch&) = delete;
 
   // Null: nothing is known.
   const RelaunchInfo* info() const { return is_vouched_for_ ? &info_ : nullptr; }
-  // As OperationInfo::seen.
+  // See OperationInfo::seen.
   std::span<const MemoryAccess> seen() const { return {seen_.data(), seen_.size()}; }
 
  private:

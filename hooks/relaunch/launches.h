@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches by value, so that engines can have them run again. Thread-safe.
+// Copies of launches, with their parameters, so that engines can run them again. Thread-safe.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 namespace thermocline {
 
 struct Launch {
-  // Eight bytes of the parameters that are an address in what the operation's n-th access names.
+  // Eight bytes of the parameters that are an address in the memory of the operation's n-th access.
   struct Word {
     std::uint32_t at = 0;  // in `parameters`
     std::uint32_t access = 0;
@@ -26,15 +26,15 @@ struct Launch {
   std::array<unsigned, 3> grid{1, 1, 1}, block{1, 1, 1};
   unsigned shared_bytes = 0;
   std::vector<unsigned char> parameters;
-  std::vector<std::uint32_t> parameter_at;  // where each begins
+  std::vector<std::uint32_t> parameter_at;  // offset of each parameter
   std::vector<Word> words;
 };
 
 class Launches final : public Relauncher {
  public:
-  // The id by which it can be run again; as many as kRemembered are kept, of all engines.
+  // Returns the id with which it can be run again. The last kRemembered launches of all engines are kept.
   std::uint64_t add(Launch launch);
-  // No function that was launched so far may run again: its handle may be another's.
+  // No function that was launched so far may run again: its handle may be reused for another.
   void forget_functions();
 
   Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) override;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integers in terms of where a thread is: sums of products of an axis, of numbers, and of what is the same for all
-// threads of a launch.
+// Integers as functions of a thread's index: sums of products, each of an axis, a number, and factors that are equal
+// for all threads of a launch.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace thermocline {
 
-// Axes: threadIdx and blockIdx along x, y, z, and how often a loop has come around.
+// Axes: threadIdx and blockIdx along x, y, z, and the iteration number of a loop.
 inline constexpr int kNoAxis = -1, kThreadAxis = 0, kBlockAxis = 3, kLoopAxis = 6;
 
 struct LinearForm {
-  // A register, or a special one, of which evaluation for a launch gives the value, read as an integer of these bytes.
+  // A register, or a special one, whose value is evaluated for each launch and read as an integer of `bytes` bytes.
   struct Factor {
     int reg = -1;
     std::string_view special;
@@ -31,7 +31,7 @@ struct LinearForm {
     bool operator==(const Term&) const = default;
   };
   std::vector<Term> terms;
-  bool is_too_large = false;  // a number of it is: nothing is known
+  bool is_too_large = false;  // one of its numbers overflows: nothing is known
 
   static LinearForm of_number(std::int64_t number);
   static LinearForm of_axis(int axis);
@@ -39,13 +39,13 @@ struct LinearForm {
 
   void add(const LinearForm& other, std::int64_t times = 1);
   LinearForm times(std::int64_t number) const;
-  // By what is the same for all threads.
+  // Multiplied by a factor that is equal for all threads.
   LinearForm times(const Factor& factor) const;
-  // A bit for each axis.
+  // A bit for each axis that occurs in it.
   std::uint64_t axes() const;
-  // At 0 of the axis.
+  // The form with the axis set to 0.
   LinearForm without(int axis) const;
-  // Whether it is number() whatever the thread and the launch.
+  // Whether it equals number() for every thread and every launch.
   bool is_number() const {
     return !is_too_large &&
            (terms.empty() || (terms.size() == 1 && terms[0].axis == kNoAxis && terms[0].factors.empty()));

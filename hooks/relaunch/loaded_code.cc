@@ -58,7 +58,7 @@ void offer_relaunches(EngineOptions* options) {
   options->buffers_apart = code_is_read.load();
   if (options->recompute != Recompute::kAuto) return;
   options->relauncher = &launches();
-  // What is recomputed while the lock is open would be another thread's.
+  // Contents recomputed while the lock is free would count for another thread's operation.
   options->waits_without_lock = false;
   const char* const drops = variable_of_process("THERMOCLINE_TEST_DROPS");
   options->drops_all = drops != nullptr;

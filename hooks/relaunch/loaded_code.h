@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hooks tell of the code that the driver has loaded, after successful calls. They cost nothing once it is known
-// that nobody recomputes or records.
+// Hooks call these after successful driver calls that load or unload code. They cost nothing if it is known that nobody
+// recomputes or records.
 #pragma once
 
 #include <atomic>
@@ -12,9 +12,9 @@ namespace thermocline {
 struct Settings;
 struct EngineOptions;
 
-// Setting recompute is off, and nothing is recorded.
+// True: setting recompute is off, and nothing is recorded.
 inline std::atomic<bool> code_is_of_no_use{false};
-// The opposite; false until settings were read.
+// The opposite; false until the settings were read.
 inline std::atomic<bool> code_is_read{false};
 
 void note_code(const void* handle, const void* image);

@@ -10,7 +10,7 @@
 namespace thermocline {
 namespace {
 
-// Of kernels that may run again by their code, none of which has been promoted.
+// The reason if some kernels may run again by their code, but none of them has been promoted.
 NothingDropped untried(const EngineStatistics& statistics, const std::vector<KernelVerdict>& verdicts,
                        std::uint64_t in_vain) {
   std::uint64_t rehearsed = 0, given_up = 0, demoted = 0, kernels = 0;
@@ -59,7 +59,7 @@ NothingDropped why_nothing_was_dropped(const EngineStatistics& statistics, const
   if (!forbidden.word.empty()) return forbidden;
   const auto may = static_cast<std::uint64_t>(
       std::ranges::count_if(verdicts, [](const KernelVerdict& one) { return one.reruns_allowed() > 0; }));
-  // Until then launches are not looked at.
+  // Until then launches are not analysed.
   if (2 * statistics.peak_device_bytes <= statistics.budget_bytes)
     return {"budget_not_needed", "no more than half of the budget was ever in use"};
   if (may == 0) return {"no_kernel", "no kernel may run again"};

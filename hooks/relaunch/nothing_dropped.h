@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why nothing was dropped in a run with recompute = "auto": the first thing that stood in the way.
+// Why nothing was dropped in a run with recompute = "auto": the first obstacle found.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ namespace thermocline {
 
 struct NothingDropped {
   std::string word;      // docs/statistics.md lists them; "": something was dropped
-  std::string sentence;  // without an end
+  std::string sentence;  // without a full stop
 };
 
-// "policy" and so on: a setting with which nothing is ever dropped.
+// "policy" and so on: the setting that forbids all drops; "": none does.
 NothingDropped forbidden_by(const Settings& settings);
-// Of the settings that the process has read, which say that it recomputes.
+// The same for the settings that the process has read, which enable recomputing.
 const NothingDropped& forbidden_by_settings();
 NothingDropped why_nothing_was_dropped(const EngineStatistics& statistics, const std::vector<KernelVerdict>& verdicts,
                                        const RecomputeObstacles& obstacles, const NothingDropped& forbidden);
 
-// A line, with its end; "": something was dropped.
+// A line, with a line end; "": something was dropped.
 std::string nothing_dropped_text(const NothingDropped& why);
-// For a JSON object: `"nothing_dropped": {...}`, or null.
+// A member of a JSON object: `"nothing_dropped": {...}`, or null.
 std::string nothing_dropped_json(const NothingDropped& why);
 
 }  // namespace thermocline

@@ -15,7 +15,7 @@ enum Origin : unsigned {
   kOpaque = 2,  // it could be any address
   kSymbol = 4,  // the address of a variable of the module
   kOnChip = 8,  // shared or local memory
-  kIndex = 16,  // four bytes or fewer that were in memory, perhaps widened, or a multiple of what was there
+  kIndex = 16,  // four bytes or fewer that were in memory, perhaps widened, or a multiple of such a value
   kKept = 32,   // eight bytes that were in shared or local memory
 };
 constexpr unsigned kFound = unsigned{kLoaded} | kKept;
@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 53> kArithmetic = {
     "and",   "or",   "xor",  "not",   "shl",   "shr",   "shf",  "bfe",   "bfi",  "bfind", "brev",
     "clz",   "popc", "lop3", "prmt",  "cvt",   "mov",   "selp", "slct",  "setp", "set",   "sad",
     "testp", "cnot", "addc", "subc",  "madc",  "dp4a",  "dp2a", "szext", "cvta"};
-// They exchange values between threads or order them, and access no global memory.
+// These exchange values between threads or order threads, and access no global memory.
 constexpr std::array<std::string_view, 17> kOfThreads = {
     "bar", "barrier",  "membar", "fence", "shfl", "vote",      "match",    "redux",    "activemask",
     "mma", "ldmatrix", "bra",    "ret",   "exit", "nanosleep", "prefetch", "prefetchu"};
@@ -90,7 +90,7 @@ class Flow {
     for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
       const PtxInstruction& one = kernel_.instructions[i];
       goes_back |= one.root == "bra" && one.target <= static_cast<int>(i);
-      // Nothing that is submitted later writes there.
+      // Work that is submitted later does not write there.
       if (one.has("shared") || one.has("shared::cta")) continue;
       sees_others |= one.root == "atom" || one.root == "nanosleep" || one.root == "membar" || one.root == "fence";
       sees_others |=
@@ -98,7 +98,7 @@ class Flow {
     }
     out_.may_wait = goes_back && sees_others;
   }
-  // A part of an address that is loaded by itself is a number.
+  // A part of an address that is loaded by itself counts as a number.
   void note_parts_of_words() {
     for (const PtxInstruction& one : kernel_.instructions) {
       if (one.root != "ld" || !one.has("param") || one.operands.size() < 2) continue;
@@ -197,7 +197,7 @@ class Flow {
     return static_cast<int>(out_.words.size()) - 1;
   }
 
-  // Multiples of an address are none: they are indices.
+  // A multiple of an address is not an address: it is an index.
   static bool multiplies(const PtxInstruction& one, std::size_t operand) {
     if (one.root == "mul" || (one.root == "mad" && one.operands.size() == 4)) return operand < 3;
     return one.root == "shl" && one.operands[2].kind == Kind::kInteger && one.operands[2].value > 0;
@@ -214,7 +214,7 @@ class Flow {
     }
     return only != nullptr && only->root == "ld" && only->has("param") && only->guard < 0;
   }
-  // Whether a pointer is null. Where a buffer is makes no difference to that.
+  // Whether the instruction tests a pointer for null. The place of the buffer makes no difference to that.
   bool tests_for_null(const PtxInstruction& one) const {
     if (one.root != "setp" || one.operands.size() != 3 || one.modifiers.size() != 2 || ptx_type_bytes(one.type()) != 8)
       return false;
@@ -223,7 +223,7 @@ class Flow {
     return null.kind == Kind::kInteger && null.value == 0 && pointer.kind == Kind::kRegister &&
            is_parameter(pointer.reg);
   }
-  // Sums keep the words that they are made of; all else makes values of them.
+  // A sum keeps the words that it is computed from; every other instruction makes values of them.
   bool compute(const PtxInstruction& one) {
     if (tests_for_null(one)) return false;
     Value all;
@@ -244,7 +244,7 @@ class Flow {
     if (packs(one)) all.origins |= kOpaque;
     return set(one.operands[0], all);
   }
-  // Whether it may make any address of smaller values.
+  // Whether the instruction may compose any address from smaller values.
   bool packs(const PtxInstruction& one) {
     const PtxOperand& to = one.operands[0];
     if (to.kind != Kind::kRegister || kernel_.bits[static_cast<std::size_t>(to.reg)] < 64) return false;

@@ -15,7 +15,7 @@ class PtxBlocks {
  public:
   explicit PtxBlocks(const PtxKernel& kernel);
 
-  // Of the instruction; the number of blocks: the end of the kernel.
+  // The block of the instruction; size() for the end of the kernel.
   std::size_t block_of(std::size_t instruction) const { return block_of_[instruction]; }
   std::size_t begin_of(std::size_t block) const { return begins_[block]; }
   std::size_t end_of(std::size_t block) const { return begins_[block + 1]; }
@@ -39,9 +39,9 @@ void for_each_read(const PtxInstruction& one, Visit visit) {
 
 inline bool ends_kernel(const PtxInstruction& one) { return one.root == "ret" || one.root == "exit"; }
 
-// What holds on all paths at the begin of each block, and at the end of the kernel; none: it is not reached.
-// `step(instruction, state)` is told of each instruction; `edge(instruction, is_taken, state)` of each way that leaves
-// a block by its last instruction. State::meet() keeps what holds in both, and says whether that is less.
+// Finds what holds on all paths at the beginning of each block, and at the end of the kernel; empty: not reached. Calls
+// `step(instruction, state)` for each instruction, and `edge(instruction, is_taken, state)` for each path that leaves a
+// block. State::meet() keeps what holds in both states, and returns whether that is less.
 template <class State, class Step, class Edge>
 std::vector<std::optional<State>> holds_on_all_paths(const PtxKernel& kernel, const PtxBlocks& blocks, State entry,
                                                      Step step, Edge edge) {

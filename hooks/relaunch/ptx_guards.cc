@@ -55,7 +55,7 @@ PtxGuards::Meaning PtxGuards::compared(const PtxInstruction& one) {
   }
   comparison.loops = (comparison.left.form.axes() | comparison.right.form.axes()) >> kLoopAxis;
   comparison.is_equality = how == "eq" || how == "ne";
-  // gt: the right one is less. ge, le and ne are what does not hold.
+  // gt: the right side is less. ge, le and ne hold if the comparison does not.
   if (how == "gt" || how == "le") std::swap(comparison.left, comparison.right);
   const bool is_opposite = how == "ge" || how == "le" || how == "ne";
   if (!is_opposite && how != "lt" && how != "gt" && how != "eq") return {};
@@ -69,7 +69,7 @@ PtxGuards::Meaning PtxGuards::compared(const PtxInstruction& one) {
   return is_opposite ? opposite(meaning) : meaning;
 }
 
-// One may be widened, and another not: then they are the same only where that changes nothing.
+// If one side is widened and the other is not, they are the same only if widening changes nothing.
 bool PtxGuards::is_same(const Comparison& a, const Comparison& b) {
   return a.is_equality == b.is_equality && a.bytes == b.bytes && a.is_signed == b.is_signed &&
          a.left.form == b.left.form && a.right.form == b.right.form && a.widened == b.widened;
@@ -96,7 +96,7 @@ PtxGuards::Meaning PtxGuards::combined(const PtxInstruction& one) const {
   if ((one.root != "or" && one.root != "and") || one.operands.size() != 3) return {};
   const Meaning a = meaning_of_operand(1), b = meaning_of_operand(2);
   Meaning meaning;
-  // Both are so: true of `and`, false of `or`. Else at least one is not.
+  // `both`: the result that both operands have: true for `and`, false for `or`. `some`: at least one operand has it.
   const std::size_t both = one.root == "and" ? 1 : 0, some = 1 - both;
   meaning.holds[both] = a.holds[both] | b.holds[both];
   meaning.fails[both] = a.fails[both].any() ? a.fails[both] : b.fails[both];
@@ -152,7 +152,7 @@ void PtxGuards::relate() {
   }
 }
 
-// Of bounds that no loop changes, for the same number.
+// Pairs of bounds on the same form that no loop changes.
 void PtxGuards::find_eithers() {
   const std::size_t count = comparisons_.size();
   const auto is_bound = [](const Comparison& one) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The comparisons of integers on which a kernel's paths depend.
+// The guards of a kernel: the integer comparisons on which its paths depend.
 #pragma once
 
 #include <bitset>
@@ -14,7 +14,7 @@ namespace thermocline {
 class PtxGuards {
  public:
   static constexpr std::size_t kMost = 256;
-  // A bit for each guard: comparison i holds (2 i), or it does not (2 i + 1).
+  // Two bits for each comparison i: the guard "it holds" (2 i), and the guard "it does not hold" (2 i + 1).
   using Set = std::bitset<kMost>;
 
   struct Comparison {
@@ -23,37 +23,37 @@ class PtxGuards {
     unsigned bytes = 4;
     bool is_signed = true;
     std::uint64_t loops = 0;
-    std::vector<LinearForm> widened;  // of both
-    // left < right, or left < this: what holds on both ways of `if (i < m) ... else if (i < n)`.
+    std::vector<LinearForm> widened;  // of both sides
+    // Set: the comparison is left < right || left < other_right, as implied by `if (i < m) ... else if (i < n)`.
     std::optional<Symbolic::Value> other_right;
   };
-  // Of a predicate that is false, and of one that is true: what holds, and guards of which one does not.
+  // By the predicate's value. holds: all these guards hold. fails: at least one of these guards does not hold.
   struct Meaning {
     Set holds[2], fails[2];
   };
 
   PtxGuards(const PtxKernel& kernel, const Symbolic& symbolic);
 
-  // Null: nothing is known of it.
+  // Null: nothing is known about the predicate.
   const Meaning* meaning_of(int predicate) const;
-  // Why a predicate says nothing: what is compared with where the thread is, is not known.
+  // Why a predicate has no meaning: it compares the thread's index with an unknown value.
   bool compares_with_unknown(int predicate) const;
   const std::vector<Comparison>& comparisons() const { return comparisons_; }
-  // Those that change as the loop comes around.
+  // The guards that change from one iteration of the loop to the next.
   const Set& of_loop(int loop) const { return of_loop_[static_cast<std::size_t>(loop)]; }
-  // What holds where the loop begins, if these do: a guard of the loop is then one without it. Those between numbers
-  // that are the same for all threads are taken for granted; the launch tells (granted()).
+  // Adds guards of the loop that hold in its first iteration, because the same guards without the loop hold. Guards
+  // that then compare numbers equal for all threads are assumed to hold; each launch checks these (granted()).
   void add_at_begin(int loop, Set* holds) const;
   const Set& granted() const { return granted_; }
-  // Those among them that say of the loop's first time what another says of each time.
+  // The subset of these guards that say about the first iteration what another says about each iteration.
   Set implied(const Set& guards, int loop) const;
-  // Adds what follows of two bounds: one of both holds, or neither does.
+  // Adds the guards that follow about pairs of bounds: one of the two comparisons holds, or neither does.
   void complete(Set* holds) const;
-  // Leaves out what complete() would add.
+  // Removes the guards that complete() would add.
   void leave_out_what_follows(Set* holds) const;
-  // Those of complete() of which it is known that they do not hold, where these do.
+  // The guards among those that complete() may add that cannot hold if `holds` do.
   Set failing(const Set& holds) const;
-  // Whatever the thread, as long as its registers hold what is compared: their difference is a number.
+  // Guards that hold for every thread whose registers are current: their two sides differ by a constant.
   const Set& always() const { return always_; }
 
  private:
@@ -62,7 +62,7 @@ class PtxGuards {
     std::size_t guard = 0, without_loop = 0;
   };
 
-  // Comparison `either` holds where one of the others does.
+  // Comparison `either` holds if one of the two others holds.
   struct Either {
     std::size_t either = 0, one = 0, other = 0;
   };

@@ -13,20 +13,20 @@ namespace {
 
 bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '%'; }
 
-// No special register is declared; `%warpid` and the like are told from registers by that.
+// Special registers are not declared; that tells `%warpid` and the like from registers.
 class Parser {
  public:
   Parser(std::string_view text, PtxKernel* out) : text_(text), out_(*out) {}
 
   bool parse(std::string_view name) {
     if (!find_entry(name) || !read_parameters()) return false;
-    // Directives of performance: .maxntid and so on.
+    // Performance directives: .maxntid and so on.
     while (at_ < text_.size() && text_[at_] != '{' && text_[at_] != ';') ++at_;
     if (at_ >= text_.size() || text_[at_] != '{') return false;
     ++at_;
     return read_body() && resolve_labels() && find_shared_of_module();
   }
-  // The opcode or directive that was read last.
+  // The last opcode or directive that was read.
   std::string_view last() const { return last_; }
 
  private:
@@ -50,7 +50,7 @@ class Parser {
     ++at_;
     return true;
   }
-  // Letters, digits, and dots where these may be part of it.
+  // Reads letters and digits, and dots if `dots`.
   std::string_view word(bool dots) {
     skip();
     const std::size_t begin = at_;
@@ -144,13 +144,13 @@ class Parser {
     if (name == ".local") is_read = read_variable(&out_.local, nullptr);
     if (name == ".shared") {
       is_read = read_variable(&out_.shared, &out_.shared_bytes.emplace_back());
-      // Names of inner scopes may mean several variables: they are not followed.
+      // Variables of the same name in inner scopes may be several: they are not supported.
       if (scopes_.size() > 1) out_.shared_bytes.back() = 0;
     }
     at_ = end + 1;
     return is_read;
   }
-  // Variables of shared memory that several kernels have, among those that this one names.
+  // Finds variables of shared memory that several kernels share, among those that this kernel names.
   bool find_shared_of_module() {
     std::vector<std::string_view> named;
     for (const PtxInstruction& one : out_.instructions) {
@@ -180,7 +180,7 @@ class Parser {
     }
     return true;
   }
-  // .align 4 .b8 name[16][2]; `bytes`: null, or what they are, 0 where that is not followed.
+  // Reads .align 4 .b8 name[16][2]. `bytes`: null, or receives the size; 0 if it is not supported.
   bool read_variable(std::vector<std::string_view>* list, std::uint64_t* bytes) {
     std::uint64_t all = 0;
     for (;;) {
@@ -227,7 +227,7 @@ class Parser {
     std::string_view prefix;
     unsigned bits = 0, count = 0;
   };
-  // Between braces: its registers hide those of the same name around it.
+  // A scope between braces: its registers hide those of the same name outside of it.
   struct Scope {
     std::map<std::string_view, int> registers;
     std::vector<Family> families;
@@ -238,7 +238,7 @@ class Parser {
     if (is_new) out_.bits.push_back(bits);
     return at->second;
   }
-  // -1: it is none.
+  // -1: it is not a register.
   int register_of(std::string_view name) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       if (const auto known = scope->registers.find(name); known != scope->registers.end()) return known->second;
@@ -263,7 +263,7 @@ class Parser {
     last_ = opcode;
     // A label, whose colon word() has taken.
     if (opcode.back() == ':') {
-      // Two scopes may have a label of the same name: that is not followed.
+      // Two scopes may have a label of the same name: that is not supported.
       const std::string_view label = opcode.substr(0, opcode.size() - 1);
       return labels_.try_emplace(label, static_cast<int>(out_.instructions.size())).second && one.guard < 0;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instructions of one kernel of a PTX text. Source: PTX ISA 9.0. What is not understood is refused, never guessed.
+// Parses the instructions of one kernel of a PTX text. Source: PTX ISA 9.0. Unknown syntax is refused, never guessed.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ struct PtxInstruction {
   // "f32" of "ld.global.f32".
   std::string_view type() const { return modifiers.empty() ? std::string_view() : modifiers.back(); }
   bool writes_first_operand() const;
-  // A register that is written beside the first operand, the predicate of a shuffle; -1: none.
+  // A register that is written in addition to the first operand: the predicate of a shuffle; -1: none.
   int also_writes() const { return root == "shfl" && operands.size() == 6 ? operands[1].reg : -1; }
 };
 
@@ -54,21 +54,21 @@ struct PtxKernel {
   std::vector<unsigned> bits;  // of each register; 1: a predicate
   std::vector<std::string_view> shared, local;
   static constexpr std::uint64_t kOfTheLaunch = ~std::uint64_t{0};
-  std::vector<std::uint64_t> shared_bytes;  // of each; 0: not known; kOfTheLaunch: dynamic shared memory
+  std::vector<std::uint64_t> shared_bytes;  // by variable; 0: not known; kOfTheLaunch: dynamic shared memory
 
   int parameter(std::string_view name) const;
 };
 
-// Of a register that there is, in lists by register.
+// The index of an existing register in lists by register.
 inline std::size_t index_of(int reg) { return static_cast<std::size_t>(reg); }
 
-// Bytes of a scalar type without its dot; 0: none.
+// The size in bytes of a scalar type, given without its dot; 0: not a scalar type.
 unsigned ptx_type_bytes(std::string_view type);
 
-// Of all kernels of a text, in its order.
+// The names of all kernels of a text, in its order.
 std::vector<std::string_view> ptx_kernel_names(std::string_view text);
 
-// Nothing: the text has no such kernel, or it has something that is not understood: the opcode or directive, or "".
+// Empty: the text has no such kernel, or something is not understood (`not_understood`: opcode, directive, or "").
 std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, std::string_view name,
                                           std::string_view* not_understood = nullptr);
 

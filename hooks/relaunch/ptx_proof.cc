@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 45> kPure = {
     "fma", "sqrt", "rsqrt", "rcp",  "sin",   "cos",      "lg2",   "ex2",  "tanh", "and",  "or",   "xor",
     "not", "shl",  "shr",   "shf",  "bfe",   "bfi",      "bfind", "brev", "clz",  "popc", "lop3", "prmt",
     "cvt", "mov",  "selp",  "setp", "cvta",  "copysign", "set",   "slct", "testp"};
-// Of loads and stores; everything else (volatile, relaxed, mmio) is refused.
+// Modifiers of loads and stores; every other one (volatile, relaxed, mmio) is refused.
 constexpr std::array<std::string_view, 12> kPlain = {"global", "shared", "shared::cta", "nc", "ca",       "cg",
                                                      "cs",     "wb",     "v2",          "v4", "L2::128B", "L2::64B"};
 
@@ -42,7 +42,7 @@ unsigned bytes_of(const PtxInstruction& one, const PtxOperand& what) {
 bool is_shared(const PtxInstruction& one) {
   return std::ranges::any_of(one.modifiers, [](std::string_view part) { return part.starts_with("shared"); });
 }
-// Barriers of all threads of the block, and shuffles.
+// Barriers of all threads of the block, and shuffles: the exchanges that are supported.
 bool is_followed_exchange(const PtxInstruction& one) {
   if (one.root == "bar") {
     return one.modifiers.size() == 1 && one.has("sync") && one.operands.size() == 1 &&
@@ -95,7 +95,7 @@ bool PtxProof::check_instruction(const PtxInstruction& one) {
   if (one.root == "ret" || one.root == "exit") return true;
   if (one.root == "bra") return one.target >= 0;
   if (!is_in(kPure, one.root)) return refuse(Why::kOtherInstruction, one.root), false;
-  // Two predicates at once, or a carry.
+  // Instructions with two predicates at once, or with a carry.
   if (one.has("cc") || (one.root == "setp" && one.operands.size() != 3))
     return refuse(Why::kOtherInstruction, one.root), false;
   return true;
@@ -108,9 +108,9 @@ void PtxProof::check_instructions() {
       refuse(is_clock ? Why::kClock : Why::kSpecialRegister, operand.text);
     }
   };
-  // Its address is taken before it is accessed, as that of a variable is.
+  // The address of on-chip memory is taken before it is accessed, as that of a variable is.
   const bool is_on_chip = !kernel_.local.empty() || std::ranges::any_of(kernel_.instructions, exchanges_values);
-  // Several names of dynamic memory are of the same.
+  // Several names of dynamic shared memory mean the same memory.
   if (std::ranges::count(kernel_.shared_bytes, 0u) > 0 ||
       std::ranges::count(kernel_.shared_bytes, PtxKernel::kOfTheLaunch) > 1)
     return refuse(Why::kSharedOrLocal);
@@ -201,7 +201,7 @@ void PtxProof::find_stores() {
   }
 }
 
-// What a thread stores to a parameter at once is in a row, and the next place may be right behind it.
+// The places that a thread stores to a parameter at once adjoin, and the next thread's place may adjoin them.
 void PtxProof::check_tiles() {
   for (std::size_t i = 0; i < places_.size(); ++i) {
     std::vector<Store> tile;
@@ -225,7 +225,7 @@ void PtxProof::check_tiles() {
       goes_down |= term.axis != kNoAxis && term.number < 0;
       is_elsewhere |= term.axis == kNoAxis && term.factors.empty();
     }
-    // Where places go down, the launch tells where the last of them is.
+    // If places go downwards, the launch tells where the last one is.
     if ((is_elsewhere && !goes_down) || common == 0 || places.bytes % common != 0) return refuse(Why::kLeavesPlacesOut);
   }
 }
@@ -269,7 +269,7 @@ void PtxProof::find_guards() {
       learn_from_begin(loop, &holding->guards);
     }
   };
-  // The last time that a block is looked at is with what holds on all paths to it.
+  // When a block is visited for the last time, `holding` is what holds on all paths to it.
   holds_on_all_paths(kernel_, blocks_, Holding{}, step, [this](std::size_t i, bool is_taken, Holding* holding) {
     learn(i, is_taken, &holding->guards);
     learn_from_begin(facts_[i].fresh, &holding->guards);
@@ -290,12 +290,12 @@ void PtxProof::restrict_guards(StoredPlaces* places) const {
   guards_.leave_out_what_follows(&places->guards);
 }
 
-// Of what is stored to, a thread loads what it stores itself at that time.
+// Checks that a thread loads, from memory that the kernel stores to, only what it has stored in the same iteration.
 void PtxProof::check_loads() {
   for (std::size_t i = 0; i < kernel_.instructions.size(); ++i) {
     const PtxInstruction& one = kernel_.instructions[i];
     if (one.root != "ld" || !facts_[i].is_reached || one.has("param") || is_shared(one)) continue;
-    // Such as from shared memory, by an address of all memory: what is found there is not followed.
+    // For example loads from shared memory by a generic address: their results are not tracked.
     if (accesses_.through[i] == 0) return refuse(Why::kSharedOrLocal);
     const auto is_stored_to = [&](const StoredPlaces& places) {
       return (accesses_.through[i] >> places.word & 1) != 0;
@@ -339,12 +339,12 @@ void PtxProof::note_load(std::size_t instruction) {
   loads_.push_back(std::move(load));
 }
 
-// On every path each place has been stored to, or a guard does not hold of it.
+// Checks that on every path each place has been stored to, or a guard of it does not hold.
 class PtxProof::Paths {
  public:
   struct State {
-    // A bit for each slot. Stored to, or beyond a bound; beyond one, this time and each later time around its loop;
-    // not beyond one.
+    // One bit for each slot. done: stored to, or beyond a bound. ended: beyond a bound, now and in each later iteration
+    // of its loop. within: not beyond one.
     std::uint64_t done = 0, ended = 0, within = ~std::uint64_t{0};
 
     bool meet(const State& other) {
@@ -381,7 +381,7 @@ class PtxProof::Paths {
   }
 
  private:
-  // A loop comes around only from where its places have been stored to: beyond a bound it ends.
+  // A loop may only come around if its places have been stored to: beyond a bound it ends.
   void step(std::size_t i, State* state) {
     if (const Symbolic::Counter* const counter = proof_.symbolic_.adds_to(i);
         counter != nullptr && proof_.symbolic_.comes_around(i)) {
@@ -397,7 +397,7 @@ class PtxProof::Paths {
     state->done |= store->slot;
     if (is_guarded) state->within &= ~store->slot;
   }
-  // Of which places one of these guards does not hold, if none of them does.
+  // The slots of places for which one of these guards does not hold, if none of them holds.
   std::uint64_t beyond_each(const PtxGuards::Set& fails) const {
     std::uint64_t slots = 0;
     for (std::size_t i = 0; i < of_place_.size(); ++i) {
@@ -405,7 +405,7 @@ class PtxProof::Paths {
     }
     return slots;
   }
-  // Of which places a guard does not hold, if one of these does not.
+  // The slots of places for which a guard does not hold, if one of these does not hold.
   std::uint64_t beyond(const PtxGuards::Set& fails) const {
     std::uint64_t slots = 0;
     for (std::size_t i = 0; i < of_place_.size(); ++i) {
@@ -429,7 +429,7 @@ void PtxProof::check_paths() {
 }
 
 PlacesReach PtxProof::reach_of(std::size_t word, const LaunchShape& shape, void* const* parameters) const {
-  // What is stored to begins there, and so does what is loaded of it.
+  // The stored places begin there, and so do the loads of them.
   if (accesses_.words[word].writes) return PlacesReach::kFromBegin;
   const Uniform uniform(kernel_, symbolic_, shape, parameters);
   PlacesReach all = (loads_anywhere_ >> word & 1) != 0 ? PlacesReach::kUnknown : PlacesReach::kFromBegin;

@@ -48,7 +48,7 @@ void RegisterStates::outdate(int loop, RegisterState* state) const {
     if ((symbolic_.loops_of(static_cast<int>(reg)) & bit) != 0) state->is_current[reg] = false;
   }
   for (const Symbolic::Counter& counter : symbolic_.counters()) {
-    // One that begins with what another loop has made of a register.
+    // The counter begins with a value that another loop has computed.
     const bool is_made_of_it = (symbolic_.loops_of(counter.reg) & bit) != 0;
     if (counter.loop != loop && is_made_of_it) state->is_in_step[index_of(counter.reg)] = false;
   }

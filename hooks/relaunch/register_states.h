@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds of a kernel's registers on every path to an instruction.
+// Properties of a kernel's registers that hold on every path to an instruction.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace thermocline {
 
-// Each bit says that something holds for certain.
+// A set bit means that the property certainly holds.
 struct RegisterState {
   std::vector<bool> is_written;
-  // The register holds its symbolic value, with the numbers of times that loops have come around by now. One that was
-  // computed before a loop came around does not.
+  // The register equals its symbolic value for the current iteration numbers of all loops. A register that was computed
+  // in an earlier iteration of a loop does not.
   std::vector<bool> is_current;
-  // Of counters, by register: so many times around its loop it was added to.
+  // By register, for loop counters: the counter was added to exactly once in each iteration of its loop so far.
   std::vector<bool> is_in_step;
-  std::uint64_t fresh = ~std::uint64_t{0};  // a bit for each loop: it has not come around since it was begun
+  std::uint64_t fresh = ~std::uint64_t{0};  // a bit for each loop that is in its first iteration
 
-  // Keeps what holds in both; whether that is less.
+  // Keeps what holds in both; returns whether that is less.
   bool meet(const RegisterState& other);
 };
 
@@ -29,7 +29,7 @@ class RegisterStates {
  public:
   RegisterStates(const PtxKernel& kernel, const Symbolic& symbolic, const PtxBlocks& blocks);
 
-  // visit(instruction, state): of each that is reached, before it.
+  // Calls visit(instruction, state) for each reachable instruction, with the state before it.
   template <class Visit>
   void for_each(Visit visit) const {
     for (std::size_t block = 0; block < blocks_.size(); ++block) {
@@ -44,7 +44,7 @@ class RegisterStates {
 
  private:
   void step(std::size_t instruction, RegisterState* state) const;
-  // The values that are made of how often the loop has come around are of the past.
+  // A new iteration of the loop: registers computed from its iteration number are not current any more.
   void outdate(int loop, RegisterState* state) const;
   bool reads_current(const PtxInstruction& one, const RegisterState& state) const;
 

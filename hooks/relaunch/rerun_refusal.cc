@@ -7,7 +7,7 @@ namespace {
 
 using Why = RerunRefusal::Why;
 
-// Of the places that it stores to.
+// Texts about the places that a kernel stores to.
 const char* text_of_stores(Why why) {
   switch (why) {
     case Why::kScatters:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a kernel may not run again, as far as its code tells.
+// Why a kernel may not run again, according to its code.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace thermocline {
 struct RerunRefusal {
   enum class Why : std::uint8_t {
     kNone,
-    // Its accesses are not known.
+    // Its accesses are unknown.
     kNotSeen,
     kNoPtx,
     kCalls,
@@ -23,7 +23,7 @@ struct RerunRefusal {
     kUnknownAddress,
     kParameterAddress,
     kTooManyParameters,
-    // They are, and its results may depend on something else than what it reads.
+    // Its accesses are known, but its results may depend on something other than what it reads.
     kAtomics,
     kSharedOrLocal,
     kThreadsExchange,
@@ -45,7 +45,7 @@ struct RerunRefusal {
   };
 
   Why why = Why::kNone;
-  // The instruction or register, in the kernel's text or a constant; "": it is not one alone.
+  // The instruction or register, a view into the kernel's text or a constant; "": not a single one.
   std::string_view what;
 
   explicit operator bool() const { return why != Why::kNone; }
@@ -53,7 +53,7 @@ struct RerunRefusal {
   std::string text() const;
 };
 
-// One sentence without an end; "" of kNone.
+// One sentence without a full stop; "" for kNone.
 const char* text_of(RerunRefusal::Why why);
 
 }  // namespace thermocline

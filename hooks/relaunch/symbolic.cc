@@ -138,7 +138,7 @@ void Symbolic::find(int reg) {
   progress = Progress::kDone;
 }
 
-// Also of a register that has not been looked at.
+// The value of an operand, also if its register has not been examined.
 Value Symbolic::found(const PtxOperand& operand) {
   if (operand.reg >= 0) find(operand.reg);
   return of(operand);
@@ -198,7 +198,7 @@ bool Symbolic::is_uniform_result(const PtxInstruction& one) {
     if (operand.kind == Kind::kInteger) continue;
     if (operand.kind != Kind::kRegister && operand.kind != Kind::kSpecial) return false;
     const Value value = found(operand);
-    // Sums of counters that are no longer made of the axis are left to others.
+    // Sums of counters that no longer contain the axis are handled by others.
     if (!value.is_uniform() || value.form.terms.size() > 1) return false;
   }
   return true;
@@ -220,7 +220,7 @@ Value Symbolic::computed(const PtxInstruction& one, int reg) {
     return value;
   }
   if (one.root == "cvt") return converted(one);
-  // The largest number less it, modulo 2^32 or 2^64.
+  // The largest number minus the operand, modulo 2^32 or 2^64.
   if (one.root == "not") return sum(of(number_operand(-1)), found(operands[1]), -1, is_narrow);
   if (one.root == "neg") return sum(of(number_operand(0)), found(operands[1]), -1, is_narrow);
   if (operands.size() < 3) return {};
@@ -238,7 +238,7 @@ Value Symbolic::computed(const PtxInstruction& one, int reg) {
   return {};
 }
 
-// As addition, where the bits of the number are none of the other's.
+// Like an addition, if the number and the value have no bits in common.
 Value Symbolic::joined(const PtxInstruction& one) {
   const bool is_left = one.operands[1].kind == Kind::kInteger;
   const PtxOperand& number = one.operands[is_left ? 1 : 2];
@@ -271,7 +271,7 @@ Value Symbolic::widen(Value value) {
 }
 
 Value Symbolic::sum(const Value& a, const Value& b, std::int64_t times, bool is_narrow) const {
-  // Two addresses, or one that is taken away.
+  // Rejects two addresses, and subtracting one.
   const bool is_address = a.word >= 0 || b.word >= 0;
   if (!a.is_known || !b.is_known || (a.word >= 0 && b.word >= 0) || (b.word >= 0 && times < 0)) return {};
   if (is_address && is_narrow) return {};
@@ -283,7 +283,7 @@ Value Symbolic::sum(const Value& a, const Value& b, std::int64_t times, bool is_
   return value;
 }
 
-// Of a form and what is the same for all threads.
+// The product of a form and a value that is the same for all threads.
 Value Symbolic::product(const PtxOperand& a, const PtxOperand& b, std::string_view type, bool is_wide) {
   for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     Value value = found(*one);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the registers of a kernel hold, as linear forms of where the thread is and of how often its loops have come
-// around. Only registers that are written once are known, and counters of loops: written once before, and added to once
-// each time around.
+// The values of a kernel's registers as linear forms of the thread's index and of the iteration numbers of its loops.
+// Only registers that are written once are known, and counters of loops: written once before the loop, and added to
+// once in each iteration.
 //
-// A value of 32 bits is known modulo 2^32 alone. Where it is widened to 64 bits the form has to be within 0 and
-// 2^31 - 1, which is left to the launch (`widened`).
+// A 32-bit value is known only modulo 2^32. If it is widened to 64 bits, the form has to be between 0 and 2^31 - 1;
+// each launch checks that (`widened`).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Symbolic {
  public:
   struct Value {
     bool is_known = false;
-    int word = -1;  // of the parameters: `form` is added to this address
+    int word = -1;  // a parameter word: the value is this address plus `form`; -1: none
     LinearForm form;
     bool is_narrow = false;
     std::vector<int> widened;  // indices of widened()
@@ -29,7 +29,7 @@ class Symbolic {
     bool is_integer() const { return is_known && word < 0; }
     bool is_uniform() const { return is_integer() && form.axes() == 0; }
   };
-  // A register that each time around a loop adds to. Those that the same block adds to are of one loop.
+  // A register that each iteration of a loop adds to. Counters that the same block adds to belong to one loop.
   struct Counter {
     int reg = -1;
     std::size_t before = 0, update = 0;  // instructions that write it
@@ -43,17 +43,17 @@ class Symbolic {
   const Value& of_register(int reg) const { return values_[static_cast<std::size_t>(reg)]; }
   const std::vector<Counter>& counters() const { return counters_; }
   int loops() const { return loops_found_; }
-  // That the instruction writes before the loop, or adds to; null: none.
+  // The counter that the instruction writes before the loop, or adds to; null: none.
   const Counter* starts(std::size_t instruction) const { return counter_at(instruction, &Counter::before); }
   const Counter* adds_to(std::size_t instruction) const { return counter_at(instruction, &Counter::update); }
-  // Whether it is the first of its loop that adds to a counter.
+  // Whether the instruction is the first of its loop that adds to a counter.
   bool comes_around(std::size_t instruction) const;
   const std::vector<LinearForm>& widened() const { return widened_; }
-  // A bit for each loop whose counters the register is made of.
+  // A bit for each loop whose counters the register is computed from.
   std::uint64_t loops_of(int reg) const { return loops_[static_cast<std::size_t>(reg)]; }
-  // The instruction that alone writes the register; -1: none, or several do.
+  // The only instruction that writes the register; -1: there is none, or there are several.
   int definition(int reg) const;
-  // As the operand of an instruction of that type.
+  // The factor for an operand of an instruction of that type.
   static LinearForm::Factor factor_of(const PtxOperand& operand, std::string_view type);
 
  private:

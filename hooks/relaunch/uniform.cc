@@ -29,7 +29,7 @@ std::int64_t low_product(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
 
-// Of an instruction that is no load and no conversion; the values are as it reads them.
+// Computes an instruction that is neither a load nor a conversion; `values` are as the instruction reads them.
 bool apply(const PtxInstruction& one, const std::int64_t* values, std::int64_t* out) {
   const bool is_wide = one.has("wide"), is_unsigned = one.type()[0] == 'u';
   const std::int64_t a = values[0], b = values[1];
@@ -44,7 +44,7 @@ bool apply(const PtxInstruction& one, const std::int64_t* values, std::int64_t* 
   const bool is_plain = (a >= 0 && b >= 0) || !is_unsigned;
   if (one.root == "min" && is_plain) return *out = std::min(a, b), true;
   if (one.root == "max" && is_plain) return *out = std::max(a, b), true;
-  // Where signed and unsigned numbers agree.
+  // From here on signed and unsigned numbers have to agree.
   if (a < 0 || b <= 0) return false;
   if (one.root == "div") return *out = a / b, true;
   if (one.root == "rem") return *out = a % b, true;

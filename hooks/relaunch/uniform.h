@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integers that are the same for all threads of a launch: made of its parameters and its shape alone.
+// Evaluates integers that are equal for all threads of a launch: computed only from its parameters and its shape.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,31 @@ struct LaunchShape {
   std::uint64_t shared_bytes = 0;  // dynamic
 };
 
-// Types of 32 and 64 bits.
+// Whether the type is an integer type of 32 or 64 bits.
 bool is_integer_type(std::string_view type);
 inline unsigned type_bytes(std::string_view type) { return ptx_type_bytes(type); }
-// As an instruction of this type leaves or reads it.
+// The value as an instruction of this type writes or reads it.
 std::int64_t wrapped(std::int64_t value, std::string_view type);
-// Of "%tid.x" or "%ctaid.x"; -1: it is none of them.
+// The axis of "%tid.x" or "%ctaid.x" and so on; -1: it is another register.
 int axis_of(std::string_view special);
 // "%ntid.x", "%nctaid.x" and so on.
 bool is_uniform_special(std::string_view special);
-// Which part of its first operand the instruction writes to the register; 0 if that is no vector.
+// The index in the vector that is its first operand of the register that it writes; 0 if that is not a vector.
 int part_of(const PtxInstruction& one, int reg);
-// Whether Uniform follows the instruction.
+// Whether Uniform can evaluate the instruction.
 bool can_evaluate(const PtxInstruction& one);
 
-// Of one launch.
+// The evaluation of one launch.
 class Uniform {
  public:
-  // `parameters`: where each is.
+  // `parameters`: the address of each parameter.
   Uniform(const PtxKernel& kernel, const Symbolic& symbolic, const LaunchShape& shape, void* const* parameters)
       : kernel_(kernel), symbolic_(symbolic), shape_(shape), parameters_(parameters) {}
 
   const LaunchShape& shape() const { return shape_; }
-  // False: it is not known.
+  // False: the value is not known.
   bool evaluate(const LinearForm::Factor& factor, std::int64_t* out) const;
-  // What a term is multiplied by; false: it is not known, or too large.
+  // Evaluates the coefficient of a term; false: it is not known, or too large.
   bool evaluate(const LinearForm::Term& term, std::int64_t* out) const;
 
  private:

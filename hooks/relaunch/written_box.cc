@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::int64_t kUnbounded = INT64_MAX;
 constexpr std::int64_t kEndOfSigned = std::int64_t{1} << 31, kEndOfUnsigned = std::int64_t{1} << 32;
-constexpr std::size_t kAxes = kLoopAxis + 1;  // the last: of the loop
+constexpr std::size_t kAxes = kLoopAxis + 1;  // the last: the axis of the loop
 
-// Numbers that have become too large are not known.
+// A number that counts as unknown once it has become too large.
 class Number {
  public:
   Number() = default;
@@ -38,11 +38,11 @@ struct NumberForm {
   std::int64_t constant = 0;
 };
 
-// From 0 up to its extent.
+// One dimension of the box: from 0 up to its extent.
 struct Dimension {
   std::vector<std::int64_t> by_form;
   std::int64_t extent = 1;
-  bool is_loop = false;  // alone
+  bool is_loop = false;  // it is the loop alone
 };
 
 struct Range {
@@ -68,14 +68,14 @@ class Box {
     if (is_empty()) return PlacesReach::kFromBegin;
     const Number least = range_of(0, /*without_loop=*/false).least;
     if (!least.is_known()) return PlacesReach::kUnknown;
-    // What wraps around may lie anywhere.
+    // An address that wraps around may be anywhere.
     if (least.value() < 0) return PlacesReach::kBefore;
     return are_exact(/*inside=*/true) ? PlacesReach::kFromBegin : PlacesReach::kUnknown;
   }
 
  private:
-  // A form whose register holds it only within these limits, `last` included. `by_all`: also in threads that a guard
-  // keeps from storing.
+  // The limits, `last` included, within which a form equals its register. `by_all`: this must hold also in threads that
+  // a guard keeps from storing.
   struct Limit {
     std::size_t form = 0;
     std::int64_t first = 0, last = 0;
@@ -86,7 +86,7 @@ class Box {
     bool is_cut = false;
   };
 
-  // False: something is not followed.
+  // False: some form or guard is not supported.
   bool make() {
     if (!add_forms()) return false;
     make_dimensions();
@@ -117,7 +117,7 @@ class Box {
     return axis == kLoopAxis + places_.loop ? &numbers->by_axis[kLoopAxis] : nullptr;
   }
 
-  // The first form is that of the place.
+  // The first form is the place's.
   bool add_forms() {
     if (!add(places_.begin)) return false;
     for (const LinearForm& form : places_.widened) {
@@ -148,7 +148,7 @@ class Box {
     if (side.form.axes() == 0) {
       std::int64_t& value = forms_[form].constant;
       if (one.bytes == 4) value = wrapped(value, one.is_signed ? "s32" : "u32");
-      // Unsigned numbers as large as that are no bounds.
+      // Unsigned numbers of this size are not bounds.
       return one.is_signed || value >= 0;
     }
     if (one.bytes == 4 && one.is_signed) limits_.push_back({form, -kEndOfSigned, kEndOfSigned - 1, true});
@@ -183,8 +183,8 @@ class Box {
     return range;
   }
 
-  // Before the box is cut: of what all threads compute, at the begin of the loop. After: of what is computed by those
-  // within, and once more around the loop, where it ends.
+  // Before the box is cut: checks values that all threads compute, at the beginning of the loop. Afterwards: checks
+  // values computed by the threads within the box, and in one more iteration of the loop, where it ends.
   bool are_exact(bool inside) const {
     return std::ranges::all_of(limits_, [&](const Limit& limit) {
       if (!inside && !limit.by_all) return true;
@@ -210,7 +210,7 @@ class Box {
     });
   }
 
-  // What is exact for all threads, and does not change around the loop, need not be looked at again.
+  // Removes limits that hold for all threads and do not change in the loop: they need not be checked again.
   void forget_what_is_exact() {
     is_of_interest_.assign(forms_.size(), false);
     is_of_interest_[0] = true;
@@ -221,7 +221,7 @@ class Box {
     for (const Limit& limit : limits_) is_of_interest_[limit.form] = true;
   }
 
-  // Two of which one counts on where the other ends are one, in all forms that are of interest.
+  // Merges two dimensions if one continues where the other one ends, in all forms that are of interest.
   void merge() {
     for (bool again = true; again;) {
       again = false;
@@ -247,7 +247,7 @@ class Box {
     return true;
   }
 
-  // By all guards; false: one is not followed.
+  // Cuts the box by all guards; false: one is not supported.
   bool cut() {
     for (bool again = true; again;) {
       again = false;
@@ -259,7 +259,7 @@ class Box {
     }
     return std::ranges::all_of(cuts_, &Guard::is_cut);
   }
-  // left - right, or the opposite.
+  // Computes left - right, or the opposite.
   std::int64_t difference(const Guard& guard, bool is_opposite, std::vector<std::int64_t>* by_dimension) const {
     const std::size_t plus = is_opposite ? guard.right : guard.left, minus = is_opposite ? guard.left : guard.right;
     for (const Dimension& one : dimensions_) by_dimension->push_back(one.by_form[plus] - one.by_form[minus]);
@@ -270,13 +270,13 @@ class Box {
     for (std::size_t i = 0; i < dimensions_.size(); ++i) {
       if (by_dimension[i] == 0) continue;
       Number all = Number(by_dimension[i]) * Number(dimensions_[i].extent - 1);
-      // Of a loop without end.
+      // The dimension is a loop without end.
       if (dimensions_[i].extent == kUnbounded) all = Number(by_dimension[i] > 0 ? INT64_MAX / 4 : INT64_MIN / 4);
       (by_dimension[i] > 0 ? range.most : range.least) += all;
     }
     return range;
   }
-  // The dimension that alone has a part in it; null: there are several.
+  // The only dimension with a coefficient other than 0; null: there are several.
   Dimension* only_one(const std::vector<std::int64_t>& by_dimension, std::int64_t* each) {
     Dimension* only = nullptr;
     for (std::size_t i = 0; i < dimensions_.size(); ++i) {
@@ -292,7 +292,7 @@ class Box {
     if (dimensions_.empty()) dimensions_.push_back({std::vector<std::int64_t>(forms_.size()), 0, false});
   }
 
-  // left < right, or right <= left.
+  // The guard is left < right, or right <= left.
   bool cut_order(const Guard& guard) {
     const bool is_opposite = guard.id % 2 == 1;
     std::vector<std::int64_t> by_dimension;
@@ -309,7 +309,7 @@ class Box {
     only->extent = std::min(only->extent, (-constant + each - 1) / each);
     return true;
   }
-  // A loop that goes on until both are equal, or what never is; the first of a dimension alone.
+  // Supports: a loop until both sides are equal; a guard that never or always holds; a dimension's first element.
   bool cut_equality(const Guard& guard) {
     std::vector<std::int64_t> by_dimension;
     const std::int64_t constant = difference(guard, false, &by_dimension);
@@ -338,7 +338,7 @@ class Box {
     for (Dimension& one : dimensions_) {
       std::int64_t& each = one.by_form[0];
       if (each >= 0) continue;
-      // Counted from its other end on.
+      // Counts from the other end of the dimension.
       begin += Number(each) * Number(one.extent - 1);
       each = -each;
     }
@@ -359,7 +359,7 @@ class Box {
   std::vector<NumberForm> forms_;
   std::vector<Limit> limits_;
   std::vector<Guard> cuts_;
-  std::vector<bool> is_of_interest_;  // by form: dimensions have it right
+  std::vector<bool> is_of_interest_;  // by form: whether the dimensions hold its values
   std::vector<Dimension> dimensions_;
 };
 

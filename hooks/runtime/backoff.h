@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Retries what the engine has refused with Status::not_ready because streams are blocked, without holding a lock in
-// between: another thread, or another process, may write the value that they wait for. After `longest` without success
-// the result is out of memory, because this very thread may be the one that would write the value next.
+// Retries requests that the engine refused with Status::not_ready because streams are blocked. No lock is held in
+// between: another thread, or another process, may write the value that the streams wait for. After `longest` without
+// success the result is out of memory, because this very thread may be the one that would write the value next.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace thermocline {
 class Backoff {
  public:
   explicit Backoff(std::chrono::seconds longest = std::chrono::seconds(10)) : longest_(longest) {}
-  // True: some time has passed, try again. False: gives up, and logs it once.
+  // True: some time has passed, try again. False: the time is up; this is logged once.
   bool wait();
 
  private:
@@ -33,8 +33,8 @@ Status with_backoff(Ask ask, Backoff backoff = Backoff()) {
   return status;
 }
 
-// Begins an operation with begin(again), and retries while streams are blocked; on success `out` has it. `again`:
-// OperationInfo::again.
+// Begins an operation with begin(again), and retries while streams are blocked; on success `out` has the operation.
+// `again`: OperationInfo::again.
 template <class Begin>
 Status begin_with_backoff(bool again, Begin begin, std::optional<Operation>* out) {
   return with_backoff([&] {

@@ -23,7 +23,7 @@ struct Contexts {
   std::set<const void*> known THERMOCLINE_GUARDED_BY(mutex);
 };
 Contexts& contexts() { return process_lifetime<Contexts>(); }
-// Host memory was exhausted when a context was to be noted.
+// Host memory ran out when a context was to be recorded.
 std::atomic<bool> are_incomplete{false};
 
 }  // namespace

@@ -30,7 +30,7 @@ struct DeviceHeap {
 
 // False until a device without virtual memory management has been found. Lock-free.
 bool any_caching_heap() noexcept;
-// Says once what the library does there.
+// Logs once what the library does on such a device.
 void begin_caching_heap(const DeviceFacts& facts, const Settings& settings);
 // Null: the device has none, or there is no current context.
 DeviceHeap* caching_heap_of_current_device();
@@ -40,19 +40,19 @@ template <class Visit>
 void for_each_caching_heap(Visit visit);
 
 EngineStatistics statistics_of(DeviceHeap& of);
-// Statistics without waiting for the lock; nothing where a thread holds it.
+// Statistics without waiting for the lock; empty if a thread holds it.
 std::optional<EngineStatistics> try_statistics_of(DeviceHeap& of);
 void reset_peaks_of_caching_heaps();
 
-// Contexts of the process, of any device, as they are seen. Work of another context may use a block that is freed, and
-// no wait covers all of them, so blocks are cached only while there is one context.
+// Contexts of the process, of any device, as far as seen. Work of another context may use a freed block, and no wait
+// covers all contexts. So blocks are cached only while there is one context.
 void note_context(const void* context) noexcept;
 void forget_context(const void* context);
 bool is_only_context(const void* context);
 
 // A context is about to end, or has ended, with all of its memory.
 void end_blocks_in(CUcontext context);
-// In the child of a fork, in which the driver does not work: nothing here is used again.
+// In the child of a fork, in which the driver does not work: none of these heaps is used again.
 void abandon_caching_heaps() noexcept;
 
 namespace detail {

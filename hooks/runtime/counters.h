@@ -10,12 +10,12 @@ enum class Counter {
   kUnknownLaunches,     // parameters could not be read: everything counted as accessed
   kCapturedOperations,  // captured into graphs
   kOtherContexts,       // allocations in contexts without an engine, passed to the driver
-  kUnknownFunctions,    // driver functions newer than the table: the program's calls are not seen
-  kUnseenCollectives,   // kernels of NCCL whose call was not seen (linked statically), or ends in the background
+  kUnknownFunctions,    // driver functions newer than the table: the program's calls to them are not seen
+  kUnseenCollectives,   // NCCL kernels whose call was not seen (linked statically), or that end in the background
   kBypassingLibraries,  // libraries whose driver calls bypass the hooks; counted at the end
   kRefusedShares,       // memory of the engines that the driver does not share with other processes
   kUntrackedUploads,    // copies of graphs whose source could not be read, or beyond the limit
-  kUnreadTables,        // tables in host memory that were too many to be read for one operation
+  kUnreadTables,        // tables in host memory beyond the number read for one operation
   kMissingMechanisms,   // mechanisms of the driver that were probed when an engine began, and failed
   kUnmappableDevices,   // devices without virtual memory management, which have no engine (caching_heaps.h)
   kCutGraphs,           // executable graphs that were cut into segments, each time anew

@@ -20,9 +20,9 @@ namespace thermocline {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{5};
-// Programs ask again sooner than others can have given anything back.
+// The shortest time between two requests: programs retry sooner than others can have given anything back.
 constexpr std::uint64_t kBetweenRequestsNs = 1'000'000;
-// A request counts as demand for so long.
+// A request counts as demand for this long.
 constexpr std::uint64_t kRequestNs = 500'000'000;
 
 std::array<std::atomic<DeviceLease*>, EngineSet::kMost> leases{};
@@ -32,7 +32,7 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-// "" if the driver does not tell it.
+// Empty if the driver does not tell it.
 std::string uuid_of(int device) {
   using Get = CUresult(CUDAAPI*)(CUuuid*, CUdevice);
   void* found = real_symbol("cuDeviceGetUuid_v2");
@@ -48,7 +48,7 @@ std::string uuid_of(int device) {
   return text;
 }
 
-// Null: it can not be shared, which is said.
+// Null: the device cannot be shared; that has been logged.
 DeviceLease* begin_lease(const Settings& settings, const DeviceFacts& facts) {
   if (static_cast<std::size_t>(facts.device) >= leases.size()) return nullptr;
   std::string why, remark;
@@ -170,7 +170,7 @@ void DeviceLease::lowered(Bytes budget) {
   if (ledger_ != nullptr) ledger_->lower(std::max(budget, ledger_->minimum()));
 }
 
-// Each time for so long, and then not until an operation has been refused.
+// True for longest_wait_ns_, then false once, so that an operation is refused before the time begins again.
 bool DeviceLease::may_have_later(Bytes wanted) {
   const MutexLock lock(mutex_);
   const std::uint64_t now = now_ns();
@@ -232,7 +232,7 @@ DeviceLease* lease_of(int device) {
   return static_cast<std::size_t>(device) < leases.size() ? leases[static_cast<std::size_t>(device)].load() : nullptr;
 }
 
-// They are not ended: a thread of the parent may have had their locks.
+// The leases are not ended: a thread of the parent may have held their locks.
 void abandon_leases() {
   for (auto& lease : leases) lease.store(nullptr);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// This process's lease on the memory of a device that it shares with others (budget = "shared"): between the engine,
-// which asks for more and says what it has given back, and the ledger, in which all processes write.
+// This process's lease on the memory of a device that it shares with others (budget = "shared"). It connects the
+// engine, which asks for more memory and reports what it has given back, with the ledger, in which all processes write.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class DeviceLease final : public BudgetSource {
     std::string device;  // its UUID
     std::uint64_t longest_wait_ns = 5'000'000'000;
   };
-  // Waits until the others have given back what the minimum needs. Null: `why` has the reason, and the budget is to be a
-  // fixed one. `remark`: what the program should be told even so, or "".
+  // Waits until the others have given back what the minimum needs. Null: `why` has the reason, and the budget has to be
+  // fixed. `remark`: something that the program should be told on success, or "".
   static std::unique_ptr<DeviceLease> begin(const Settings& settings, Bytes device_bytes, const Places& places,
                                             std::string* why, std::string* remark);
 
@@ -39,13 +39,13 @@ class DeviceLease final : public BudgetSource {
   bool may_have_later(Bytes wanted) override;
   Bytes share() override;
 
-  // For the thread that looks after it. Writes down what the engine uses, and returns what its budget should be.
+  // For the lease thread: writes the engine's use to the ledger, and returns the budget that it should have.
   Bytes look(const Engine::BudgetUse& use);
-  // look() where the engine is busy, so that its use is not known.
+  // look() if the engine is busy, so that its use is not known.
   Bytes look_while_busy();
-  // False: the ledger is gone, and the budget stays as it is.
+  // False: the ledger is gone, and the budget remains as it is.
   bool is_there() const;
-  // Leaves everything to the others. The object stays, as the library's own thread may be asking it.
+  // Leaves everything to the others. The object remains, because the library's own thread may be using it.
   void end();
 
  private:
@@ -70,13 +70,13 @@ class DeviceLease final : public BudgetSource {
   std::uint64_t waited_at_ns_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
 };
 
-// One for each device with an engine that shares its memory (budget = "shared"). Under the runtime's lock. False: it can
-// not be shared, and the settings demand that the program does not run then; else the budget is a fixed one, which is said.
+// One lease for each device with an engine that shares its memory (budget = "shared"). Under the runtime's lock. False:
+// it cannot be shared, and the settings then forbid the program to run; else the budget is fixed, and this is logged.
 bool share_device(const Settings& settings, const DeviceFacts& facts, EngineOptions* options);
 void end_lease(int device);
-// Null: that device's budget is fixed. Of an engine that is held (HeldEngines).
+// Null: the device's budget is fixed. The device's engine must be held (HeldEngines).
 DeviceLease* lease_of(int device);
-// In the child of a fork, which has none of its parent's.
+// In the child of a fork, which has none of its parent's leases.
 void abandon_leases();
 
 }  // namespace thermocline

@@ -19,11 +19,11 @@ struct EngineObserver {
   void (*engine_options)(EngineOptions* options) = nullptr;
   // The engine has been published. Under the runtime's lock.
   void (*engine_began)(const ActiveEngine& one, const Settings& settings) = nullptr;
-  // A device that can have no engine has got a heap (caching_heaps.h). Under the runtime's lock.
+  // A device that cannot have an engine has got a heap (caching_heaps.h). Under the runtime's lock.
   void (*caching_heap_began)(const Settings& settings) = nullptr;
-  // The engine is about to refuse something for lack of memory: what the observer need not keep goes. Without a lock.
+  // The engine is about to refuse a request for lack of memory: the observer frees what it can. Without a lock.
   void (*memory_is_short)(const ActiveEngine& one) = nullptr;
-  // The engine is no longer published and is about to be destroyed. `without_driver`: the driver can not be asked about
+  // The engine is no longer published and is about to be destroyed. `without_driver`: the driver cannot be asked about
   // anything in its context. Without a lock, unless the context no longer exists.
   void (*engine_ends)(const ActiveEngine& one, bool without_driver) = nullptr;
   // The engine is no longer used by anybody. Under the runtime's lock.

@@ -30,20 +30,20 @@ using Call = CallOf<>;
 using CallIn = CallOf<CUstream>;
 using CallFrom = CallOf<const void*>;
 
-// Runs `body`, which uses the engine. An exception becomes an error of the call. The thread can not be cancelled
+// Runs `body`, which uses the engine. An exception becomes an error of the call. The thread cannot be cancelled
 // meanwhile.
 CUresult guarded(Call body);
 // guarded() for calls in which the engine catches its own exceptions (allocate, free).
 CUresult guarded_lightly(Call body);
 
-// guarded() where the caller sees to it that the thread can not be cancelled and that reports are given out, and that
-// inlines `body`.
+// guarded() with an inlined `body`, for a caller that makes sure that the thread cannot be cancelled and that reports
+// are passed on.
 template <class Body>
 CUresult without_exceptions(Body body);
-// In a handler: the error that the exception becomes. Others than the library's own go on.
+// For a catch block: the error that the exception becomes. Exceptions that are not the library's are thrown on.
 CUresult error_of_exception();
 
-// Logs it, once.
+// Logs once that host memory is exhausted.
 CUresult host_memory_is_exhausted();
 template <class Body>
 CUresult without_exceptions(Body body) {

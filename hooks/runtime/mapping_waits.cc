@@ -15,7 +15,7 @@
 namespace thermocline {
 namespace {
 
-// Where the probe finds no memory it is made again, as often as this.
+// If the probe finds no memory, it is repeated up to this many times.
 constexpr int kMostProbes = 3;
 
 enum class State : std::uint8_t { kUnknown, kAsking, kKnown };
@@ -25,7 +25,7 @@ std::atomic<State> state{State::kUnknown};
 std::atomic<WaitingCalls> waiting{WaitingCalls::kNone};
 std::atomic<int> probes{0};
 
-// Nothing: it can not be found out now.
+// No value: it cannot be found out now.
 std::optional<WaitingCalls> ask() {
   const DriverTable* const table = real_table();
   CUcontext context = nullptr;

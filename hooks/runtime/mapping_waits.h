@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the driver's mapping functions wait for work in flight. An engine calls them with its lock held, and the value
-// that a blocked stream waits for may be written by the thread that calls, or by one that needs the lock. So it is found
-// out once, before the program first blocks a stream, and the engines then call none while one is blocked
-// (Engine::mapping_waits).
+// Finds out whether the driver's mapping functions wait for work in flight. An engine calls them with its lock held;
+// but the value that a blocked stream waits for may have to be written by the calling thread, or by one that needs the
+// lock. So this is tested once, before the program first blocks a stream. The engines then make no such call while a
+// stream is blocked (Engine::mapping_waits).
 #pragma once
 
 namespace thermocline {
 
-// To be called without a lock, before an operation that may block a stream is submitted. Other threads go on meanwhile:
-// one of them may be what this thread's work waits for. Without a context nothing is found out yet.
+// Call it without a lock, before submitting an operation that may block a stream. Other threads can continue: one may
+// have to unblock this thread's work. If there is no context, nothing is tested yet.
 void find_whether_mapping_waits();
 
-// Tools are told (NVTX) that no buffer is where it is tried.
+// Whether tools are told (NVTX) that the memory used for the test contains no buffer.
 void annotate_mapping_probe(bool annotate) noexcept;
 
-// It has been found out, and some do.
+// Whether the test was made and found that some functions wait.
 bool mapping_was_found_to_wait() noexcept;
 
 }  // namespace thermocline

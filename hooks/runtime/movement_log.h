@@ -6,7 +6,7 @@
 
 namespace thermocline {
 
-// Null unless lines are written at that level. Lives as long as the process.
+// Null unless lines at that level are written. Lives as long as the process.
 MovementObserver* movement_log();
 
 }  // namespace thermocline

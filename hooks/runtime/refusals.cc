@@ -30,10 +30,10 @@ struct Kept {
   std::vector<Line> lines;
 };
 // A trivial type, so that it can be accessed while a thread begins or ends; the object is created when there is
-// something to keep. Invariant: not null in as many threads as detail::keeping_threads says; a thread that ends with
-// one leaves it there.
+// something to keep. Invariant: not null in as many threads as detail::keeping_threads counts; a thread that ends with
+// an object leaves it there.
 thread_local constinit Kept* kept = nullptr;
-// What is refused within the callback is not told to it, or one that allocates would never return.
+// Refusals within the callback are not passed to it: a callback that allocates would never return.
 thread_local constinit bool is_in_callback = false;
 
 struct Callback {
@@ -43,7 +43,7 @@ struct Callback {
 };
 Callback& callback() { return process_lifetime<Callback>(); }
 
-// How often what was refused, by the first lines of the reports. Invariant: `by_line` has at most kMostLines entries;
+// The number of refusals by the first line of their reports. Invariant: `by_line` has at most kMostLines entries;
 // further lines are counted together, as "".
 struct Refusals {
   static constexpr std::size_t kMostLines = 256;
@@ -54,8 +54,8 @@ struct Refusals {
 Refusals& refusals() { return process_lifetime<Refusals>(); }
 
 // Programs that retry often, as frameworks do after emptying their caches, would fill the log. So the first report is
-// written in full, then the second, the fourth, the eighth, and so on. Of the others there is the first line, and that
-// again only for the second, the fourth, the eighth time that it says the same.
+// written in full, then the second, the fourth, the eighth, and so on. Of the others only the first line is written,
+// and repeated only for the second, the fourth, the eighth time.
 void write_to_log(const std::string& report) {
   const std::string line = report.substr(0, report.find('\n'));
   std::uint64_t all = 0, times = 0;
@@ -108,7 +108,7 @@ void give_out() {
   try {
     function(report.c_str(), user);
   } catch (...) {
-    // Exceptions of a callback end here.
+    // Exceptions of a callback are ignored.
   }
   is_in_callback = false;
 }
@@ -138,7 +138,7 @@ void detail::give_out_kept() noexcept {
   try {
     give_out();
   } catch (...) {
-    // No report for lack of host memory.
+    // There is no host memory for a report.
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes out-of-memory reports from the engine, which is locked when it creates them, to the log and to the program's
-// callback, which are called without that lock. So are other lines that are known while it is locked.
+// Passes out-of-memory reports from the engine, which creates them with its lock held, to the log and to the program's
+// callback, which are called without that lock. Other lines that arise under the lock take the same way.
 #pragma once
 
 #include <atomic>
@@ -14,9 +14,9 @@ using RefusalCallback = void (*)(const char* report, void* user);
 
 // The engine's report handler: stores the report for this thread.
 void keep_report(const std::string& report);
-// What was refused is granted after all.
+// Drops the stored report, because the request was granted after all.
 void forget_report() noexcept;
-// A line for the log, for which the same holds; what is forgotten later does not take it along.
+// Stores a line for the log in the same way; forget_report() does not drop it.
 void keep_line(LogLevel level, std::string line);
 
 namespace detail {
@@ -30,7 +30,7 @@ inline void give_out_report() noexcept {
   if (detail::keeping_threads.load(std::memory_order_relaxed) != 0) [[unlikely]]
     detail::give_out_kept();
 }
-// To be declared before any lock, so that it ends after them.
+// Declare it before any lock, so that it ends after them.
 struct GivesOutReport {
   GivesOutReport() = default;
   ~GivesOutReport() { give_out_report(); }

@@ -47,11 +47,11 @@ std::optional<CUdevice> device_of_current_context() {
   return device;
 }
 
-// 0, which means all of the device, if the driver does not report what is free.
+// Returns 0, which means the whole device, if the driver does not report the free memory.
 Bytes free_to_take(const Driver& driver, const DeviceFacts& facts) {
   Bytes free = 0;
   Bytes total = 0;
-  // A budget of 0 would mean all of the device.
+  // A budget of 0 would mean the whole device.
   return driver.memory_info(&free, &total).ok() ? std::max(default_budget(free, facts.total_memory), kDefaultPageBytes)
                                                 : 0;
 }
@@ -123,7 +123,7 @@ class Runtime::State {
     for (const ActiveEngine* one : ending) visit(*one);
   }
 
-  // False: `read` had nothing of some engine, or `read_heap` of some heap.
+  // False: `read` returned nothing for an engine, or `read_heap` for a heap.
   template <class Read, class ReadHeap>
   bool sum_up(EngineStatistics* out, Read read, ReadHeap read_heap) THERMOCLINE_REQUIRES(mutex);
 
@@ -206,7 +206,7 @@ void Runtime::State::load() {
   set_check_handler(&on_broken_invariant);
 }
 
-// False: the limit can not be enforced, and the settings demand that the program ends rather than run without it.
+// False: the limit cannot be enforced, and the settings demand that the program ends rather than run without it.
 bool Runtime::State::share_host_limit(EngineOptions* options) {
   const Bytes limit = settings.host_limit_shared.resolve(host_memory_bytes());
   if (limit == 0) return true;
@@ -228,7 +228,7 @@ bool Runtime::State::share_host_limit(EngineOptions* options) {
   return true;
 }
 
-// Buffers are the driver's own allocations there.
+// On such a device, buffers are the driver's own allocations.
 void Runtime::State::begin_without_mapping(const DeviceFacts& facts) {
   count(Counter::kUnmappableDevices);
   if (settings.strict || static_cast<std::size_t>(facts.device) >= EngineSet::kMost) {
@@ -240,7 +240,7 @@ void Runtime::State::begin_without_mapping(const DeviceFacts& facts) {
   begin_caching_heap(facts, settings);
 }
 
-// Of the device of the current context. False: there can be no engine.
+// Reads the facts of the current context's device. False: there can be no engine.
 bool Runtime::State::is_usable(const Driver& driver, DeviceFacts* facts) {
   if (!driver.facts(facts).ok()) {
     stand_aside("the device does not say what it can do", device_of_current_context());
@@ -250,7 +250,7 @@ bool Runtime::State::is_usable(const Driver& driver, DeviceFacts* facts) {
     begin_without_mapping(*facts);
     return false;
   }
-  // A stream may be blocked that no engine knows of, and an engine maps at its beginning.
+  // An unknown stream may be blocked, and a new engine maps memory at once.
   if (!mapping_was_found_to_wait()) return true;
   stand_aside("the driver waits for streams when it maps memory or unmaps it, and the program may have blocked some",
               facts->device);
@@ -348,7 +348,7 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
                            "a device has more than one context; memory of all but its first is left to the driver");
       return nullptr;
     }
-    // No machine has that many devices.
+    // No machine has so many devices.
     if (!device.has_value() || static_cast<std::size_t>(*device) >= EngineSet::kMost) return nullptr;
   }
   if (device.has_value() && all.leaves_alone(*device)) return nullptr;
@@ -428,7 +428,7 @@ void Runtime::State::note_end_of(const ActiveEngine& one) {
   audited = add(audited, one.engine->audit());
   notify(&EngineObserver::engine_ended, one);
   std::erase(ending, &one);
-  // Under the lock, because a process may open the ledger of a device once at a time.
+  // Under the lock, because a process must not open a device's ledger twice at a time.
   end_lease(one.device);
 }
 
@@ -528,7 +528,7 @@ bool Runtime::State::sum_up(EngineStatistics* out, Read read, ReadHeap read_heap
 
 bool Runtime::statistics(EngineStatistics* out) const {
   if (Inside::now()) return false;
-  const GivesOutReport at_the_end;  // who asks may be no call of the program
+  const GivesOutReport at_the_end;  // the caller may not be a call of the program
   State& all = state();
   const MutexLock lock(all.mutex);
   return all.sum_up(

@@ -57,16 +57,16 @@ class Runtime {
   bool refuses() const noexcept;
   void declare_broken() noexcept;
 
-  // To be called before the driver destroys the context, with which its memory ends: releases the engine after
-  // everything submitted there has completed. If the driver refuses to wait, the engine stays until the context has
-  // ended. Waits without holding a lock.
+  // Call it before the driver destroys the context, and its memory with it: releases the engine after everything
+  // submitted there has completed. If the driver refuses to wait, the engine remains until the context has ended. Waits
+  // without holding a lock.
   void end_context(CUcontext context);
   // The context has ended already.
   void abandon_context(CUcontext context);
 
-  // The sum of the statistics of all engines so far; false when they can not be read (the caller is inside an engine).
+  // The sum of the statistics of all engines so far; false if they cannot be read (the caller is inside an engine).
   bool statistics(EngineStatistics* out) const;
-  // The sum of the statistics without waiting: false also where another thread holds a lock.
+  // The sum of the statistics without waiting: false also if another thread holds a lock.
   bool try_statistics(EngineStatistics* out) const;
   // Also resets the peaks of current engines; false as above.
   bool reset_peaks();
@@ -77,7 +77,7 @@ class Runtime {
   std::string budget_origin() const;
   // Setting `shareable`; may start the library, because that reads the settings.
   bool wants_shareable();
-  // Setting `audit`, and what has been audited: the sum over all devices, and the first fault that was found.
+  // Setting `audit`, and the audit's findings: the sum over all devices, and the first fault that was found.
   bool wants_audit() const noexcept;
   AuditStatistics audit() const;
   // Setting host_fallback = "full".
@@ -101,7 +101,7 @@ class Runtime {
   const ActiveEngine* activate(CUcontext context);
 
   static constinit Runtime only_;
-  // Beside State, which is made later: every hook looks there first.
+  // Outside State, which is created later: every hook reads it first.
   static constinit std::atomic<Mode> mode_;
   static constinit std::atomic<const EngineSet*> engines_;
 };
@@ -112,12 +112,12 @@ inline const ActiveEngine* owner_now(DeviceAddress address) {
   return Inside::now() ? nullptr : Runtime::get().owner(address);
 }
 
-// Finds engines, of which none ends while an object of this class lives: for code that uses engines of devices that the
-// program may be done with. Costs nothing with a single engine.
+// The current engines, none of which ends while an object of this class lives: for code that uses engines of devices
+// that the program may not use any more. Costs nothing with a single engine.
 class HeldEngines {
  public:
   HeldEngines() : HeldEngines(Even::kSeveral) {}
-  // kOne: also with a single engine, for the library's own threads. The program's threads do not end the context that
+  // kOne: hold also a single engine, for the library's own threads. The program's threads do not end the context that
   // they use.
   enum class Even : std::uint8_t { kOne, kSeveral };
   explicit HeldEngines(Even held) : engines_(engines_now()) {

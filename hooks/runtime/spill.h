@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The spill file of an engine, as the settings say (docs/host_spill.md).
+// Opens the spill file of an engine according to the settings (docs/host_spill.md).
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace thermocline {
 
-// Null: the settings want none, or there can be none, which is said; where the settings are strict, `refused` says why.
-// Else sets what the engine needs to know.
+// Null: the settings want none, or none can be had, which is logged; if the settings are strict, `refused` says why.
+// Otherwise also sets the engine's options for it.
 std::shared_ptr<SpillFile> open_spill_file(const Settings& settings, EngineOptions* options, std::string* refused);
 
 }  // namespace thermocline

@@ -74,7 +74,7 @@ constexpr Number kHeld[] = {&S::live_bytes,       &S::live_buffers,      &S::dev
                             &S::slab_live_bytes,  &S::pinned_bytes,      &S::pinned_buffers,    &S::host_bytes,
                             &S::host_live_bytes,  &S::references,        &S::asleep_bytes,      &S::spilled_bytes,
                             &S::spill_limit_bytes};
-// What is so at this moment, and not added up over engines.
+// Current values that are not added up over engines.
 constexpr Number kHeldByOne[] = {&S::available_bytes, &S::host_shared_bytes, &S::host_claimed_bytes,
                                  &S::predicted_step_ns};
 // Values of the process, or of all processes.

@@ -12,8 +12,8 @@ namespace thermocline {
 
 // Counts are added, peaks are the maximum, and current values are those of `later`.
 EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& later);
-// For engines of several devices: budgets, counts and current values are added. So are peaks, although they are each
-// device's own and need not be of one moment. Values of the process as a whole, and maxima, are not added.
+// For engines of several devices: adds budgets, counts, current values, and peaks, although these need not be of one
+// moment. Values of the process as a whole, and maxima, are not added.
 EngineStatistics add(const EngineStatistics& one, const EngineStatistics& other);
 // The fault of the first argument that has one.
 AuditStatistics add(const AuditStatistics& one, const AuditStatistics& other);

@@ -19,8 +19,8 @@ struct Remembered {
 constexpr std::size_t kRemembered = 8;
 thread_local constinit std::array<Remembered, kRemembered> remembered{};
 
-// Functions of the host run in threads of the driver's, which have no context. A driver need not refuse to say so; that
-// it makes none current there is what matters.
+// Host functions run in threads of the driver, which have no context. A driver need not report an error for that: it
+// matters that it makes no context current there.
 bool refuses_contexts(const EngineSet& engines) {
   if (engines.empty()) return false;
   CUcontext popped = nullptr;

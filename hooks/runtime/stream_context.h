@@ -15,7 +15,7 @@ inline CUstream to_cu(StreamHandle stream) { return reinterpret_cast<CUstream>(s
 StreamHandle legacy(CUstream stream);
 StreamHandle per_thread(CUstream stream);
 
-// True unless it is a handle that means another stream in each context, or in each thread.
+// False for handles that mean a different stream in each context, or in each thread.
 inline bool is_explicit(StreamHandle stream) noexcept { return static_cast<std::uintptr_t>(stream) > 2; }
 
 struct StreamPlace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocates and frees on behalf of the program, for all calls that do (memory_hooks.cc).
+// Allocates and frees memory for the program, in all calls that do so (memory_hooks.cc).
 #pragma once
 
 #include <cstddef>

@@ -44,7 +44,7 @@ bool DriverRoom::grow_on(const ActiveEngine& active) {
   return true;
 }
 
-// Unused pages of the engine, or what is cached, may be all that is missing.
+// Unused pages of the engine, or cached memory, may be enough.
 bool DriverRoom::grow() {
   bool grew = empty_caches();
   const bool is_first = !began_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver allocates device memory for itself: code that is loaded at its first launch (CUDA_MODULE_LOADING=LAZY),
-// modules, managed memory, local memory, arrays, contexts, streams. If it runs out of memory because the engines hold
-// it, they release some and the call is repeated, because it would have succeeded without the library.
+// The driver allocates device memory for itself: for code that is loaded at its first launch
+// (CUDA_MODULE_LOADING=LAZY), modules, managed memory, local memory, arrays, contexts, streams. If it runs out because
+// the engines hold the memory, they release some and the call is repeated: without the library it would have succeeded.
 #pragma once
 
 #include "hooks/runtime/guarded.h"
@@ -9,7 +9,7 @@
 
 namespace thermocline {
 
-// To be called when the driver itself has returned out of memory, in a call that with_driver_room repeats.
+// Call it when the driver itself has returned out of memory, in a call that with_driver_room repeats.
 void driver_is_out_of_memory() noexcept;
 inline CUresult heard(CUresult answer) noexcept {
   if (answer == CUDA_ERROR_OUT_OF_MEMORY) [[unlikely]]
@@ -40,8 +40,8 @@ class DriverRoom {
   bool began_ = false;
 };
 
-// For an attempt that returned out of memory: repeats it, with more room each time, if it was the driver that was out
-// of memory.
+// For an attempt that returned out of memory: repeats it, with more room each time, if the driver itself was out of
+// memory.
 CUresult again_with_driver_room(Call attempt);
 
 // `attempt` makes its driver calls through heard(). The caller must not hold an engine's lock.

@@ -30,12 +30,12 @@ CUcontext current_context() {
   return real<Function::cuCtxGetCurrent>(&current) == CUDA_SUCCESS ? current : nullptr;
 }
 
-// Of blocks that nobody uses. An error is that of a lost context, which has lost its memory too.
+// Frees blocks that nobody uses. An error means a lost context, whose memory is lost too.
 void give_back(DeviceHeap& of, const std::vector<Leaving>& blocks) {
   const Inside inside;
   const CaptureTruce truce;
   for (const Leaving& one : blocks) {
-    // A context that has ended took its memory along; what has the address now is somebody else's.
+    // A context that has ended took its memory along; the address may belong to others now.
     if (real<Function::cuCtxPushCurrent_v2>(reinterpret_cast<CUcontext>(one.block.context)) == CUDA_SUCCESS) {
       real<Function::cuMemFree_v2>(one.at.value);
       CUcontext popped = nullptr;
@@ -61,7 +61,7 @@ bool wait_for_others(DeviceHeap& of) {
   return true;
 }
 
-// Counts the bytes under the budget; cached blocks go to the driver for them. False: they do not fit.
+// Counts the bytes against the budget; cached blocks are freed for them. False: they do not fit.
 bool reserve(DeviceHeap& of, Bytes bytes) {
   for (;;) {
     std::vector<Leaving> surplus;
@@ -71,7 +71,7 @@ bool reserve(DeviceHeap& of, Bytes bytes) {
       try {
         reserved = of.heap.reserve(bytes, &surplus);
       } catch (const std::bad_alloc&) {
-        // What has been taken out of the cache so far must reach the driver.
+        // Blocks that have already left the cache must be returned to the driver.
         if (surplus.empty()) throw;
         reserved = CachingHeap::Reserved::kNotYet;
       }
@@ -148,7 +148,7 @@ CUresult allocate(DeviceHeap& of, CUdeviceptr* out, Bytes bytes, CachingHeap::Bl
   }
   const CUresult result = ask_driver(of, call);
   if (result == CUDA_SUCCESS) {
-    // What others allocate is the program's without being counted; it alone knows how that is freed.
+    // External memory is the program's even if it is not counted: only the program knows how to free it.
     if (note_allocated(of, *out, block) || block.is_external) return result;
     const Inside inside;
     real<Function::cuMemFree_v2>(*out);
@@ -162,8 +162,8 @@ CUresult allocate(DeviceHeap& of, CUdeviceptr* out, Bytes bytes, CachingHeap::Bl
   return result;
 }
 
-// Whether freed memory of the current context may be cached now, as far as that does not depend on the memory, nor on
-// captures, of which the wait takes care.
+// Whether freed memory of the current context may be cached now, except for conditions that depend on the memory, and
+// for captures, which the wait handles.
 bool may_cache(DeviceHeap& of, CUcontext current) {
   if (current == nullptr || any_stream_may_block() || !sees_operations()) return false;
   {
@@ -173,20 +173,20 @@ bool may_cache(DeviceHeap& of, CUcontext current) {
   return is_only_context(current);
 }
 
-// True: the block's users are done and it is cached. Else it is as before.
+// True: the block's users are done and it is cached. False: it is as before.
 bool cache_after_wait(DeviceHeap& of, DeviceAddress at) {
   const CUresult waited = [] {
     const Inside inside;
     return captures().synchronize_current();
   }();
   const MutexLock lock(of.mutex);
-  // With the lock held, so that whoever blocks a stream first finds it in the cache.
+  // The lock is held, so that a thread that blocks a stream for the first time finds the block in the cache.
   if (waited == CUDA_SUCCESS && !any_stream_may_block()) {
     try {
       of.heap.cache(at);
       return true;
     } catch (const std::bad_alloc&) {
-      // Then the driver gets it.
+      // The block is returned to the driver instead.
     }
   }
   of.heap.wait_failed(at);
@@ -197,7 +197,7 @@ CUresult free_block(DeviceHeap& of, DeviceAddress at, bool in_order, Call otherw
   bool caches = !in_order && may_cache(of, current_context());
   {
     const MutexLock lock(of.mutex);
-    // Freed twice: it is cached, or another thread has just freed it.
+    // The program frees it twice: it is cached, or another thread has just freed it.
     if (of.heap.state_of(at) != State::kLive) return CUDA_ERROR_INVALID_VALUE;
     const CachingHeap::Block block = of.heap.block_at(at);
     caches =

@@ -44,13 +44,13 @@ HeldForCall::~HeldForCall() {
       if (Runtime::get().is_there(active) && !Runtime::get().broken()) active->engine->let_go(hold);
     }
   } catch (const BrokenInvariant&) {
-    // Declared already: the driver's call has been made, and nothing may be thrown from here.
+    // Caught because a destructor must not throw: the driver's call has been made.
     return;
   }
 }
 
-// Whoever is not seen can not be made to wait for what brings it. Where a host function may block a stream, this very thread
-// may be the one that lets it go on; but most host functions do not wait, and what runs before the copy may be long.
+// An unseen user cannot be made to wait for the fetch. If a host function may block a stream, this very thread may have
+// to unblock it; but most host functions do not wait, and work before the copy may take long.
 CUresult wait_until_fetched(const ActiveEngine& active, DeviceAddress at) {
   const Engine::HostWait wait = any_stream_may_block() ? Engine::HostWait::kNever : Engine::HostWait::kForEvents;
   const Status status =
@@ -62,7 +62,7 @@ void PinnedBuffer::unpin() const noexcept {
   try {
     if (Runtime::get().is_there(active) && !Runtime::get().broken()) active->engine->unpin_unseen(at, number);
   } catch (const BrokenInvariant&) {
-    // As above.
+    // See above.
     return;
   }
 }
@@ -90,7 +90,7 @@ CUresult PinnedBuffers::pin_buffer(const ActiveEngine& active, const BufferFacts
   return wait_until_fetched(active, buffer.address);
 }
 
-// Pins in all engines that own a part of what is accessed, on whichever device.
+// Pins in all engines that own a part of the accessed memory, on any device.
 CUresult PinnedBuffers::pin(const EngineSet& engines, const AccessList& accesses, const char* reason) {
   reason_ = reason;
   for (const ActiveEngine* active : engines) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the driver may check during a call that submits no work: a copy or a set is validated when it is added to
-// a graph (cuGraphAddMemcpyNode: to which context the memory belongs). The buffers are on the device until the call has
-// returned. Memory whose addresses somebody else keeps is pinned for longer.
+// Memory that the driver may check during a call that submits no work: it validates a copy or a set when that is added
+// to a graph (cuGraphAddMemcpyNode: to which context the memory belongs). The buffers are on the device until the call
+// has returned. Memory whose addresses are kept beyond the call is pinned for longer.
 #pragma once
 
 #include <set>
@@ -26,17 +26,17 @@ class HeldForCall {
   std::vector<std::pair<const ActiveEngine*, std::uint64_t>> held_;
 };
 
-// Until a pinned buffer may be accessed by somebody who is not seen. The engine's context is current. Out of memory after ten
-// seconds where streams may be blocked.
+// Waits until unseen work may access the pinned buffer. The engine's context must be current. Out of memory after ten
+// seconds if streams may be blocked.
 CUresult wait_until_fetched(const ActiveEngine& active, DeviceAddress at);
 
-// A buffer that is pinned once. Buffers that were freed, also if there is another one at the address, are no longer.
+// A buffer with one pin of ours. If it was freed, it is not pinned any more, even if another buffer has its address.
 struct PinnedBuffer {
   const ActiveEngine* active;
   DeviceAddress at;
   std::uint64_t number;
 
-  // Whoever accessed it was not seen, and may have written.
+  // Unpins it. Unseen work has accessed it, and may have written to it.
   void unpin() const noexcept;
 };
 
@@ -48,11 +48,11 @@ class PinnedBuffers {
   PinnedBuffers(const PinnedBuffers&) = delete;
   PinnedBuffers& operator=(const PinnedBuffers&) = delete;
 
-  // The live buffers in which the accesses begin, each once. `reason` is a string literal.
+  // Pins the live buffers in which the accesses begin, each once. `reason` is a string literal.
   CUresult pin(const EngineSet& engines, const AccessList& accesses, const char* reason);
-  // Until they are freed.
+  // Keeps them pinned until they are freed.
   void stay();
-  // Until the caller unpins them.
+  // Keeps them pinned until the caller unpins them.
   std::vector<PinnedBuffer> take() { return std::exchange(pinned_, {}); }
 
  private:

@@ -21,7 +21,7 @@ bool fits_at_once(const AccessList& accesses) {
   });
 }
 
-// An element that lies in two units is not divided.
+// Rounds down to whole elements: an element that lies in two units is not divided.
 std::size_t whole_grains(std::size_t bytes, std::size_t grain) { return bytes < grain ? grain : bytes - bytes % grain; }
 
 // 0: no engine owns the address.
@@ -32,7 +32,7 @@ Bytes unit_bytes_from(CUdeviceptr at) {
   return owner == nullptr ? 0 : owner->engine->unit_bytes_from(DeviceAddress{at});
 }
 
-// Without a lock. Something this small lies in three units at most, at either end.
+// Takes no lock. A range this small lies in at most three units, at either end.
 bool surely_fits(Bytes span_of_either_end) {
   const HeldEngines engines;
   if (engines.none()) return true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies and sets that are larger than the room on the device are done in parts, each a separate operation in stream
 // order. Parts end where an eviction unit of either end ends, so a unit that is overwritten completely is never
-// fetched, and one unit of each end is the most that a part needs. Where even these do not fit together, the engine has
-// the source read from its host copy (OperationInfo::reads_host_copy). A row is divided where it lies in several units.
+// fetched, and a part needs at most one unit of each end. If even these do not fit together, the engine lets the copy
+// read its source from the host copy (OperationInfo::reads_host_copy). A row is divided if it lies in several units.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ namespace thermocline {
 // Called with the offset and the size of a part.
 using Part = CallOf<std::size_t, std::size_t>;
 
-// What an element of an array has at most: one is never divided.
+// The largest element of an array; an element is never divided.
 inline constexpr std::size_t kArrayElementBytes = 16;
 
-// `accesses` are those of the whole operation; parts do not look at them again. 0 for `to` or `from`: an end that is
-// not device memory, or does not matter. An operation that fits at once, and one that is captured, is a single part. On
-// an error, earlier parts have been submitted; of one that ends behind a buffer (ends.h) none. Parts begin at multiples
-// of `grain`.
+// `accesses`: those of the whole operation, not examined again for parts. `to` or `from` 0: that end is not device
+// memory, or does not matter. An operation that fits at once, or that is captured, is a single part. On an error,
+// earlier parts have been submitted, but none if it ends beyond a buffer (ends.h). Parts begin at multiples of
+// `grain`.
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                   Part part, std::size_t grain = 1);
 

@@ -7,7 +7,7 @@
 
 namespace thermocline {
 
-// Adds the arguments that are addresses of the engines. False: they can not be read. May throw bad_alloc.
+// Adds the arguments that are addresses of the engines. False: they cannot be read. May throw bad_alloc.
 bool add_arguments(const EngineSet& engines, CUfunction function, KernelArguments arguments, AccessList* accesses);
 
 }  // namespace thermocline

@@ -29,7 +29,7 @@ Late& late() { return process_lifetime<Late>(); }
 
 std::atomic<bool> any{false};
 
-// Those of the engine that nobody is waiting for yet; they are awaited from now on.
+// Returns the engine's entries that nobody is waiting for yet, and marks them as awaited.
 template <class Key, class Entries>
 std::vector<Key> take(const ActiveEngine& active, Entries& entries) {
   std::vector<Key> taken;
@@ -60,7 +60,7 @@ void unpin_later(const std::vector<PinnedBuffer>& pinned) {
     }
     any.store(true, std::memory_order_release);
   }
-  // One of both is enough, so the list grows no longer than there are buffers.
+  // One of the two pins is enough, so the list grows no longer than there are buffers.
   for (const PinnedBuffer& buffer : twice) buffer.unpin();
 }
 
@@ -117,7 +117,7 @@ void LateFrees::waited() {
   {
     const MutexLock lock(late().mutex);
     for (const DeviceAddress at : taken_) late().all.erase({&active_, at.value});
-    // One that is there no longer was none, and the driver has given its handle to another since (is_a_new_texture).
+    // A texture that is not in the list any more was replaced: the driver has reused its handle (is_a_new_texture).
     std::vector<CUtexObject> there;
     for (const CUtexObject texture : textures_) {
       if (late().textures.erase({&active_, texture}) > 0) there.push_back(texture);
@@ -126,16 +126,16 @@ void LateFrees::waited() {
     const bool none = late().all.empty() && late().textures.empty() && late().unpins.empty();
     if (none) any.store(false, std::memory_order_release);
   }
-  // Handles are the context's.
+  // Handles belong to a context.
   std::optional<CurrentContext> context;
   if (!textures_.empty()) context.emplace(active_);
-  // Before their memory is reused.
+  // Textures are destroyed before their memory is reused.
   for (const CUtexObject texture : std::exchange(textures_, {})) {
     static_cast<void>(real<Function::cuTexObjectDestroy>(texture));
   }
   for (const PinnedBuffer& buffer : std::exchange(unpins_, {})) buffer.unpin();
-  // Must not happen earlier: as soon as the engine has freed it, another thread may be given the address, and free
-  // that.
+  // Must not happen earlier: as soon as the engine has freed the buffer, another thread may be given the address, and
+  // free that one.
   for (const DeviceAddress at : std::exchange(taken_, {})) static_cast<void>(active_.engine->free(at, std::nullopt));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must wait until the device is done with work that is not seen, until somebody has waited for the context, or it
-// has ended: buffers that the program has freed but that can not be waited for yet (they have escaped, escaped.h, and
-// while any stream captures, waiting for the context is not allowed), textures that the program has destroyed behind such
-// a free, and pinned buffers that nothing names any longer but what may still run.
+// Work that is postponed until the device is done with work that is not seen, that is, until somebody has waited for
+// the context, or it has ended. It concerns: freed buffers that cannot be waited for yet (they have escaped, escaped.h,
+// and waiting for the context is not allowed while any stream captures); textures that the program has destroyed after
+// such a free; and pinned buffers that nothing names any longer, but that work in flight may use.
 #pragma once
 
 #include <vector>
@@ -21,24 +21,24 @@ void unpin_later(const std::vector<PinnedBuffer>& pinned);
 bool is_freed_late(const ActiveEngine& active, DeviceAddress at);
 
 // The driver's free of the memory under a texture waits for its readers, so a program may destroy the texture right
-// behind it. True if frees of this engine could not wait: the texture is destroyed when they have been waited for.
+// after it. True if frees of this engine could not wait: then the texture is destroyed when they have been waited for.
 bool destroy_texture_later(const ActiveEngine& active, CUtexObject texture);
 // True if the program has already destroyed it.
 bool is_destroyed_late(const ActiveEngine& active, CUtexObject texture);
-// The driver has created it: what the program destroyed under this handle did not exist.
+// The driver has created this texture: the postponed destruction of its handle is dropped.
 void is_a_new_texture(const ActiveEngine& active, CUtexObject texture);
 
-// Takes the late frees, textures and unpins of an engine before a wait for its whole context; puts them back if the wait fails.
+// Takes the late frees, textures and unpins of an engine before a wait for its context; puts them back on failure.
 class LateFrees {
  public:
   explicit LateFrees(const ActiveEngine& active);
-  // Puts back what was not waited for.
+  // Puts them back if there was no successful wait.
   ~LateFrees();
   LateFrees(const LateFrees&) = delete;
   LateFrees& operator=(const LateFrees&) = delete;
 
   bool none() const { return taken_.empty() && textures_.empty() && unpins_.empty(); }
-  // Everything submitted before has completed.
+  // The wait succeeded: everything submitted before it has completed.
   void waited();
 
  private:
@@ -51,11 +51,11 @@ class LateFrees {
 // Waits, if that is allowed now; true if any memory was freed or unpinned. The engine's context must be current.
 bool wait_for_late_frees(const ActiveEngine& active);
 
-// wait_for_late_frees(), and what others hold without need goes (EngineObserver::memory_is_short).
+// wait_for_late_frees(), and makes observers free what they do not need (EngineObserver::memory_is_short).
 bool make_way(const ActiveEngine& active);
 
-// What does not fit may do so once way has been made. Nobody waits where streams may be blocked: this very thread may
-// be the one that lets them go on.
+// Asks again after make_way() if memory was short. Does not wait if streams may be blocked: this very thread may have
+// to unblock them.
 template <class Ask>
 Status with_late_frees(const ActiveEngine& active, Ask ask) {
   const Status status = ask();

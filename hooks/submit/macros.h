@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that exist in two variants: as named, and with a suffix (_ptds, _ptsz) for which stream 0 is the calling
-// thread's own. Both bodies are the same except for the name of the driver's function and the meaning of stream 0. In
-// the macro's arguments `kFunction` and `stream_of` stand for these.
+// Defines functions that exist in two variants: as named, and with a suffix (_ptds, _ptsz) for which stream 0 is the
+// calling thread's own. Both bodies are the same, except for the name of the driver's function and the meaning of
+// stream 0. In the macro's arguments `kFunction` and `stream_of` stand for these.
 #pragma once
 
 #include "hooks/submit/submit.h"

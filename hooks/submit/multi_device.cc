@@ -101,7 +101,7 @@ MultiDeviceOperation::~MultiDeviceOperation() {
       if (real<Function::cuStreamSynchronize>(to_cu(proxy->handle())) == CUDA_SUCCESS) proxy->end(*active);
     }
   } catch (const BrokenInvariant&) {
-    // Declared already: the operation has been submitted, and nothing may be thrown from here.
+    // Caught because nothing may be thrown from here: the operation has been submitted.
     return;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A multi-device operation: it belongs to several engines, or to one whose context is not the current one. In each
-// engine everything that the operation accesses is made resident, and stays there until it has been submitted.
+// A multi-device operation: it belongs to several engines, or to one whose context is not the current one. Each engine
+// makes everything that the operation accesses resident, and keeps it so until the operation has been submitted.
 //
 // Engines are always locked in the order of their set, so that two threads can not deadlock.
 #pragma once

@@ -12,7 +12,7 @@
 namespace thermocline {
 namespace {
 
-// By the device that owns the memory: one bit for each device that may use it.
+// For each device that owns memory, one bit per device that may use it.
 std::array<std::atomic<std::uint64_t>, EngineSet::kMost> users{};
 
 bool is_known(CUdevice device) noexcept { return device >= 0 && static_cast<std::size_t>(device) < EngineSet::kMost; }

@@ -59,7 +59,7 @@ ProxyCopy::~ProxyCopy() {
     // As in multi_device.cc.
     if (real<Function::cuStreamSynchronize>(to_cu(handle())) == CUDA_SUCCESS) proxy_->end(owner_);
   } catch (const BrokenInvariant&) {
-    // Declared already: the copy has been submitted, and nothing may be thrown from here.
+    // Caught because nothing may be thrown from here: the copy has been submitted.
     return;
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies in a stream of another device than the memory's. A driver does such copies in any stream; but mapped memory,
-// such as the engine's, is accessible only to its own device, and the copy would fail with an illegal address. So it is
-// submitted to the stream's proxy (proxy_streams.h), which waits for the work submitted to the stream before; and the
+// Copies in a stream of a device that cannot access the memory. A driver makes such copies in any stream. But mapped
+// memory, such as the engine's, is accessible only to its own device, and the copy would fail with an illegal address.
+// So it is submitted to the stream's proxy (proxy_streams.h). The proxy waits for earlier work of the stream, and the
 // stream waits for the copy.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a copy of rows is divided: into whole layers, or rows of one layer, or, where even one row is too much, a part of
-// a row.
+// How a copy of rows is divided: into whole layers; into rows of one layer; or, if even one row is too much, into parts
+// of a row.
 #pragma once
 
 #include "hooks/submit/shapes.h"
@@ -30,9 +30,9 @@ void extend(const Box& box, const Fitting& fitting, Region* region);
 // Sets the end of a region whose rows may be divided: the region lies in the first `room` bytes, of which there is at
 // least one.
 void extend_within(const Box& box, Bytes room, Region* region);
-// extend_within() where it is known what fits: of a row that does not, what lies in `room`.
+// extend_within() if it is known what fits: of a row that does not fit, the region gets the part in `room`.
 void extend_within(const Box& box, const Fitting& fits, Bytes room, Region* region);
-// The region that follows begins where this one ends; behind the last one, `first_layer` is the number of layers.
+// The next region begins where this one ends; after the last one, `first_layer` is the number of layers.
 void advance(const Box& box, Region* region);
 
 }  // namespace thermocline

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What copies and sets of rows access: from the first byte of the first row to the last byte of the last. The gaps
-// between rows count as accessed too (they are in the same buffer), but the range does not count as completely
+// The memory that copies and sets of rows access: from the first byte of the first row to the last byte of the last.
+// The gaps between rows count as accessed too (they are in the same buffer), but the range does not count as completely
 // overwritten.
 #pragma once
 
@@ -23,7 +23,7 @@ struct Placed {
   Box box;
 };
 
-// What wraps around ends behind any buffer.
+// The span of a shape whose size overflows: it ends beyond any buffer.
 inline constexpr Bytes kNoMemoryIsAsLarge = ~Bytes{0};
 // From the first byte of the first row to the last byte of the last.
 Bytes span_of(const Box& box);
@@ -34,7 +34,7 @@ void add_write(AccessList* accesses, CUdeviceptr at, const Box& box);
 struct ShapedCopy {
   AccessList accesses;
   Placed to, from;
-  // What the host does in the variant that is not asynchronous.
+  // Whether the host waits, in the synchronous variant.
   Host host = Host::kGoesOn;
 };
 

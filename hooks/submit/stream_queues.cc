@@ -100,8 +100,8 @@ std::shared_ptr<Mark> record(CUcontext context, StreamHandle stream, unsigned op
   return real<Function::cuEventRecord>(event, to_cu(stream)) == CUDA_SUCCESS ? mark : nullptr;
 }
 
-// `lock` is released during the driver call. Afterwards the queue may no longer exist. Not analysed: clang does not follow
-// a lock that is an argument.
+// `lock` is released during the driver call. Afterwards the queue may no longer exist. Not analysed: clang does not
+// track a lock that is an argument.
 void add_mark(MutexLock& lock, const Key& key, Queue* queue) THERMOCLINE_NOT_ANALYSED {
   const unsigned operations = std::exchange(queue->since, 0) + 1;  // the mark itself counts too
   lock.unlock();
@@ -169,11 +169,11 @@ void forget(bool is_gone, CUcontext context, StreamHandle stream) {
 }  // namespace
 
 void note_streams_may_block() {
-  // From here on nothing more is cached. To free what is cached could wait for the stream that is about to be blocked.
+  // From here on nothing more is cached: freeing cached memory could wait for the stream that is about to be blocked.
   const unsigned before = detail::attention.fetch_or(detail::kStreamsMayBlock);
   if ((before & detail::kStreamsMayBlock) == 0) empty_caches();
   queues_are_counted.store(true, std::memory_order_relaxed);
-  // What is recorded blocks nothing before its graph is launched; and a probe may invalidate captures.
+  // Recorded work blocks nothing before its graph is launched; and a probe may invalidate captures.
   if (!any_capture()) find_whether_mapping_waits();
 }
 constinit std::atomic<unsigned> detail::attention{0};
@@ -206,7 +206,7 @@ void detail::wait_before_submitting(StreamHandle stream) {
   if (any_stream_may_block()) wait_for_queue(stream);
 }
 
-// What an engine adds to streams beside the program's operations is left room for (kMostOperations).
+// kMostOperations leaves room for the operations that an engine adds to streams beside the program's.
 CUresult CUDAAPI record_counted(CUevent event, CUstream stream) {
   count_one(stream);
   const WaitsInPlace within_the_limit;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// How full the streams' queues are. The driver's queue holds about a thousand operations of a stream; a call that would
-// add another one returns only when the stream has progressed. An engine submits with its lock held, and records events
-// in other streams too. So a thread that wants to submit waits here first, without a lock, while the stream has so many
-// operations that the driver might wait.
+// Tracks how full the streams' queues are. The driver's queue holds about a thousand operations of a stream; a call
+// that would add another one returns only when the stream has progressed. An engine submits with its lock held, and
+// records events in other streams too. So a thread that wants to submit first waits here, without a lock, while the
+// stream has so many operations that the driver might wait.
 //
 // A stream always progresses by itself unless it is blocked by a value, a host function or a semaphore of another API,
-// which may in turn need the thread that waits for the lock. So in a program that uses none of these, nothing is counted
-// and nobody waits.
+// and any of these may need the thread that waits for the lock. In a program that uses none of these, nothing is
+// counted and nobody waits.
 //
 // Operations that the hooks see and those that the engines add are counted. Not counted, because they are few: copies
 // of arrays, prefetches of managed memory, signals to other APIs. An event after every 32 operations shows which
-// have completed.
+// operations have completed.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace thermocline {
 
-// To be called before the program uses something that may block a stream, without a lock.
+// Call it before the program uses something that may block a stream, without a lock.
 void note_streams_may_block();
 namespace detail {
 // Why a thread may have to wait before it submits: one word, because every launch looks there.
@@ -34,8 +34,8 @@ inline bool any_stream_may_block() noexcept {
   return (detail::attention.load(std::memory_order_relaxed) & detail::kStreamsMayBlock) != 0;
 }
 
-// For a call that adds to the stream, begun while no lock is held: waits while the stream's queue is too full. As long as
-// the object lives, its thread may make the call with locks held (about_to_queue in driver/locks.h).
+// For a call that adds to the stream. Construct it while no lock is held: it waits while the stream's queue is too
+// full. As long as the object lives, its thread may make the call with locks held (about_to_queue in driver/locks.h).
 class [[nodiscard]] RoomInQueue {
  public:
   explicit RoomInQueue(StreamHandle stream) {

@@ -108,7 +108,7 @@ void say_what_was_found(const Engine& engine) {
   }
 }
 
-// Whether the call returns no earlier than work that was submitted to the stream before.
+// Whether the call returns only after earlier work of the stream has completed.
 bool waits_for_the_stream(Host host) {
   return host == Host::kWaits || host == Host::kWaitsFirst || host == Host::kReadsAtOnce;
 }
@@ -179,7 +179,7 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   if (recorder != nullptr) recorder->submitted(stream, info, seen);
   operation->commit(host == Host::kWaits && copy == nullptr);
   if (active.engine->audits()) say_what_was_found(*active.engine);
-  // The driver's own calls are known to wait; a host copy in their place is not. Within the device nothing is waited for.
+  // The driver's own calls wait; a host copy in their place does not. Within the device nothing waits.
   const bool goes_on = host == Host::kGoesOn || (host == Host::kMayGoOn && accesses.all().size() > 1);
   if (copy != nullptr && !goes_on) return real<Function::cuStreamSynchronize>(to_cu(stream));
   return result;
@@ -309,7 +309,7 @@ CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlac
   return real<Function::cuStreamSynchronize>(to_cu(stream));
 }
 
-// Engines whose memory may be used by work submitted there, whatever addresses it is given.
+// Engines whose memory work there may use, whatever addresses it is given.
 EngineBits reached_from(const EngineSet& engines, const StreamPlace& place) {
   if (engines.size() == 1) return 1;
   EngineBits bits = 0;
@@ -319,8 +319,8 @@ EngineBits reached_from(const EngineSet& engines, const StreamPlace& place) {
   return bits;
 }
 
-// The subset of these engines that may have to make memory resident whose address the operation was not given, but may
-// find in memory.
+// The subset of these engines that may have to make memory resident whose address the operation was not given but may
+// read from memory.
 EngineBits followers_of(const EngineSet& engines, const StreamPlace& place) {
   EngineBits bits = 0;
   engines.for_each(reached_from(engines, place), [&](const ActiveEngine& active) {
@@ -360,8 +360,8 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
   return result;
 }
 
-// Of memory outside the engines nobody can read later what kernels have put there: where the operation copies such words
-// there, and not all fits, they are read where they come from.
+// Nobody can read later what kernels have stored in memory outside the engines. So if the operation copies pointers
+// there and not everything fits, they are read at the copy's source.
 [[gnu::noinline]] void read_what_goes_outside(const EngineSet& engines, const StreamPlace& place, StreamHandle stream,
                                               const AccessList& accesses) {
   if (place.here == nullptr || place.current != place.context || !place.here->engine->has_references()) return;
@@ -375,8 +375,8 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
   }
 }
 
-// Whether operations that are submitted to other streams later may run, as the program has ordered them, before one that
-// this stream gets now: only if this one waits for something that the host has yet to do.
+// Whether later operations of other streams may run before one that this stream gets now although the program has
+// ordered them after it: only if this one waits for something that the host has yet to do.
 bool may_run_late(const StreamPlace& place, StreamHandle stream) {
   if (!any_stream_may_block()) return false;
   if (place.refused || place.here == nullptr || place.current != place.context || any_capture()) return true;
@@ -384,7 +384,7 @@ bool may_run_late(const StreamPlace& place, StreamHandle stream) {
   return place.here->engine->is_behind_blocked(stream);
 }
 
-// A set of memory outside the engines, in which addresses may be stored. If it may run late they stay.
+// Sets memory outside the engines, in which addresses may be stored. If the set may run late, they stay recorded.
 CUresult set_outside(const EngineSet& engines, StreamHandle stream, const MemoryAccess& written, Call call) {
   const auto stores_any = [](const ActiveEngine* active) { return active->engine->has_global_references(); };
   if (std::ranges::none_of(engines, stores_any)) return call();
@@ -459,8 +459,8 @@ CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, const Ope
 
 namespace {
 
-// The only engine, if the stream is of its context, which is current, and the engine alone has to be told of a launch.
-// Null: somebody else has to be asked, or told; submit_what does.
+// The only engine, if the stream belongs to its context, which is current, and only that engine has to be told of a
+// launch. Null: others have to be asked or told; submit_what does that.
 const ActiveEngine* only_engine(const EngineSet& engines, StreamHandle stream, const AccessList& accesses,
                                 const OperationInfo& info) {
   if (engines.size() != 1 || accesses.empty() || info.operator_class == OperatorClass::kTables) return nullptr;
@@ -473,7 +473,7 @@ const ActiveEngine* only_engine(const EngineSet& engines, StreamHandle stream, c
   return !is_explicit(stream) || context_of(stream, current) == current ? &only : nullptr;
 }
 
-// What has not been granted at once is asked for again.
+// Requests again what was not granted at once.
 [[gnu::noinline]] CUresult launch_again(const ActiveEngine& active, StreamHandle stream, const AccessList& accesses,
                                         const OperationInfo& info, Call call, Operation first) {
   std::optional<Operation> asked(std::move(first));
@@ -529,7 +529,7 @@ CUresult submit_unknown(StreamHandle stream, Call call) {
   const RoomInQueue room(stream);
   const HeldEngines engines;
   if (engines.none()) return call();
-  // The graph is found to be unknown when it is instantiated.
+  // The graph's unknown contents are noticed when it is instantiated.
   if (is_recording(stream)) return submit_recorded(*engines, stream, {}, true, call);
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   count(Counter::kUnknownLaunches);

@@ -28,34 +28,34 @@ enum class Host {
   kReadsAtOnce,
 };
 
-// `accesses` may name any memory; what no engine owns is removed from the list in place, because some threads have
-// small stacks.
+// `accesses` may name any memory. Memory that no engine owns is removed from the list in place, because some threads
+// have small stacks.
 CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call);
-// The same for a kernel that copies nothing. `engines`: those that there are now; all accesses are in their hull. Most
-// launches concern one engine, and nobody else has to be asked: they get there on the shortest way.
+// The same for a kernel that copies nothing. `engines`: the current ones; all accesses are in their hull. Fast path for
+// launches that concern one engine, as most do.
 CUresult submit_launch(const EngineSet& engines, StreamHandle stream, AccessList&& accesses, const OperationInfo& info,
                        Call call);
-// A copy that names no context. `in_another`: makes the same copy in a given stream, if that is necessary
+// A copy that names no context. `in_another`: makes the same copy in a given stream, if necessary
 // (proxy_streams.h). `from_host`: submits the same copy from the host copy of its source
-// (OperationInfo::reads_host_copy); whatever the call waits for is then waited for afterwards. Null: the source is
+// (OperationInfo::reads_host_copy); the host then waits for it afterwards if the call waits. Null: the source is
 // fetched.
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
                      CallIn in_another, const CallFrom* from_host);
-// A copy of a batch, or one that names its contexts, neither of which is ever made in another stream.
+// A copy of a batch, or one that names its contexts. Such a copy is never made in another stream.
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
                      const CallFrom* from_host);
 // For work whose accesses are unknown.
 CUresult submit_unknown(StreamHandle stream, Call call);
 
-// Whether an audit has found a fault, and said so.
+// Whether an audit has found a fault and logged it.
 bool audit_fault_was_said();
 
-// Before a call that lets somebody else keep the addresses: fetches their buffers and pins them. On an error the call
-// is not made; if the call fails, they are unpinned.
+// Before a call through which something else keeps the addresses: fetches their buffers and pins them. On an error the
+// call is not made; if the call fails, they are unpinned.
 CUresult keep(const AccessList& accesses, const char* reason, Call call);
 
-// Whether a successful call has written all of the ranges that it names. Of a batch that fails, a part may have been
-// submitted; the size of decompressed data is a guess (cuda.h, CUmemDecompressParams::dstNumBytes).
+// Whether a successful call has written all of the ranges that it names. A batch that fails may have been submitted in
+// part; the size of decompressed data is a guess (cuda.h, CUmemDecompressParams::dstNumBytes).
 constexpr bool fills_what_it_names(Function function) {
   switch (function) {
     case Function::cuMemBatchDecompressAsync:

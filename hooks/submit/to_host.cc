@@ -77,7 +77,7 @@ bool may_differ_by_place(CUresult result) {
   return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// A region that is entirely evicted or entirely resident. If the driver does not copy it on the host, it is fetched.
+// Copies a region that is entirely evicted or entirely resident. If it cannot be copied on the host, it is fetched.
 CUresult copy_region(StreamHandle stream, Host host, const Placed& to, const Placed& from, const Region& region,
                      const OperationInfo& info, RunOfRows run) {
   const Placed target = part_of(to, region);

@@ -32,7 +32,7 @@ struct Unwaited {
 };
 Unwaited& unwaited() { return process_lifetime<Unwaited>(); }
 
-// Never cleared: who has it set has a driver that refuses waits.
+// Never cleared: if it is set, the driver refuses waits.
 std::atomic<bool> any{false};
 
 std::set<CUcontext> homes_of(const ActiveEngine& owner, std::uint64_t buffer, std::uint64_t* newest) {
@@ -46,7 +46,7 @@ std::set<CUcontext> homes_of(const ActiveEngine& owner, std::uint64_t buffer, st
   return homes;
 }
 
-// Everything that was submitted in `home` before has completed.
+// Everything submitted in `home` before has completed.
 void has_waited(const ActiveEngine& owner, CUcontext home, std::uint64_t newest) {
   std::vector<std::pair<DeviceAddress, std::uint64_t>> unpinned;
   {

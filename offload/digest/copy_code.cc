@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel that copies what has changed: see digest_code.h.
+// The kernel that copies memory if it has changed: see digest_code.h.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -9,8 +9,8 @@
 namespace thermocline {
 namespace {
 
-// Every block decides for itself: it adds up the records of both digests, the new one's with a plus and the old one's
-// with a minus, and finds zeros where both are there and equal. %odd collects what is wrong with a record.
+// Every block decides for itself: it adds the records of the new digest and subtracts those of the old one. The sums
+// are zero if all records are there and equal. %odd collects errors of records.
 constexpr std::string_view kDecide = R"(
 .visible .entry KERNEL(
   .param .u64 KERNEL_begin,
@@ -136,7 +136,7 @@ DECIDED:
   @%p1 bra END;
 )";
 
-// What GROUP entries from %r5 on add up to.
+// The sums of GROUP entries from %r5 on.
 constexpr std::string_view kSum = R"(
   mov.u64 %low, 0;
   mov.u64 %high, 0;
@@ -212,7 +212,7 @@ END:
 
 constexpr unsigned kGroup = 16;
 static_assert(kGroup * kGroup == kDigestThreads);
-constexpr unsigned kEntryBytes = 32;  // two sums, what is odd, and padding
+constexpr unsigned kEntryBytes = 32;  // two sums, errors of records, and padding
 
 }  // namespace
 

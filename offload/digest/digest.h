@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 128 bits of what memory holds, computed alike by a kernel of ours (digest_code.h) and by the host.
+// Digests: 128 bits computed from the contents of memory. Our kernel (digest_code.h) and the host compute the same.
 //
 // The function. Memory is taken as units of 16 bytes, the last one filled up with zeros. Each unit goes through a
 // permutation of 128 bits that depends on the unit's number, and the digest is the sum of the results, as two sums
@@ -7,12 +7,12 @@
 //
 // When two contents of the same length have the same digest though they differ:
 //   one unit differs: never, for a permutation maps different units to different results;
-//   several differ: when their differences add up to zero in both sums. Nothing correlates with five rounds of odd
-//   multiplication and folding but what was made for it, so the sum is taken as uniform: 2^-128 a comparison. A billion
-//   comparisons a second for the age of the universe (4e17 s) come to 1e-12. The test of truncated digests
+//   several differ: only if their differences add up to zero in both sums. Five rounds of odd multiplication and
+//   folding leave no correlation except in inputs made for it, so the sum is taken as uniform: 2^-128 a comparison.
+//   A billion comparisons a second for the age of the universe (4e17 s) come to 1e-12. The test of truncated digests
 //   (DigestTest.StructuredChangesCollideNoMoreThanChance) looks for structure that would break this.
-// It is no defence against contents that somebody chose in order to collide: the constants are known. Who can choose
-// them is the program itself, and all that it could spoil is its own memory.
+// It is no defence against contents made to collide, because the constants are known. Only the program itself can make
+// such contents, and it could only spoil its own memory.
 #pragma once
 
 #include <cstddef>

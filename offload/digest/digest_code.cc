@@ -19,7 +19,7 @@ constexpr std::array<std::uint64_t, 5> kRounds = {0xBF58476D1CE4E5B9, 0x94D049BB
                                                   0xC4CEB9FE1A85EC53, 0x9FB21C651E98DF25};
 constexpr unsigned kLoads = 4;
 
-// What a unit (u, v) with the number in %n adds to %low and %high; the same as `permuted` below.
+// The contribution of a unit (u, v) with the number in %n to %low and %high; the same as `permuted` below.
 constexpr std::string_view kMix = R"(
   {
   .reg .b64 %k, %u, %v, %s;
@@ -117,7 +117,7 @@ ONE:
   ld.global.v2.u64 {%x0, %x1}, [%at];
 )";
 
-// The last bytes, fewer than a unit, are read one by one, the last first, by one thread.
+// The last bytes, fewer than a unit: one thread reads them one by one, the last byte first.
 constexpr std::string_view kRest = R"(
   bra ONE;
 REST:
@@ -144,7 +144,7 @@ BYTE:
   @%p1 bra BYTE;
 )";
 
-// The threads' sums by one thread of each row of GROUP, and those by the first thread.
+// One thread of each row of GROUP adds up its threads' sums; the first thread adds up the rows.
 constexpr std::string_view kReduce = R"(
 REDUCE:
   mov.u32 %r5, sums;
@@ -191,7 +191,7 @@ END:
 constexpr unsigned kGroup = 16;
 static_assert(kGroup * kGroup == kDigestThreads);
 
-// Of the registers that load number `load` has filled.
+// The mixing of the registers that load number `load` has filled.
 std::string mix(unsigned load) {
   std::string text = replaced(std::string(kMix), "NUMBER", std::to_string(static_cast<std::int64_t>(kNumber)));
   for (std::size_t i = 0; i < kRounds.size(); ++i) {

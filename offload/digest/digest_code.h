@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel that computes digests, as PTX. Any device since Maxwell runs it; the driver compiles it at first use.
 //
-// Roofline: a unit of 16 bytes takes some 52 integer instructions, half of them multiply-adds. An H100 executes about
-// 14e12 of them a second (132 multiprocessors, 64 lanes, 1.7 GHz): 4.3 TB/s of units beside 3.35 TB/s of memory, so
-// that memory is what it waits for. Four loads of 16 bytes a thread are under way at once: two blocks a multiprocessor
-// keep 32 KiB in flight, and 3.35 TB/s times 600 ns are 15 KiB a multiprocessor. Not measured on a GPU.
+// Roofline: a unit of 16 bytes takes about 52 integer instructions, half of them multiply-adds. An H100 executes about
+// 14e12 of them a second (132 multiprocessors, 64 lanes, 1.7 GHz), which is 4.3 TB/s of units. Memory delivers 3.35
+// TB/s, so memory is the bottleneck. Each thread has four loads of 16 bytes in flight: two blocks on a multiprocessor
+// keep 32 KiB in flight, and 3.35 TB/s times 600 ns is 15 KiB for each multiprocessor. Not measured on a GPU.
 //
-// Each block writes one DigestRecord; nothing is added up on the device, so no memory has to be cleared before and no
-// atomic operation is needed. The ticket tells records of this launch from older ones.
+// Each block writes one DigestRecord. The device adds nothing up, so no memory has to be cleared first and no atomic
+// operation is needed. The ticket distinguishes the records of this launch from older ones.
 //
-// The second kernel compares that digest with the one of a copy on the host, and copies where they differ. So nobody
-// waits for the outcome: whoever follows it in stream order finds the copy current. Pinned memory is written by the
-// kernel itself; a store of 16 bytes a thread from 32 blocks keeps 128 KiB in flight, and 50 GB/s times 1 us are 50 KB.
+// The second kernel compares that digest with the digest of a host copy, and copies if they differ. So nobody waits for
+// the result: work that follows in stream order finds the host copy current. The kernel writes pinned memory itself:
+// stores of 16 bytes a thread from 32 blocks keep 128 KiB in flight, and 50 GB/s times 1 us is 50 KB.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline constexpr unsigned kMostCopyBlocks = 32;
 
 inline constexpr const char* kDigestKernel = "thermocline_digest";
 inline constexpr unsigned kDigestThreads = 256;
-// Two a multiprocessor of an H100; the host reads their records.
+// Two blocks for each multiprocessor of an H100. The host reads their records.
 inline constexpr unsigned kMostDigestBlocks = 264;
 
 struct alignas(32) DigestRecord {
@@ -36,27 +36,27 @@ struct alignas(32) DigestRecord {
   std::uint64_t bytes;      // as launched
 };
 
-// What the second kernel found.
+// The result of the second kernel.
 struct alignas(16) CopyVerdict {
   static constexpr std::uint64_t kEqual = 1, kChanged = 2;  // equal: nothing has been copied
   std::uint64_t ticket;                                     // of the new digest
   std::uint64_t found;
 };
 
-// A module of both. Parameters of the first, 8 bytes each: the first address (a multiple of 16), bytes, where the
-// records go, the ticket.
+// A module with both kernels. Parameters of the first kernel, 8 bytes each: the first address (a multiple of 16),
+// bytes, the address of the records, the ticket.
 std::string digest_code();
 
-// Parameters of the second, 8 bytes each: the first address and the host's (multiples of 16, in the order address, bytes,
-// host), the records of the new digest, its ticket and its blocks, the same of the copy's digest, what else to
-// subtract from the sums (the digest itself where it is known; then the copy's digest has no blocks), where the verdict
-// goes. A record that is missing counts as a difference.
+// Parameters of the second kernel, 8 bytes each: device address, bytes, host address (both addresses are multiples of
+// 16); then the records of the new digest, its ticket and its number of blocks; the same three for the copy's digest;
+// what else to subtract from the sums (the copy's digest if it is already known: then its number of blocks is 0); the
+// address of the verdict. A missing record counts as a difference.
 std::string copy_code();
 
-// `text` with `value` wherever it has `name`.
+// Returns `text` with every occurrence of `name` replaced by `value`.
 std::string replaced(std::string text, std::string_view name, std::string_view value);
 
-// How many blocks to launch: each thread has four units at least, where there are as many.
+// The number of blocks to launch. Each thread gets at least four units if there are that many.
 unsigned digest_blocks(Bytes bytes);
 unsigned copy_blocks(Bytes bytes);
 

@@ -12,17 +12,17 @@
 namespace thermocline {
 namespace {
 
-// More than one block, groups of four units and single ones, and a last unit that is not whole.
+// Large enough for more than one block, groups of four units, single units, and an incomplete last unit.
 constexpr Bytes kPatternBytes = 48 * kKiB + 5 * kDigestUnit + 11;
-// Tickets begin where no memory that was never written does.
+// Tickets begin at a value that never-written memory does not contain.
 constexpr std::uint64_t kFirstTicket = 0x7468'6572'6d6f'0000;
 
 std::uint64_t address_of(const void* host) { return reinterpret_cast<std::uintptr_t>(host); }
 
 }  // namespace
 
-// Of the kernels, on a pattern: its digest is right; it is copied where another digest was expected, all of it and no
-// more; and nothing is written where this one was.
+// The test of the kernels, on a pattern: its digest is right; it is copied completely, and nothing beyond it, if
+// another digest was expected; nothing is written if its own digest was.
 struct alignas(64) Digests::Test {
   std::byte pattern[kPatternBytes];
   alignas(64) std::byte copy[kPatternBytes + kDigestUnit];
@@ -66,7 +66,7 @@ void Digests::open() {
   const Ordinal now = failed_loads_ == 0 ? 0 : clock_.submitted_in_all();
   if (now < load_again_at_) return;
   Status status = load();
-  // The first eviction is when the device is full, and code takes memory of it: there may be room later.
+  // The first eviction happens when the device is full, and loading code takes device memory: there may be room later.
   if (status.is_out_of_memory() && ++failed_loads_ < kMostLoads) {
     load_again_at_ = clock_.submitted_in_all() + load_gap_;
     load_gap_ = std::min(2 * load_gap_, kLargestGap);
@@ -96,7 +96,7 @@ Status Digests::begin_test() {
     return taken;
   };
   Status status = submit(pattern, &tested_[0]);
-  // Against a digest that the host knows, and against one whose records it has not read.
+  // Compares with a digest that the host knows, and with one whose records the host has not read.
   Digest other = digest_of(test_->pattern);
   ++other.high;
   if (status.ok()) status = submit(pattern, &tested_[1]);
@@ -148,7 +148,7 @@ Status Digests::submit(AddressRange range, TakenDigest* out) {
   return {};
 }
 
-// `fresh` is that of the newest launch.
+// `fresh`: the digest of the newest launch.
 Status Digests::submit_copy(AddressRange range, void* host, const TakenDigest& fresh, const TakenDigest& copied) {
   Launch& newest = pending_.back();
   THERMOCLINE_CHECK(newest.owner == &fresh, "a copy follows the digest of what it copies");
@@ -211,7 +211,7 @@ bool Digests::copy_if_changed(AddressRange range, void* host, const UseSet& behi
   TakenDigest fresh;
   const bool begun = copied->is_known_or_coming() && take(range, behind, and_behind, &fresh);
   if (begun) submitted->add(fresh.use);
-  // It may have turned out to be none meanwhile.
+  // The digest may have failed meanwhile.
   const bool copies = begun && copied->is_known_or_coming() && submit_copy(range, host, fresh, *copied).ok();
   if (begun && !copies) ++statistics_.failed;
   release(copied);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes digests of device memory by a kernel of ours, in a stream of its own, and copies to the host what does not have
-// a digest that it had before.
+// Computes digests of device memory with our own kernel, in a stream of its own. Copies memory to the host if its
+// digest differs from an earlier one.
 //
-// Nothing is loaded before the first one is wanted. Then the kernels are tested, on pinned memory of ours, so that no
-// memory of the program is accessed by code that does not do what it should; until that has come out right, and for
-// good where it does not, no digest is taken and whoever asks does without. A digest counts only where every block of
-// its launch has written its record, with the ticket of that launch: the host looks, and so does the kernel that
-// copies.
+// Nothing is loaded before the first digest is wanted. Then the kernels are tested on our own pinned memory,
+// so that code that does not work never accesses the program's memory. Until the test has passed, and for
+// good if it fails, no digest is taken and callers do without. A digest counts only if every block of its
+// launch has written its record with the ticket of that launch. Both the host and the kernel that copies
+// check this.
 //
-// The host never waits for a digest, and need not know it: where it does not yet, the kernel that copies is given the
-// records instead. The stream is in order, so a slot of records whose launch is known to have passed can be used again
-// although a later launch reads it: its next owner comes behind that one.
+// The host never waits for a digest, and need not know it: if it is not known yet, the copying kernel reads the records
+// instead. The stream runs in order. So a slot of records is reused once its launch has completed, even if a later
+// launch still reads it: the slot's next launch runs after that one.
 //
-// Contract: whoever has asked keeps the memory mapped, unchanged and in place until `use` has passed. Guarded by the
-// engine's lock.
+// Contract: the caller keeps the memory mapped, unchanged and in place until `use` has passed. Guarded by the engine's
+// lock.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,12 @@
 
 namespace thermocline {
 
-// A digest that somebody has asked for. It stays where it is until it is known or released.
+// A digest that was requested. The caller must not move this object until the digest is known or released.
 struct TakenDigest {
-  // kFailed: it was launched, and nothing came of it.
+  // kFailed: the kernel was launched, but gave no digest.
   enum class State : std::uint8_t { kNone, kPending, kKnown, kFailed };
   State state = State::kNone;
-  // kKnown, and taken to compare it with another one: whether they differed.
+  // Set with kKnown, if the digest was taken for a comparison: whether the two digests differed.
   enum class Outcome : std::uint8_t { kNotCompared, kEqual, kChanged };
   Outcome outcome = Outcome::kNotCompared;
   Digest value;  // kKnown
@@ -49,14 +49,14 @@ struct TakenDigest {
 struct DigestStatistics {
   std::uint64_t taken = 0;
   Bytes bytes = 0;
-  std::uint64_t failed = 0;  // asked for in vain: the driver refused, or all records were in use
+  std::uint64_t failed = 0;  // failed requests: the driver refused, or all records were in use
 };
 
 class Digests {
  public:
-  // How many may be on their way: each is 8 KiB of pinned memory.
+  // The most launches in flight. Each needs 8 KiB of pinned memory.
   static constexpr std::size_t kFew = 32, kMany = 256;
-  // `wanted` false: none is ever taken. `annotate`: tools are told what the kernels access (driver/nvtx_range.h).
+  // `wanted` false: no digest is ever taken. `annotate`: tools are told what the kernels access (driver/nvtx_range.h).
   Digests(const Driver& driver, StreamClock& clock, bool wanted, bool annotate, std::size_t most_at_once = kFew)
       : driver_(driver),
         clock_(clock),
@@ -67,32 +67,32 @@ class Digests {
   Digests(const Digests&) = delete;
   Digests& operator=(const Digests&) = delete;
 
-  // False for good where the driver can not load the kernels, or they came out wrong.
+  // False for good if the driver cannot load the kernels, or if they failed the test.
   bool on() const { return state_ != State::kOff; }
-  // The kernels are loaded, and have come out right. Loads them.
+  // Loads the kernels if needed. True: they are loaded and have passed the test.
   bool is_ready();
-  // Of `range`, behind these uses. False: none is on its way, and `out` is as before. Never blocks, but for the time
-  // that the driver takes to load the kernels.
+  // Takes a digest of `range` after these uses. False: no digest is in flight, and `out` is unchanged. Never blocks,
+  // except for the time in which the driver loads the kernels.
   bool take(AddressRange range, const UseSet& behind, const UseSet& and_behind, TakenDigest* out);
-  // Copies `range` to `host`, behind these uses, unless its digest is *copied, that of what is at `host`. Behind
-  // copied->use the copy is current and *copied its digest, whatever the outcome. False: there is no copy on its way,
-  // and *copied is kNone. `submitted` gets what has been submitted in either case. Never blocks.
+  // Copies `range` to `host` after these uses, unless its digest equals *copied, the digest of what is at `host`. After
+  // copied->use the host copy is current and *copied is its digest, whatever the outcome. False: no copy is in flight,
+  // and *copied is kNone. `submitted` gets the submitted work in either case. Never blocks.
   bool copy_if_changed(AddressRange range, void* host, const UseSet& behind, const UseSet& and_behind,
                        TakenDigest* copied, UseSet* submitted);
-  // Tells those that have passed to whoever asked; never blocks.
+  // Writes the results of completed launches to their callers' TakenDigests. Never blocks.
   void poll();
-  // Nobody wants it any more.
+  // The caller does not need the digest any more.
   void release(TakenDigest* taken);
-  // Of the calls of copy_if_changed that returned true, those whose outcome is known and has not been asked for, the
-  // oldest: kNotCompared when there is none.
+  // Returns the oldest known outcome, not returned before, of a copy_if_changed() that returned true. kNotCompared:
+  // there is none.
   TakenDigest::Outcome next_outcome();
 
-  // Whether `taken`, which is pending, is somebody's whom poll() tells.
+  // Whether `taken`, which is pending, belongs to a launch in flight, so that poll() will complete it.
   bool is_on_its_way(const TakenDigest& taken) const { return launch_of(taken) != nullptr; }
-  // How many calls that returned true next_outcome() has yet to tell of. Checks the slots.
+  // Returns how many copies (copy_if_changed() true) next_outcome() has yet to report. Checks the slots.
   std::size_t validate() const;
 
-  // Why it is off though it was wanted; empty: it is not.
+  // Why it is off although it was wanted. Empty: it is on, or was not wanted.
   const std::string& why_off() const { return why_off_; }
   const DigestStatistics& statistics() const { return statistics_; }
 
@@ -132,8 +132,8 @@ class Digests {
   const std::size_t most_at_once_;
   State state_;
   std::string why_off_;
-  // A device that is full refuses loads one after the other: so the next one waits for some operations of the program,
-  // more and more each time.
+  // A device that is full refuses one load after the other. So after each failed load the next attempt waits for a
+  // growing number of operations of the program.
   static constexpr unsigned kMostLoads = 16;
   static constexpr Ordinal kFirstGap = 2, kLargestGap = 1024;
   unsigned failed_loads_ = 0;

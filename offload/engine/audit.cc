@@ -6,7 +6,7 @@
 namespace thermocline {
 
 bool Audit::open(const Block& block) {
-  // What has no pages has been told to nobody who could use it.
+  // The addresses of a block without pages have not been told to any user.
   if (!block.mapped()) return true;
   return driver_.set_access(block.begin(), block.bytes(), device_).ok();
 }
@@ -32,7 +32,7 @@ void Audit::end(StreamHandle stream, std::span<BlockState* const> operands, cons
     statistics_.kernels = names_.size();
   }
   if (!status.ok()) {
-    // The context is lost with the first of them: what comes after says nothing.
+    // The context is lost with the first fault: later errors say nothing.
     if (statistics_.fault == 0) {
       statistics_.fault = statistics_.operations;
       statistics_.error = status.code();

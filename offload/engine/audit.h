@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dry run: nothing leaves the device, but an operation is let into the blocks alone that it is known to access. Every
-// other block of the program has its access taken away meanwhile, so whatever would meet an evicted buffer faults,
-// with the same budget for everybody: the device's. Slow: the device is waited for behind each operation, which also
-// tells which of them faulted.
+// A dry run that finds unseen accesses. Nothing is evicted, but an operation can access only the blocks that it is
+// known to access. Every other block of the program is made inaccessible meanwhile, so an access that would hit an
+// evicted buffer faults. The budget is all of the device's memory. Slow: the audit waits for the device after each
+// operation, which also tells which operation faulted.
 //
-// A block is open while an operation runs that accesses it, and for good once a buffer in it may not leave. Else it is
-// shut. What cannot be shut or opened counts as not looked at.
+// A block is open (accessible) while an operation that accesses it runs, and for good once a buffer in it is pinned.
+// Otherwise it is shut. A block that cannot be shut or opened is counted as unchecked.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ class Audit {
  public:
   Audit(const Driver& driver, int device) : driver_(driver), device_(device) {}
 
-  // Addresses of which nobody has been told yet.
+  // The block is new: nobody has been told its addresses yet.
   void allocated(const Block& block) { shut(block); }
   void pinned(const Block& block) {
     if (!open(block)) ++statistics_.left_open;
   }
-  // An operation to which everything is open.
+  // An operation ran with every block open.
   void unknown() { ++statistics_.unknown; }
-  // Before it is submitted; an error: it must not be.
+  // Before the operation is submitted. On an error it must not be submitted.
   Status begin(std::span<BlockState* const> operands);
-  // Behind its submission: waits for it.
+  // After the operation was submitted: waits for it.
   void end(StreamHandle stream, std::span<BlockState* const> operands, const OperationInfo& info);
 
   const AuditStatistics& statistics() const { return statistics_; }
@@ -49,7 +49,7 @@ class Audit {
   AuditStatistics statistics_;
 };
 
-// What an audit comes to, in one line.
+// The result of an audit, in one line.
 std::string audit_text(const AuditStatistics& audit);
 
 }  // namespace thermocline

@@ -34,7 +34,7 @@ EngineStatistics Engine::State::collect() const {
   all.references = references.runs();
   all.pointer_probes = looks.looks();
   all.pointer_writing_kernels = looks.kernels();
-  // What is cached is on the device, or has been evicted: then it counts as nobody's.
+  // Cached buffers are on the device, or evicted: evicted ones count for nobody.
   const Bytes on_device = std::min(residency.resident_bytes(), held_block_bytes);
   all.nonresident_bytes = std::min(held_block_bytes - on_device, all.block_bytes);
   all.asleep_bytes = residency.asleep_bytes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public face: takes the lock, and leaves the work to Engine::State.
+// The public interface: takes the lock, and calls Engine::State.
 #include "offload/engine/engine.h"
 
 #include <algorithm>
@@ -53,9 +53,9 @@ Status Engine::create(const Driver& driver, const EngineOptions& options, std::u
 
 Engine::~Engine() = default;
 
-// Each attempt waits for one eviction unit to leave, and finds it gone. What was made room for may be taken by others
-// while the lock is open: after so many attempts the lock is kept, so that every operation comes to an end. A lone
-// thread needs as many as there are units to leave (20 at most in 1,000 random programs; 64 make 2 GiB of room).
+// Each attempt waits for one eviction unit to be evicted, and then finds it gone. Others may take the room while the
+// lock is free: after this many attempts the lock is kept, so that every operation comes to an end. A single thread
+// needs as many attempts as units are evicted (20 at most in 1,000 random programs; 64 make 2 GiB of room).
 constexpr int kMostAttempts = 256;
 
 template <class Ask>
@@ -79,7 +79,7 @@ Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
         wait_for_file(lock, transfer);
         continue;
       }
-      // The driver may wait for all of the device before it frees pinned memory: for ever where the program goes on later.
+      // The driver may wait for the whole device before freeing pinned memory: for ever, if the program must act first.
       if (!host.wants_trim() || clock.any_blocked()) return status;
       lock.unlock();
       in_vain = host.make_way() ? 0 : in_vain + 1;
@@ -111,7 +111,7 @@ Status Engine::allocate_by_key(Bytes bytes, std::uint64_t stream, DeviceAddress*
     case ThreadCache::Taken::kPerhaps:
       break;
   }
-  // Done there: calling take() here would give this function a stack frame.
+  // Not inlined: a call of take() here would give this function a stack frame.
   return allocate_without_entry(bytes, stream, out);
 }
 
@@ -434,15 +434,15 @@ Status Engine::make_all_again() {
 
 void Engine::recording(bool any) {
   const std::lock_guard lock(mutex_);
-  // Meanwhile nothing can run again, and what is recorded may need any contents. If there is no room for them, calls that do
-  // are refused.
+  // Meanwhile nothing can run again, and the recorded work may need any contents. If there is no room for them, calls
+  // that need them are refused.
   if (any) static_cast<void>(state_->recompute_all());
   state_->clock.recording(any);
 }
 
 void Engine::retire(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
-  // The handle may come again for another stream.
+  // The handle may be reused for another stream.
   state_->reclaim(Reclaim::kForget);
   state_->clock.retire(stream);
 }
@@ -454,7 +454,7 @@ std::vector<StreamHandle> Engine::streams() const {
 
 Status Engine::State::add_external(Bytes bytes) {
   reclaim();
-  // Later there may be no room to run again what has to.
+  // Later there may be no room to run again what has to run.
   if (Status status = recompute_all(); !status.ok()) return status;
   const Bytes external = external_bytes + bytes;
   if (options.budget_source != nullptr) raise_budget(std::min(held_block_bytes, budget_bytes) + external);
@@ -462,7 +462,7 @@ Status Engine::State::add_external(Bytes bytes) {
     return may_fit_later(external) ? Status::not_ready() : refuse("memory that the program maps itself", bytes);
   }
   Bytes limit = budget_bytes - external_bytes - bytes;
-  // What is left free for the driver stays free.
+  // Memory that is left free for the driver stays free.
   if (leaving_free != 0) limit = std::min(limit, heap.limit());
   if (Status status = residency.make_room_for_limit(limit); !status.ok()) {
     return status.is_out_of_memory() ? refuse("memory that the program maps itself", bytes) : status;
@@ -523,7 +523,7 @@ void Engine::step() {
 Status Engine::trim() {
   std::unique_lock lock(mutex_);
   state_->reclaim();
-  // What somebody was made of, who is gone by now, goes, too.
+  // Detained buffers whose dependents are gone are released, too.
   if (!state_->detained.empty()) state_->release_detained();
   state_->note_peaks();
   if (state_->host_mappings.on()) {

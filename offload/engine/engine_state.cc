@@ -13,7 +13,7 @@
 namespace thermocline {
 namespace {
 
-// What the options come to on this device.
+// The options that are in effect on this device.
 EngineOptions effective(EngineOptions options, const DeviceFacts& facts, bool spills) {
   const bool can = facts.can_map_host && options.policy->evicts() && options.safety == Safety::kStrict;
   if (!options.may_alias) {
@@ -21,7 +21,7 @@ EngineOptions effective(EngineOptions options, const DeviceFacts& facts, bool sp
     options.recompute = Recompute::kOff;
   }
   if (!can || !options.may_alias) options.host_fallback = HostFallback::kOff;
-  // An address can not lead to a file.
+  // An address cannot be mapped to a file.
   if (spills && options.host_fallback == HostFallback::kAuto) options.host_fallback = HostFallback::kOff;
   if (options.host_fallback == HostFallback::kFull) {
     options.policy = kLruPolicy;
@@ -29,7 +29,7 @@ EngineOptions effective(EngineOptions options, const DeviceFacts& facts, bool sp
   return options;
 }
 
-// To compare copies, or what is made again.
+// Digests compare host copies, or recomputed contents.
 bool wants_digests(const EngineOptions& options) {
   const bool verifies = options.recompute == Recompute::kAuto && options.relauncher != nullptr;
   return options.host_is_readable && (options.digests == DigestUse::kAuto || (verifies && !options.drops_by_proof));
@@ -48,10 +48,10 @@ std::unique_ptr<EvictionPolicy> make_policy(const PolicyParts& parts) {
 }
 
 constexpr Bytes kSlabsInBudget = 256;
-// Buffers of less than this part of a page share pages, so that none takes more than twice its size.
+// Buffers below one part in this many of a page share pages, so that none takes more than twice its size.
 constexpr Bytes kSharedBelow = 2;
 
-// Asking how far a stream has come is a call or two of the driver.
+// Asking for a stream's progress takes one or two driver calls.
 constexpr std::uint64_t kOperationsPerVerdict = 16;
 
 }  // namespace
@@ -93,7 +93,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   const EngineOptions options = effective(wanted, facts, spill_file != nullptr);
   const Bytes budget =
       options.budget_bytes == 0 ? facts.total_memory : std::min(options.budget_bytes, facts.total_memory);
-  // What shares pages leaves together; an audit holds for every later budget.
+  // Buffers that share pages are evicted together. An audit's result has to hold for every later budget.
   const Bytes laid_out_for = options.audit ? 0 : budget;
   facts.page_bytes = page_bytes_for(laid_out_for, options.page_bytes, facts.page_bytes);
   auto foundation = std::make_unique<Foundation>(driver.with_pages_of(facts.page_bytes));
@@ -110,7 +110,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   heap_options.whole_pages_from = std::max(heap_options.whole_pages_from, facts.page_bytes / kSharedBelow);
   heap_options.may_alias = options.may_alias;
   heap_options.apart = options.buffers_apart ? 1 : 0;
-  // Many slabs that one operation needs have to fit into a small budget, too.
+  // If one operation needs many slabs, they have to fit into a small budget, too.
   heap_options.slab_bytes =
       std::max(facts.page_bytes, std::min(laid_out_for / kSlabsInBudget, heap_options.slab_bytes));
   if (Status status = Heap::create(foundation->driver, foundation->clock, heap_options, &foundation->heap);
@@ -118,7 +118,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
     return status;
   }
   std::unique_ptr<State> state(new State(std::move(foundation), options, budget, facts.total_memory));
-  // No access is lost under a full host fallback: that is more than a file can promise.
+  // A full host fallback loses no access: a file cannot guarantee that.
   if (spill_file != nullptr && options.policy->evicts() && !state->host_mappings.full()) {
     const bool in_place = options.spills_in_place || !options.waits_without_lock;
     state->migration.spill_to(std::make_unique<FileCopies>(std::move(spill_file), options.spill_limit_bytes, in_place,
@@ -137,7 +137,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
                     state->versions == nullptr && !state->host_mappings.full();
   state->note_what_is_slow();
   state->show_room();
-  // Under a full host fallback what is begun ends where it is (residency.cc).
+  // Under a full host fallback, work that was begun is finished in place (residency.cc).
   state->host.trim_later(options.waits_without_lock && !state->host_mappings.full());
   *out = std::move(state);
   return {};
@@ -190,7 +190,7 @@ Status Engine::State::prepare(StreamHandle handle) {
   return {};
 }
 
-// Brings the operands to the device, and has the stream wait for what they need.
+// Makes the operands resident, and makes the stream wait for everything that they need.
 Status Engine::State::admit(StreamHandle handle) {
   if (operands.empty()) {
     stream = clock.index_of(handle);
@@ -251,7 +251,7 @@ void Engine::State::commit(bool completed) {
   if (migration.files() != nullptr) residency.spill_behind();
 }
 
-// Up to half of the budget: the rest has to have room, too.
+// Probes buffers of up to half of the budget in total: the rest needs room, too.
 void Engine::State::keep_unseen() {
   for (const DeviceAddress address : host_mappings.take_unseen()) {
     const Block* const block = heap.block_at(address);
@@ -264,7 +264,7 @@ void Engine::State::keep_unseen() {
 
 void Engine::State::note_cache_changes() {
   caches.note_changes([this](Buffer& buffer, bool names_stream) {
-    // Cached means freed on the stream that it was allocated on, which may have come further by now.
+    // Cached buffers were freed on the stream that they were allocated on, which may have progressed since.
     if (names_stream) freed_on(buffer, buffer.hint());
     if (!buffer.block().is_slab()) policy->freed(buffer.block());
     references.forget(buffer);
@@ -283,7 +283,7 @@ bool Engine::State::reclaim(Reclaim what) {
   });
 }
 
-// Addresses that are kept for somebody, or lead to what others have by now, are given up before any are refused.
+// Reserved addresses, and addresses still mapped to other blocks' pages, are given up before a request is refused.
 Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out) {
   Block* const reserved = policy->wants().addresses ? policy->reserved_block(bytes) : nullptr;
   if (reserved != nullptr) reclaim();
@@ -295,12 +295,12 @@ Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out
   return heap.allocate(bytes, hint, out);
 }
 
-// Addresses, and a block that has pages or may get them at its first access. What is cached goes before more pages are
-// taken, and before anything is refused.
+// Finds addresses, and a block that has pages or may get them at its first access. Cached buffers are freed before more
+// pages are taken, and before anything is refused.
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   note_cache_changes();
   if (!detained.empty()) release_detained();
-  // Scratch takes what there is: the plan of the program's own allocations does not know it.
+  // Scratch takes any free memory: the plan of the program's own allocations does not include it.
   if (policy->wants().allocating && !recomputing) {
     const InPlace as_planned(clock, options.waits_without_lock);
     policy->allocating();
@@ -308,7 +308,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   if (caches.has_large()) reclaim(Reclaim::kLarge);
   const bool evicts = options.policy->evicts();
   const Bytes limit = budget_bytes - external_bytes;
-  // Once more is live than the device holds, the host must be able to hold all of it: what leaves and what returns are
+  // Once more is live than the device holds, the host must be able to hold all of it: evicted and fetched memory are
   // both there while they change places. Pages that happen to be free, because others are evicted, do not change that.
   const auto can_be_held = [&](const Block& found) {
     return found.live_buffers() != 1 || !evicts || host_holds(held_block_bytes + found.bytes(), limit, found);
@@ -316,7 +316,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   Status status = find_addresses(bytes, hint, out);
   bool is_held = status.ok() && can_be_held((*out)->block());
   if ((!is_held || !(*out)->block().mapped()) && caches.cached_bytes() > 0) {
-    // First the place found: with what is cached the rest of its block may go, of which this is no part yet.
+    // First frees the found place: freeing cached buffers may free the rest of its block, without it.
     if (status.ok()) heap.free(*out);
     reclaim();
     status = heap.allocate(bytes, hint, out);
@@ -326,7 +326,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   Block& block = (*out)->block();
   const bool new_block = block.live_buffers() == 1;
   if (new_block && policy->wants().addresses) policy->placed(bytes, block);
-  // Scratch may take pages even so, free ones or those of others: it is gone before anybody else returns.
+  // Scratch may take pages even so, free ones or those of others: it is freed before anything else is fetched.
   if (!is_held && !recomputing) {
     give_back(*out);
     return Status::out_of_memory();
@@ -338,7 +338,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
                                                                   : Status::out_of_memory();
   }
   if (status.is_out_of_memory() && !evicts) status = heap.map(block, Wait::kYes);
-  // It gets pages at its first access. Not ready: nothing can be mapped while a stream is blocked.
+  // The block gets pages at its first access. Not ready: nothing can be mapped while a stream is blocked.
   const bool may_wait = evicts && (is_held || recomputing) && pinned_block_bytes + block.bytes() <= limit;
   if ((status.is_out_of_memory() || status == Status::not_ready()) && may_wait) status = Status();
   if (!status.ok()) give_back(*out);
@@ -355,13 +355,13 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   if (caches.may_join()) reclaim();
   Buffer* buffer = nullptr;
   if (Status status = place(bytes, clock.index_of(handle.value_or(StreamHandle{})), &buffer); !status.ok()) {
-    // What is kept for something that is made of it does not go by waiting.
+    // Copies small inputs of dropped contents before they are overwritten. Dependents of others are recomputed.
     const auto blocked = [this](const Buffer* one) { return clock.is_blocked(one->block().uses); };
     if (status.is_out_of_memory() && std::ranges::any_of(detained, blocked)) return Status::not_ready();
     return status.is_out_of_memory() ? refuse("an allocation", bytes) : status;
   }
   Block& block = buffer->block();
-  // Whoever is not seen to use it can not be made to wait for those who had its place before.
+  // An unseen user cannot be made to wait for earlier users of the memory.
   if (host_mappings.full()) {
     const WaitsInPlace others_submit;
     const StreamClock::Deferring none(clock, false);
@@ -383,7 +383,7 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   note_peaks();
   *address = buffer->address();
   if (annotations != nullptr) {
-    // Who looks into the pool has to be told of every buffer, so none is cached.
+    // Tools that inspect the pool have to be told of every buffer, so none is cached.
     annotations->add(buffer->address(), asked);
   } else if (!pressed && options.redzone_bytes == 0 && !host_mappings.full() && versions == nullptr &&
              caches.has_asked_for(bytes)) {
@@ -399,7 +399,7 @@ Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> ha
   }
   if (annotations != nullptr) annotations->remove(address);
   if (handle.has_value()) freed_on(*buffer, clock.index_of(*handle));
-  // Whoever was not seen to use it may have been anybody.
+  // Unseen users of the buffer may have been any work.
   if (host_mappings.full()) buffer->block().uses.join(clock.newest());
   release(*buffer);
   ++counters.frees;
@@ -418,7 +418,7 @@ void Engine::State::release_detained() {
   for (const Buffer* one : detained) {
     if (!clock.is_blocked(one->block().uses)) passed.push_back(heap.find(one->address()));
   }
-  // In an order that does not depend on where they lie in memory.
+  // Sorted, so that the order does not depend on their locations in memory.
   std::sort(passed.begin(), passed.end(), [](const Buffer* a, const Buffer* b) { return a->number() < b->number(); });
   for (Buffer* one : passed) {
     detained.erase(one);
@@ -484,7 +484,7 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
     if (!for_good) ++pin->second.times;
     return {};
   }
-  // What is pinned is let go when it is freed, so it must not be cached.
+  // A pin of a buffer ends when it is freed, so it must not be cached.
   reclaim(Reclaim::kForget);
   if (Status status = recompute_all(); !status.ok()) return status;
   const Buffer* buffer = heap.find(address);
@@ -502,7 +502,7 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
   return {};
 }
 
-// Everybody who is seen waits for the same on his stream, and in a slab for its neighbours as well.
+// Seen users wait for the same on their streams; in a slab also for uses of the neighbours.
 Status Engine::State::wait_until_fetched(DeviceAddress address) {
   const Buffer* const buffer = heap.find(address);
   if (buffer == nullptr) return Status::invalid_value();
@@ -516,7 +516,7 @@ Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
   const Buffer* buffer = heap.find(address);
   if (buffer == nullptr || !is_held(*buffer)) return Status::invalid_value();
   Block& block = buffer->block();
-  // Under a full host fallback nothing moves but on demand.
+  // Under a full host fallback nothing is moved except on demand.
   *out = block.is_slab() || host_mappings.full() ? nullptr : &residency.state_of(block);
   return {};
 }
@@ -527,7 +527,7 @@ std::optional<BufferFacts> Engine::State::facts_of(const Buffer* buffer) const {
   return BufferFacts{buffer->address(), bytes, buffer->number(), buffer->block().mapped()};
 }
 
-// Small buffers stay: their slab's other page owners may be in use.
+// Small buffers are not evicted: other buffers in their slab may be in use.
 Status Engine::State::evict(DeviceAddress address) {
   if (residency.has_stopped()) return Status::not_supported();
   BlockState* state = nullptr;
@@ -544,10 +544,10 @@ Status Engine::State::prefetch(DeviceAddress address) {
 }
 
 void Engine::State::note_peaks() {
-  // With that what is live and what is cached together never exceed the record, so that no thread can set another one
-  // without the lock.
+  // With this, live and cached bytes together never exceed the peak, so no thread can set a new peak without the
+  // lock.
   if (heap.live_bytes() - detained_bytes + external_bytes > counters.peak_live_bytes) reclaim();
-  // Their number is not worth it.
+  // The number of buffers is not worth a reclaim.
   counters.peak_live_buffers = std::max(counters.peak_live_buffers, heap.buffers() - detained.size());
   counters.peak_live_bytes = std::max(counters.peak_live_bytes, heap.live_bytes() - detained_bytes + external_bytes);
   note_device_peak();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of an engine, in the order in which each needs those before it. Guarded by Engine::mutex_.
+// The parts of an engine; each part uses only parts before it. Guarded by Engine::mutex_.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ namespace thermocline {
 // Registering host memory costs a system-wide operation; large steps make it rare.
 inline constexpr Bytes kHostStepBytes = 64 * kMiB;
 
-// The allocator's parts; they stay where they are, since each holds references to those above it.
+// The allocator's parts. They must not move, since each holds references to those above it.
 struct Foundation {
   explicit Foundation(const Driver& driver_in) : driver(driver_in), clock(driver) {}
 
@@ -48,7 +48,7 @@ struct Foundation {
   std::unique_ptr<Heap> heap;
 };
 
-// What waits where it is, with the lock held; costs nothing where nobody defers and nobody looks.
+// While one lives, waits happen in place, with the lock held. Costs nothing if nobody defers and locks are unchecked.
 struct InPlace {
   InPlace(StreamClock& clock, bool deferred) {
     if (deferred) none.emplace(clock, false);
@@ -66,8 +66,8 @@ class Engine::State {
   ~State();
 
   // Collects the distinct blocks that the accesses name into `operands`, with what may be written.
-  // `stream` is where the operation will be submitted.
-  // `again`: OperationInfo::again, in place of info's.
+  // `stream`: where the operation will be submitted.
+  // `again` replaces info.again.
   Status resolve(std::span<const MemoryAccess> list, const OperationInfo& info, bool again, StreamHandle stream);
   void resolve_all();
   bool fits(std::span<const MemoryAccess> list);
@@ -79,27 +79,27 @@ class Engine::State {
   const void* host_copy() const;
   Bytes host_copy_run(AddressRange range);
   bool is_on_host(AddressRange range);
-  // resolve() and prepare() at least cost (known_operations.cc). False: it is not the case that this is for, and
-  // nothing has changed.
+  // resolve() and prepare() in the cheapest way (known_operations.cc). False: this case is not covered, and nothing has
+  // changed.
   bool repeat(std::span<const MemoryAccess> list, const OperationInfo& info, StreamHandle handle);
-  // The operation that has just been prepared may come again.
+  // The operation that was just prepared may come again.
   void learn_operation() {
     if (is_undisturbed() && operands.size() == named_operands) known_operations.learn(heap, given, info, operands);
   }
   bool expects_shortage();
   bool tracks_contents();
-  // Of what comes before operations are told (prepare()), the policy does not learn the uses either.
+  // Allocations before operations are told to the policy (prepare()) are not told either: it learns no uses of them.
   void tell_of_allocation(const Block& block) {
     if (may_run_short) policy->allocated(block);
   }
-  // Makes `operands` resident and `stream` wait for what it must.
+  // Makes `operands` resident and makes `stream` wait for everything that it must wait for.
   Status prepare(StreamHandle stream);
   void commit(bool completed);
 
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
-  // allocate() and free() for small buffers, in the common case and at least cost (small_buffers.cc). False: nothing
-  // has changed, and the case is not that one. note_what_is_slow: after whatever changes what it asks.
+  // allocate() and free() of small buffers, the common case in the cheapest way (small_buffers.cc). False: the case is
+  // not covered, and nothing has changed. note_what_is_slow: call it after every change of its inputs.
   void note_what_is_slow() {
     slow_to_allocate = !is_plain || !detained.empty();
     slow_to_free = slow_to_allocate || !pinned.empty() || !references.empty();
@@ -117,19 +117,19 @@ class Engine::State {
   void let_go(std::uint64_t hold);
   Status add_external(Bytes bytes);
   Status leave_free(Bytes bytes);
-  // The operands, beyond the budget where they exceed it alone and may (soft_limit.cc).
+  // Makes the operands resident; beyond the budget if they alone exceed it and may (soft_limit.cc).
   Status make_operands_resident(FetchReason reason = FetchReason::kAccessed);
-  // It neither changes with an operation, nor does one exceed it: what is there need not be asked for.
+  // The budget is fixed, and no operation exceeds it: memory that is there need not be requested.
   bool has_budget_of_its_own() const { return options.budget_source == nullptr && !over_budget; }
-  // With EngineOptions::budget_source (shared_budget.cc): asks for a budget of so much. False: there is no more now.
+  // With EngineOptions::budget_source (shared_budget.cc): requests a budget of that size. False: there is no more now.
   bool raise_budget(Bytes wanted);
   bool take_budget(Bytes now);
-  // What was asked for does not fit now and may fit once others have given back. The caller comes again.
+  // The request does not fit now, and may fit once other processes have given memory back. The caller retries.
   bool may_fit_later(Bytes wanted) const;
   Status lower_budget(Bytes budget);
   Status lower_budget_to(Bytes budget);
-  // Another number after each operation and allocation of the program; and whether something of its own may be running,
-  // as opposed to the copies by which lower_budget makes room.
+  // calls(): changes with each operation and allocation of the program. works(): whether work of the program may be
+  // running, as opposed to the copies by which lower_budget makes room.
   std::uint64_t calls() const;
   bool works();
   Status evict(DeviceAddress address);
@@ -141,36 +141,36 @@ class Engine::State {
   void add_operands(RefusalFacts* facts) const;
   Status refuse(const RefusalFacts& facts);
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);
-  // The operation whose operands are listed, and what it `allocates` itself.
+  // Refuses the operation whose operands are listed; `allocates`: what it allocates itself.
   Status refuse_operation(Bytes allocates = 0);
   RefusalFacts facts_of(const char* what, Bytes wanted, bool one_operation) const;
 
-  // Learns what threads have freed and taken again without the lock. Before anything that depends on who owns what.
+  // Learns what threads have freed and reused without the lock. Call it before anything that depends on who owns what.
   void note_cache_changes();
-  // Frees what is cached with threads; true if anything was.
+  // Frees buffers that threads have cached; true if there were any.
   bool reclaim(Reclaim what = Reclaim::kCached);
   // As of the last note_cache_changes().
   Bytes live_bytes() const { return heap.live_bytes() - caches.cached_bytes() - detained_bytes; }
   Bytes live_block_bytes() const { return held_block_bytes - caches.cached_block_bytes() - detained_block_bytes; }
 
-  // By the program: neither cached nor detained.
+  // The program holds the buffer: it is neither cached nor detained.
   bool is_held(const Buffer& buffer) const { return !ThreadCache::is_cached(buffer) && !detained.contains(&buffer); }
 
-  // What is asked for by sleep and wake (sleep.cc).
+  // One step of a sleep (sleep.cc).
   Residency::Step sleep_more(std::uint64_t since, bool for_work);
-  bool sleeps_or_wakes = false;  // a sleep or a wake is under way; the lock may be open
+  bool sleeps_or_wakes = false;  // a sleep or a wake is in progress; the lock may be free
   SleepReport report_of_sleep(std::uint64_t since, bool no_host);
-  // Another number after each allocation, free and move.
+  // Changes with each allocation, free and move.
   std::uint64_t activity() const;
-  // As far as nobody can be using them. True: what is left is what an idle program keeps.
+  // Gives back pages that nobody can be using. True: only what an idle program keeps is left.
   bool give_back_pages();
 
-  // Gives up what is claimed of the host and not needed any more.
+  // Gives up the part of the claim on host memory that is not needed any more.
   void lower_host_claim();
-  // Of what is detained, what nothing keeps any more.
+  // Releases those detained buffers that nothing keeps any more.
   void release_detained();
 
-  // After whatever changes the references.
+  // Call it after every change of the references.
   void show_references();
 
   // Recomputing (recompute.cc); only where `versions` is there.
@@ -182,16 +182,16 @@ class Engine::State {
   void note_return();
   Status recompute_before(StreamHandle handle);
   void note_submission(Use use);
-  // Contents that are asked for beside an operation: everything has some afterwards.
+  // Recomputes contents that are needed apart from an operation: afterwards no buffer is dropped.
   Status recompute_all();
-  // recompute_all(), and what has been submitted so far never runs again.
+  // recompute_all(); and nothing that was submitted so far ever runs again.
   Status run_nothing_again();
-  // The buffer is about to go. False: something is made of it, which could not be recomputed now.
+  // The buffer is about to be freed. False: something that depends on it could not be recomputed now.
   bool lets_go(const Buffer& buffer);
   bool keeps_inputs() const;
 
-  // After whatever makes the program's buffers or mappings more. What was refused never counts.
-  // To what the budget leaves beside the program's own mappings; needs nothing of the driver when that is more.
+  // Call it after every growth of the program's buffers or mappings; refused requests never count. Sets the heap's
+  // limit to what the budget leaves beside the program's own mappings; calls no driver function if the limit grows.
   void limit_pages() { static_cast<void>(heap.set_limit(limit_of_pages())); }
   Bytes limit_of_pages() const;
   void note_peaks();
@@ -205,8 +205,8 @@ class Engine::State {
 
   const EngineOptions options;
   const bool looks_at_tables;
-  Bytes budget_bytes;                           // changes with EngineOptions::budget_source only
-  std::uint64_t rested_at = ~std::uint64_t{0};  // calls() when a program that rested last gave back
+  Bytes budget_bytes;                           // changes only with EngineOptions::budget_source
+  std::uint64_t rested_at = ~std::uint64_t{0};  // calls() when an idle program last gave memory back
   const Bytes device_total;
   std::unique_ptr<Foundation> foundation;
   StreamClock& clock;
@@ -224,93 +224,93 @@ class Engine::State {
   IdleWatch idle;
   KnownOperations known_operations;
   std::unique_ptr<Versions> versions;              // null unless contents may be recomputed
-  RecomputePolicy* recompute_policy = nullptr;     // then not null
-  std::unique_ptr<Verification> verification;      // null unless that is verified
+  RecomputePolicy* recompute_policy = nullptr;     // non-null if `versions` is
+  std::unique_ptr<Verification> verification;      // null unless recomputed contents are verified
   std::unique_ptr<NvtxMemory> annotations;         // null unless asked for
-  std::unordered_set<const Buffer*> told_scratch;  // of ours, that tools have been told of
+  std::unordered_set<const Buffer*> told_scratch;  // our scratch that tools have been told of
   std::unique_ptr<Audit> audit;                    // null unless asked for
 
   StreamIndex stream{};               // of the operation in preparation
   std::vector<BlockState*> operands;  // its blocks
-  std::vector<BlockState*> left_out;  // what it may use at its copy on the host; that happens when it is submitted
-  std::size_t named_operands = 0;     // of these, those that it was given; they come first
-  std::size_t told_operands = 0;      // and then those that its caller has found (MemoryAccess::found)
+  std::vector<BlockState*> left_out;  // operands that it may use at their host copies; recorded when it is submitted
+  std::size_t named_operands = 0;     // of these, the ones it was given; they come first
+  std::size_t told_operands = 0;      // then those that its caller has found (MemoryAccess::found)
   OperationInfo info;
-  EvictionUnit* host_read = nullptr;        // whose host copy the operation reads; null: it uses the device's memory
-  DeviceAddress host_read_at;               // from where on
-  std::uint64_t accesses = 0;               // that it was given
+  EvictionUnit* host_read = nullptr;        // the unit whose host copy is read; null: device memory is used
+  DeviceAddress host_read_at;               // the address in it where that begins
+  std::uint64_t accesses = 0;               // number of accesses that it was given
   std::uint64_t operation = 0;              // operations prepared so far
   std::uint64_t resolution = 0;             // stamps the operands
-  std::vector<DeviceAddress> reachable;     // by words in memory: of the operation
-  bool is_plain = false;                    // nobody has to be told of each buffer (set once)
-  bool slow_to_allocate = true;             // not in the common way (note_what_is_slow)
-  bool slow_to_free = true;                 // the same; may stay true when what was slow has gone
-  std::atomic<bool> has_references{false};  // as the table is, for those who ask without the lock
+  std::vector<DeviceAddress> reachable;     // of the operation: reachable through stored pointers
+  bool is_plain = false;                    // no buffer has to be reported one by one (set once)
+  bool slow_to_allocate = true;             // the fast path is off (note_what_is_slow)
+  bool slow_to_free = true;                 // the same; may stay true after the cause is gone
+  std::atomic<bool> has_references{false};  // copy of !references.empty(), read without the lock
   std::atomic<bool> has_global_references{false};
-  // What of the budget an operation can have, for those who ask without the lock; 0 where it needs whole buffers.
+  // The part of the budget that one operation can have, read without the lock. 0: operations need whole buffers.
   std::atomic<Bytes> room{0};
-  // An operand has been non-resident when it was accessed. From then on buffers' lifetimes matter more than what an allocation
-  // costs: one that is cached would be kept, or copied, as if it were alive.
+  // An operand was non-resident when it was accessed. From then on buffers' lifetimes matter more than the cost of an
+  // allocation: a cached buffer would be kept, or copied out, as if it were alive.
   bool pressed = false;
-  // Half of the budget has been live at once: then the policy is told of operations. What it learns from them would not
-  // be used before, and costs a fifth of a launch.
+  // Half of the budget has been live at once. Only from then on is the policy told of operations: earlier it would not
+  // use its knowledge of them, and learning costs a fifth of a launch.
   bool may_run_short = false;
-  std::span<const MemoryAccess> given;  // of the operation in preparation, and no longer than its caller's list
-  bool given_everything = false;        // it accesses all that lives
-  // Dropped buffers that the operation in preparation writes, and does not read.
+  std::span<const MemoryAccess> given;  // of the operation in preparation; valid as long as its caller's list
+  bool given_everything = false;        // the operation accesses everything that is live
+  // A dropped buffer that the operation in preparation writes, and does not read.
   struct Overwriting {
     Versions::BufferNumber number;
     DeviceAddress address;
   };
   std::vector<Overwriting> overwriting;
-  bool is_vouched_for = false;  // it accesses nothing that it was not given
-  std::thread::id arrived_in;   // the thread whose operation was noted last; nobody's: that is lost
-  bool is_part = false;         // the operation in preparation: not the first part of it
-  // How contents were made is noted (versions), for what may have to be dropped. What was submitted before may have
-  // written anything.
+  bool is_vouched_for = false;  // it accesses nothing else than it was given
+  std::thread::id arrived_in;   // the thread whose operation was noted last; id(): unknown
+  bool is_part = false;         // the operation in preparation is a later part of one
+  // Versions are being recorded: how contents were made, for buffers that may have to be dropped. Operations submitted
+  // before may have written anything.
   std::atomic<bool> tracks{false};
-  UseSet not_vouched_for;        // the newest operations of which nobody says so, until they have passed
+  UseSet not_vouched_for;        // the newest operations that nobody vouches for, until they have passed
   bool recomputing = false;      // a recipe is being run
-  Bytes held_block_bytes = 0;    // whole blocks with live or cached buffers: what device and host must hold together
-  Bytes pinned_block_bytes = 0;  // of pinned blocks, and of pinned units of others
-  Bytes largest_unit = 0;        // that was ever allocated
-  Bytes host_claim = 0;          // of a limit that processes share: what this one may come to need, from host_holds on
+  Bytes held_block_bytes = 0;    // whole blocks with live or cached buffers: device and host together must hold them
+  Bytes pinned_block_bytes = 0;  // pinned blocks, and pinned units of other blocks
+  Bytes largest_unit = 0;        // the largest ever allocated
+  Bytes host_claim = 0;          // the part of a shared limit that may be needed; set by host_holds
   struct Pin {
     const char* reason;
-    std::uint64_t times = 0;  // let go when it is unpinned as often
-    bool for_good = false;    // or when it is freed, whichever is first
+    std::uint64_t times = 0;  // ends after as many unpins
+    bool for_good = false;    // ends when it is freed
   };
-  // Units of a block, by number, that a call holds on the device.
+  // Units of a block, by index, that a call holds on the device.
   struct HeldUnits {
     const Block* block;
     std::vector<std::size_t> units;
   };
   struct Held {
-    std::thread::id thread;  // whose call it is
+    std::thread::id thread;  // the calling thread
     std::vector<HeldUnits> blocks;
   };
-  std::unordered_map<std::uint64_t, Held> held_ranges;  // few: as many as there are such calls
+  std::unordered_map<std::uint64_t, Held> held_ranges;  // few: one for each such call in progress
   std::uint64_t newest_hold = 0;
   std::unordered_map<const Buffer*, Pin> pinned;  // few: each counts in its block's pins
-  // Freed while streams were blocked that use them, or that they were freed on: nobody has their place before these have gone
-  // on. For the heap they live. Invariant: none is cached, and the sums below are theirs.
+  // Freed while a stream was blocked that uses them, or that they were freed on. Their memory is not reused before
+  // these streams have gone on. The heap counts them as live. Invariant: none is cached; the sums below are theirs.
   std::unordered_set<Buffer const*> detained;
   Bytes detained_bytes = 0, detained_block_bytes = 0;
   Bytes external_bytes = 0;
-  std::uint64_t leaving_free = 0;  // those for whom less is held than the budget allows
+  std::uint64_t leaving_free = 0;  // leave_free() calls for which less is held than the budget allows
   bool over_budget = false;        // the heap's limit is higher than the budget, for an operation (soft_limit.cc)
   bool raised = false;             // ... which has not been counted yet
-  EngineStatistics counters;       // those that no part keeps
-  // When the peak of the device's bytes was noted last. The program's own mappings have not become more since, so as long
-  // as there are no more pages it is the peak.
+  EngineStatistics counters;       // counters that no other part keeps
+  // created_pages() when the peak of device bytes was noted last. The program's own mappings have not grown since then,
+  // so the peak is unchanged as long as there are not more pages.
   std::uint64_t noted_created_pages = 0;
   ReportHandler report_handler = nullptr;
-  // Null, or nobody's: none. Of an audited buffer, what the program asked for.
+  // Empty: `buffer` is null or not the program's. For an audited buffer: the size that the program asked for.
   std::optional<BufferFacts> facts_of(const Buffer* buffer) const;
 
  private:
   State(std::unique_ptr<Foundation> foundation, const EngineOptions& options, Bytes budget_bytes, Bytes device_total);
-  // Its buffer's block, where that has no other buffers; null where it has.
+  // The block of the buffer at `address`; null if the block is a slab, or under a full host fallback.
   Status own_block_at(DeviceAddress address, BlockState** out);
   void add_operand(Block* block, Access access);
   void add_range(Block* block, const MemoryAccess& access);
@@ -323,7 +323,7 @@ class Engine::State {
   Status recompute_one_by_one(std::span<const Versions::BufferNumber> buffers, StreamHandle handle,
                               RecomputeReason reason);
   Status recompute_planned(StreamHandle handle);
-  // `as_planned`: all that the plan runs again before the operation that arrives, and nothing else.
+  // `as_planned`: exactly those operations that the plan runs again before the arriving one.
   Status recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle, RecomputeReason reason,
                    bool as_planned);
   Status run(const Recipe& recipe, StreamHandle handle, bool as_planned, std::vector<DeviceAddress>* at);
@@ -352,9 +352,9 @@ class Engine::State {
   void verify_made_again(const Buffer& buffer);
   void begin_operands(std::span<const MemoryAccess> list);
   References::Followed collect_operands(std::span<const MemoryAccess> list, bool follows);
-  // The unit of a block that is evicted, and whose host copy has all of the range; null: there is none.
+  // The evicted unit of a block whose host copy contains the whole range; null: there is none.
   EvictionUnit* evicted_at(AddressRange range);
-  // Of a copy within the device whose ends do not fit together: its source is read on the host, if it can be.
+  // For a copy within the device whose source and target do not fit together: reads its source on the host, if it can.
   Status leave_source_on_host(std::span<const MemoryAccess> list);
   Status read_host_copy(StreamHandle handle);
   void pin_block(BlockState& state);
@@ -373,23 +373,23 @@ class Engine::State {
   bool is_known_to_store_none(const GraphKernel& kernel);
   bool keep_what_was_given(const GraphKernel& kernel);
   bool collect_probes(Wait wait);
-  // Of the device's memory, with what is pinned there.
+  // Device memory that the operands need, with pinned memory.
   Bytes operand_bytes() const;
-  // Or is on the device. False: what was to cover it found no host memory, and it has to come back.
+  // The unit is mapped to a host copy, or is on the device. False: there was no host memory, so it must be fetched.
   static bool leads_to_a_copy(const BlockState& state);
   void leave_out_what_is_mapped();
   bool any_nonresident() const;
   Status admit(StreamHandle handle);
   Status fetch_operands();
   bool host_holds(Bytes live, Bytes limit, const Block& block);
-  // Whether host and spill file together hold it, where the host alone does not.
+  // Whether host and spill file together can hold that much, if the host alone can not.
   bool file_holds(Bytes live);
   void count_raise();
   Status make_operands_resident_in_lease(FetchReason reason);
   Status return_to_budget();
   Status find_addresses(Bytes bytes, StreamIndex hint, Buffer** out);
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);
-  // Whoever has its space next comes behind what the stream was given so far.
+  // The next user of its space waits for everything that was submitted to the stream so far.
   void freed_on(Buffer& buffer, StreamIndex on) { buffer.block().uses.add(Use{on, clock.submitted(on)}); }
   void remember_small(Buffer& buffer, std::uint64_t stream);
   void keep_unseen();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointers that the kernels of a graph store. A probe behind the graph would see what is left of them, not what each
-// kernel stored, so none is made. Kernels whose own launches were probed, in the steps before the graph was captured, are
-// known. What any other is given stays on the device until it is freed: else tables would have to be read before every
-// later operation that is given one of the small buffers.
+// Pointers that the kernels of a graph store. A probe after the graph would show only what is left of them, not what
+// each kernel stored, so none is made. Kernels whose own launches were probed, in the steps before the graph was
+// captured, are known. The arguments of any other kernel stay on the device until they are freed: otherwise tables
+// would have to be read before every later operation that is given one of the small buffers.
 #include <algorithm>
 #include <vector>
 
@@ -21,7 +21,7 @@ bool Engine::State::is_given_a_table(const GraphKernel& kernel) const {
   });
 }
 
-// A kernel that copies words stores pointers only where it is given some, and then no verdict is relied on.
+// A kernel that copies words stores pointers only if it is given some. Then its verdict is not relied on.
 bool Engine::State::is_known_to_store_none(const GraphKernel& kernel) {
   if (kernel.stores_pointers || references.any_outside() || !looks.writes_none(kernel.name)) return false;
   reachable.clear();
@@ -31,7 +31,7 @@ bool Engine::State::is_known_to_store_none(const GraphKernel& kernel) {
 
 bool Engine::State::keep_what_was_given(const GraphKernel& kernel) {
   return std::ranges::all_of(kernel.accesses, [this](const MemoryAccess& access) {
-    // The first pin may free the other one, if that is cached.
+    // The first pin may free the other buffer, if that is cached.
     const MeantBuffers meant = heap.meant_by(access.address);
     std::vector<DeviceAddress> all;
     for (const Buffer* const buffer : {meant.within, meant.behind}) {
@@ -45,7 +45,7 @@ void Engine::State::written_by_graph(std::span<const GraphKernel> kernels) {
   if (looks.any_under_way()) collect_probes(Wait::kNo);
   for (const GraphKernel& kernel : kernels) {
     if (!is_given_a_table(kernel) || is_known_to_store_none(kernel)) continue;
-    // Where not all of it can stay, the tables are read when it matters.
+    // If not all of it can stay, the tables are read when they are needed.
     if (!keep_what_was_given(kernel))
       static_cast<void>(references.written_by_kernel(references.given(kernel.accesses)));
   }

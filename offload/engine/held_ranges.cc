@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is pinned: blocks, and for the time of a call the eviction units that a range lies in, not all of a large
+// Pinned memory: blocks, and during a call the eviction units that a range lies in, not all of a large
 // buffer.
 #include "offload/engine/engine_state.h"
 
 namespace thermocline {
 
-// What the block's own pinned units take, which counts where the block itself is not pinned.
+// The bytes of the block's own pinned units, which count if the block itself is not pinned.
 Bytes Engine::State::held_unit_bytes(const BlockState& state) {
   Bytes bytes = 0;
   for (const EvictionUnit& unit : state.units()) bytes += unit.pins > 0 ? unit.bytes() : 0;
@@ -32,7 +32,7 @@ void Engine::State::unpin_block(BlockState& state) {
 }
 
 Status Engine::State::hold_on_device(std::span<const AddressRange> ranges, const char* reason, std::uint64_t* hold) {
-  // What is held is let go when it is freed, so it must not be cached.
+  // A hold ends when the buffer is freed, so it must not be cached.
   reclaim(Reclaim::kForget);
   looks.abandoned();
   info = {};
@@ -85,7 +85,7 @@ void Engine::State::let_go(std::uint64_t hold) {
   show_room();
 }
 
-// The block is about to end, and with it what is held of it.
+// The block is about to be freed, and its holds end with it.
 void Engine::State::forget_held(const Block& block) {
   if (held_ranges.empty()) return;
   const BlockState& state = residency.state_of(block);
@@ -96,8 +96,8 @@ void Engine::State::forget_held(const Block& block) {
   }
 }
 
-// What they let go when their calls return, and nobody else keeps. `beside`: of that, not what the operation in preparation
-// uses itself.
+// Bytes that other threads release when their calls return, and that nothing else keeps. `beside`: without bytes that
+// the operation in preparation uses itself.
 Bytes Engine::State::held_by_other_threads(bool beside) {
   std::unordered_set<const EvictionUnit*> by_others, by_this;
   for (const auto& [hold, held] : held_ranges) {

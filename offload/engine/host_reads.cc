@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies whose source is read from its host copy, so that it needs no room on the device: to the host, of what is
-// evicted; and within the device, where source and target do not fit there together.
+// Copies whose source is read from its host copy, so that it needs no room on the device: copies of evicted memory to
+// the host; and copies within the device, if source and target do not fit there together.
 #include <algorithm>
 
 #include "offload/engine/engine_state.h"
@@ -8,12 +8,12 @@
 namespace thermocline {
 namespace {
 
-// Its contents are its host copy, or will be when the copy out has passed.
+// The unit's contents are its host copy, or will be when the copy out has completed.
 bool is_evicted(const EvictionUnit& unit) {
   return unit.host != nullptr && (unit.state == ResidencyState::kEvicted || unit.hollow);
 }
 
-// Of what begins there, as much as the host copy has.
+// The part of the range that begins there that the host copy has.
 Bytes host_bytes_from(const EvictionUnit& unit, DeviceAddress at) {
   const DeviceAddress end = unit.begin() + unit.host_bytes;
   return is_evicted(unit) && at < end ? end - at : 0;
@@ -64,10 +64,10 @@ Status Engine::State::leave_source_on_host(std::span<const MemoryAccess> list) {
                    source.bytes <= unit->begin() + unit->bytes() - source.address && unit->whole->pins == 0 &&
                    unit->pins == 0;
   if (!can) return {};
-  // What is refused for lack of host memory is refused as if it had not been tried.
+  // If host memory is short, the request is refused as if this had not been tried.
   if (Status status = residency.make_host_copy(*unit); !status.ok())
     return status.is_out_of_memory() ? Status() : status;
-  // In the spill file alone it is of no use here.
+  // A copy that is only in the spill file is of no use here.
   if (unit->host == nullptr) return {};
   begin_operands({&target, 1});
   const bool is_target_too = unit->whole->listed == resolution && unit->whole->wants(*unit);
@@ -86,7 +86,7 @@ const void* Engine::State::host_copy() const {
   return static_cast<const char*>(host_read->host) + (host_read_at - host_read->begin());
 }
 
-// What still copies it out comes first; whoever writes to it from now on makes it a copy of its own.
+// A copy out in flight comes first. A later writer of the unit makes its own copy.
 Status Engine::State::read_host_copy(StreamHandle handle) {
   stream = clock.index_of(handle);
   if (migration.has_left(*host_read)) return {};

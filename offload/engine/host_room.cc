@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether host memory, and the spill file, can hold what has to leave the device.
+// Whether host memory, and the spill file, can hold the memory that has to be evicted.
 #include <algorithm>
 
 #include "offload/engine/engine_state.h"
@@ -7,8 +7,8 @@
 
 namespace thermocline {
 
-// Whether all that is live may be granted. What other processes could take in the meantime is claimed, in whole steps
-// where it can be.
+// Whether all live memory may be granted. Claims the part that other processes could take in the meantime, in whole
+// steps if possible.
 bool Engine::State::host_holds(Bytes live, Bytes limit, const Block& block) {
   largest_unit = std::max(largest_unit, largest_unit_of(block.pages(), block.page_bytes()));
   if (live <= limit) return true;
@@ -23,7 +23,7 @@ bool Engine::State::host_holds(Bytes live, Bytes limit, const Block& block) {
   return file_holds(live);
 }
 
-// Of a limit that processes share, as much is claimed as copies pass through.
+// Claims as much of a limit shared by processes as copies need for passing through.
 bool Engine::State::file_holds(Bytes live) {
   FileCopies* const files = migration.files();
   if (files == nullptr) return false;

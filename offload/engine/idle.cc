@@ -10,7 +10,7 @@
 namespace thermocline {
 namespace {
 
-// An idle time of so many times the required one was worth what is made again.
+// An idle time this many times longer than required was worth creating the memory again.
 constexpr std::uint64_t kWorthIt = 8;
 constexpr std::uint64_t kMostRequired = 64;  // times the setting
 
@@ -38,9 +38,9 @@ void Engine::look_for_idleness(std::uint64_t now_ns) {
   State& state = *state_;
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    // Who has the lock is not idle.
+    // The thread that holds the lock is not idle.
     if (!lock.owns_lock() || !state.idle.is_due(now_ns, state.activity())) return;
-    // What could not go yet goes at the next look.
+    // Memory that could not be given back yet is given back at the next look.
     if (state.give_back_pages()) state.idle.given_back(now_ns);
     state.lower_host_claim();
   }
@@ -58,7 +58,7 @@ bool Engine::State::give_back_pages() {
   const bool all_passed = clock.passed(clock.newest());
   reclaim();
   note_peaks();
-  // Where pages of addresses have assigned physical pages (static_assignment.h) they are all part of a plan.
+  // If pages of addresses have assigned physical pages (static_assignment.h), all of these are part of a plan.
   const bool have_assigned_pages = heap.assigned_pages().has_any();
   if (!have_assigned_pages) static_cast<void>(heap.sweep(Wait::kNo));
   migration.collect_retired();
@@ -66,7 +66,7 @@ bool Engine::State::give_back_pages() {
     const Bytes unused = have_assigned_pages ? 0 : heap.unused_bytes();
     return unused - std::min(unused, options.idle_reserve_bytes);
   };
-  // What the driver refuses to take back stays, and is tried again.
+  // Memory that the driver refuses to take back stays, and is tried again.
   if (excess() > 0) static_cast<void>(heap.trim(heap.created_bytes() - excess()));
   return all_passed && excess() < heap.page_bytes();
 }

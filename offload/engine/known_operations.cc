@@ -70,15 +70,15 @@ void KnownOperations::validate(const Heap& heap) const {
   }
 }
 
-// Nothing but the operands has to be looked at, and nothing is left of an earlier operation that resolve() puts in
-// order.
+// Whether only the operands have to be checked, and no state of an earlier operation has to be cleaned up by
+// resolve().
 bool Engine::State::is_undisturbed() const {
   return !caches.has_changes() && detained.empty() && !looks.has_arrived() && host_read == nullptr &&
          left_out.empty() && has_budget_of_its_own() && audit == nullptr && !tracks.load(std::memory_order_relaxed) &&
          (versions == nullptr || !may_run_short) && !host_mappings.full() && !residency.is_trusting();
 }
 
-// The same allocations, all there.
+// Whether the operands are the same allocations and are all resident.
 [[gnu::always_inline]] inline bool Engine::State::are_as_they_were(const KnownOperation& known) {
   for (std::size_t i = 0; i < known.operand_count; ++i) {
     const BlockState& state = *known.operands.data()[i];
@@ -88,7 +88,7 @@ bool Engine::State::is_undisturbed() const {
   return true;
 }
 
-// The stream waits for what else is under way there. False: the host would have to, without the lock.
+// Makes the stream wait for other work in progress. False: the host would have to wait, without the lock.
 [[gnu::always_inline]] inline bool Engine::State::wait_for_others(const KnownOperation& known, StreamIndex in) {
   for (const BlockState* const state : known.all_operands()) {
     if (state->wait_for.is_of_none_but(in) && state->former.is_of_none_but(in)) continue;
@@ -98,13 +98,13 @@ bool Engine::State::is_undisturbed() const {
   return true;
 }
 
-// What resolve() and prepare() do, where the operation has come before, and all that it accesses is on the device.
+// resolve() and prepare() for an operation that has come before, if everything that it accesses is on the device.
 bool Engine::State::repeat(std::span<const MemoryAccess> list, const OperationInfo& what, StreamHandle handle) {
   if (!is_undisturbed() || (what.follows && !references.empty())) return false;
   const KnownOperation* const known = known_operations.find(list, what);
   if (known == nullptr) return false;
   if (!are_as_they_were(*known)) return false;
-  // Somebody may have to look at what it stores (resolve()).
+  // The pointers that it stores may have to be probed (resolve()).
   const bool may_store = looks_at_tables && list.size() > 1 && what.is_kernel();
   if (may_store && known->any_slab && any_small_buffers(known->all_operands())) return false;
   const StreamIndex in = clock.index_of(handle);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operations were found to access when they came before. Programs repeat themselves: an operation that is given
-// the same addresses as an earlier one of its kind has the same operands, unless one of them has been freed. So nothing
-// is looked up again: the addresses are compared, and then the serials of the blocks.
+// Remembers which blocks operations accessed. Programs repeat themselves: an operation that is given the same addresses
+// as an earlier one of its kind has the same operands, unless one of them has been freed. So instead of looking them up
+// again, the addresses are compared, and then the serials of the blocks.
 //
 // Only operations whose operands follow from the addresses alone are remembered: they name no ranges, and no address
-// that may come to mean another block (Heap::stays_meant). A serial stands for one allocation of a block, which keeps
-// its pages' addresses; so as long as all serials are the same, so is every operand.
+// that may later mean another block (Heap::stays_meant). A serial identifies one allocation of a block, whose pages
+// keep their addresses. So as long as all serials are the same, all operands are.
 #pragma once
 
 #include <array>
@@ -23,17 +23,17 @@
 namespace thermocline {
 
 struct KnownOperation {
-  // What it is given: most kernels get fewer addresses. Longer lists are looked up each time.
+  // The most addresses of a remembered operation: most kernels get fewer. Longer lists are looked up each time.
   static constexpr std::size_t kMost = 8;
 
-  std::uint64_t id = 0;  // another one each time that the place is given away; 0: nobody's
+  std::uint64_t id = 0;  // a new number whenever this entry is reused; 0: unused
   std::uint64_t kind = 0;
   const char* name = nullptr;
   OperatorClass operator_class = OperatorClass::kOther;
   bool follows = false;
   std::uint32_t count = 0;  // of accesses
   std::uint32_t operand_count = 0;
-  bool any_slab = false;  // among them
+  bool any_slab = false;  // whether any operand is a slab
   std::array<DeviceAddress, kMost> addresses{};
   std::array<Access, kMost> accesses{};
   std::array<BlockState*, kMost> operands{};
@@ -53,34 +53,34 @@ struct KnownOperation {
     return differs == 0;
   }
   std::span<BlockState* const> all_operands() const { return {operands.data(), operand_count}; }
-  // The same allocations, to be used in the same way.
+  // Whether `others` are the same allocations, to be used in the same way.
   bool has(std::span<BlockState* const> others) const;
 };
 
 class KnownOperations {
  public:
-  // An operation of which nothing but what is compared has to be known.
+  // Whether the operation may be remembered: it has no property that is not compared.
   static bool may_know(std::span<const MemoryAccess> list, const OperationInfo& info) {
     const bool is_special = info.may_block || info.overwrites || info.reads_host_copy || info.may_fail_halfway ||
                             info.again || info.relaunch != nullptr;
     return !is_special && !list.empty() && list.size() <= KnownOperation::kMost;
   }
-  // Null: it is not known. What has become of its operands is the caller's to see.
+  // Null: not known. The caller has to check whether the operands have been freed.
   const KnownOperation* find(std::span<const MemoryAccess> list, const OperationInfo& info) const {
     if (known_.empty() || !may_know(list, info)) return nullptr;
     const KnownOperation& one = known_.data()[place_of(key_of(list, info))];
     return one.is(list, info) ? &one : nullptr;
   }
-  // It may be known from now on. `operands`: the distinct blocks that its accesses mean, as an operation that is being
-  // prepared has them.
+  // Remembers the operation. `operands`: the distinct blocks that its accesses mean, as listed while it is
+  // prepared.
   void learn(const Heap& heap, std::span<const MemoryAccess> list, const OperationInfo& info,
              std::span<BlockState* const> operands);
 
-  // Looks up again what those are that are still there, and compares.
+  // Looks up the operands that still exist again, and compares.
   void validate(const Heap& heap) const;
 
  private:
-  // As many as a large network's step has kernels, a megabyte.
+  // As many entries as a large network's step has kernels; one megabyte.
   static constexpr unsigned kBits = 12;
 
   static std::uint64_t key_of(std::span<const MemoryAccess> list, const OperationInfo& info) {
@@ -89,7 +89,7 @@ class KnownOperations {
   static std::size_t place_of(std::uint64_t key) { return hash_bits(key, kBits); }
 
   std::vector<KnownOperation> known_;  // empty until the first is learned
-  // By place: the key of the operation that came last. What comes once is not worth the copy.
+  // By entry: the key of the operation that came last. An operation is copied only when it comes for the second time.
   std::vector<std::uint64_t> latest_;
   std::uint64_t newest_ = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which blocks an operation accesses: those that it was given, and those that addresses stored in memory lead to from
-// there. None of these is left out for lack of room, but where all that has left is mapped to its copy on the host
-// (host_fallback = "full"): the operation is refused.
+// Which blocks an operation accesses: those that it was given, and those that are reachable from there through
+// addresses stored in memory. If not all of them fit, the operation is refused. Only if everything evicted is mapped to
+// its host copy (host_fallback = "full") may some be left out.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -13,13 +13,13 @@
 namespace thermocline {
 namespace {
 
-// Where not all fits that an operation may come to, so much of the budget is left for what is about to leave, and for
-// pages that are being copied.
+// If not everything that an operation may reach fits, one part in this many of the budget is left for evictions in
+// progress, and for pages that are being copied.
 constexpr Bytes kShareLeftFree = 8;
 
 }  // namespace
 
-// Inlined, as is access(): they are most of what an operation's list costs.
+// Inlined, like access(): these two are most of the cost of an operation's list.
 [[gnu::always_inline]] inline void Engine::State::add_operand(Block* block, Access access) {
   BlockState& state = residency.state_of(*block);
   const bool may_write = access != Access::kRead;
@@ -41,7 +41,7 @@ void Engine::State::list_operand(BlockState& state) {
   operands.push_back(&state);
 }
 
-// Small buffers share their pages, and under a full host fallback all of a block is where it is.
+// Small buffers share their pages; and under a full host fallback all of a block is in one place.
 void Engine::State::add_range(Block* block, const MemoryAccess& access) {
   if (block->is_slab() || host_mappings.full()) return add_operand(block, access.access);
   BlockState& state = residency.state_of(*block);
@@ -94,10 +94,10 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
     return {};
   }
   if (any_nonresident() || (followed.anywhere && residency.any_nonresident())) {
-    // Room has to be made: what is cached goes first, and may be what a stale word points to.
+    // Room has to be made: cached buffers are freed first, and may be what a stale word points to.
     bool changed = reclaim(pressed ? Reclaim::kCached : Reclaim::kForget);
     pressed = true;
-    // Nor is anything brought back for words that perhaps nobody has written.
+    // Nothing is fetched for words that perhaps no kernel has written.
     changed |= followed.by_tables && collect_probes(Wait::kYes);
     if (clock.has_deferred()) return Status::not_ready();
     if (changed) followed = collect_operands(list, what.follows);
@@ -113,7 +113,7 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
     }
   }
   counters.followed += operands.size() - named_operands;
-  // What it stores may also come from globals, or from the table itself.
+  // The addresses that it stores may also come from globals, or from the table itself.
   const bool is_given_addresses = list.size() > 1 || !reachable.empty();
   if (what.is_kernel() && looks_at_tables && is_given_addresses && is_given_small_buffers()) {
     looks.arriving(what, list, !reachable.empty());
@@ -139,13 +139,13 @@ bool Engine::State::collect_probes(Wait wait) {
   return true;
 }
 
-// Kernels may have written more addresses than there are: what may be reached by them does not fit, or is not known at
-// all. So what their tables hold now, when the operation's turn in its stream comes, is read.
+// Kernels may have written more addresses than there are: the buffers that may be reached by these do not fit, or are
+// not known at all. So the present contents of their tables are read, in the operation's stream before it runs.
 Status Engine::State::read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything) {
   const StreamIndex in = clock.index_of(handle);
   References::TableWords read;
-  // Memory that has not been written yet may hold addresses of former owners. So reading only takes away from what may
-  // be reached, unless that is not known at all.
+  // Memory that has not been written yet may hold addresses of former owners. So reading can only remove reachable
+  // buffers, unless nothing is known about these at all.
   std::vector<BlockState*> may_reach;
   if (!may_reach_anything) may_reach = operands;
   std::ranges::sort(may_reach);
@@ -156,7 +156,7 @@ Status Engine::State::read_tables(std::span<const MemoryAccess> list, StreamHand
     anywhere = references.follow_read(list, read, &reachable, &unread);
     if (unread.empty()) break;
     for (const AddressRange range : unread) {
-      // What a graph is about to upload is told before its launch (Engine::hold), and is not there yet.
+      // Uploads of a graph are told before its launch (Engine::hold), and are not there yet.
       std::vector<DeviceAddress>& words = read[{range.at.value, range.end().value}];
       if (Status status = read_table(range, in, !info.is_kernel(), &words); !status.ok()) return status;
     }
@@ -170,8 +170,8 @@ Status Engine::State::read_tables(std::span<const MemoryAccess> list, StreamHand
   return {};
 }
 
-// The stream waits for all that may still write there; so once the copy has passed, what was read stands there until
-// somebody else is submitted. Blocked streams that may write somewhere beside it are not waited for.
+// The stream waits for all work that may still write there. So once the copy has completed, what was read stays there
+// until other work is submitted. Blocked streams that may write somewhere beside it are not waited for.
 Status Engine::State::read_table(AddressRange range, StreamIndex in, bool copies_may_come,
                                  std::vector<DeviceAddress>* words) {
   if (clock.is_behind_blocked(in)) return Status::not_ready();
@@ -193,7 +193,7 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, bool copies
     if (!status.ok()) return status;
   }
   ++counters.table_reads;
-  // The copy goes to memory of this call's.
+  // The copy goes to memory of this call.
   const WaitsInPlace own_copy;
   const StreamClock::Deferring none(clock, false);
   const Use use{in, clock.advance(in)};
@@ -233,8 +233,8 @@ bool Engine::State::leads_to_a_copy(const BlockState& state) {
                      [](const EvictionUnit& unit) { return unit.mapped() || unit.mapped_to_host; });
 }
 
-// Under a full host fallback, where nothing has left but what is mapped to its copy. What is nearest comes first; what
-// does not fit into seven eighths of the budget, and is mapped, may be used where it is.
+// Under a full host fallback, everything evicted is mapped to its host copy. The nearest buffers come first; mapped
+// ones that do not fit into seven eighths of the budget may be used at their host copies.
 void Engine::State::leave_out_what_is_mapped() {
   const std::vector<BlockState*> all = operands;
   operands.resize(named_operands);
@@ -323,12 +323,12 @@ Demand Engine::State::demand_of(std::span<const MemoryAccess> list) {
 Status Engine::State::fits_beside(std::span<const MemoryAccess> list, Bytes bytes) {
   if (options.soft_limit || host_mappings.full()) return {};
   note_cache_changes();
-  // A graph: only these are asked with what they allocate.
+  // Only graphs are asked about with the bytes that they allocate.
   info = {.follows = true};
   given = list;
   given_everything = false;
   begin_operands(list);
-  // Of what counts as external already, a part may be what the driver holds for an earlier such operation.
+  // A part of the external bytes may be memory that the driver holds for an earlier such operation.
   const Bytes more = bytes - std::min(bytes, external_bytes);
   Status status;
   const Bytes needed = operand_bytes() + more;

@@ -10,7 +10,7 @@
 namespace thermocline {
 namespace {
 
-// Each stands for characters that were left out.
+// Replaces characters that were left out.
 constexpr std::string_view kLeftOut = "...";
 
 std::string demangled(const std::string& name) {
@@ -20,13 +20,13 @@ std::string demangled(const std::string& name) {
   return status == 0 && text != nullptr ? text.get() : name;
 }
 
-// Whether a character opens (1) or closes (-1) a bracket. Names of operators have angles that are none.
+// Whether a character opens (1) or closes (-1) a bracket. Names of operators contain angles that are not brackets.
 int depth_of(char c) {
   if (c == '<' || c == '(' || c == '[' || c == '{') return 1;
   return c == '>' || c == ')' || c == ']' || c == '}' ? -1 : 0;
 }
 
-// Where the list of parameters begins: the last bracket that is open at depth 0.
+// The beginning of the parameter list: the last bracket that opens at depth 0.
 std::size_t begin_of_parameters(std::string_view name) {
   std::size_t begin = name.size();
   int depth = 0;
@@ -37,7 +37,7 @@ std::size_t begin_of_parameters(std::string_view name) {
   return begin;
 }
 
-// Behind the return type, which a demangled template has in front of its name.
+// The position after the return type, which a demangled template has before its name.
 std::size_t begin_of_name(std::string_view name) {
   std::size_t begin = 0;
   int depth = 0;
@@ -55,7 +55,7 @@ std::string shortened(const std::string& name, std::size_t most) {
   const bool is_closed = angle != std::string::npos && angle + kLeftOut.size() < most && name.back() == '>';
   const std::string end = is_closed ? std::string(kLeftOut) + ">" : std::string(kLeftOut);
   std::size_t kept = most - end.size();
-  // At the end of an argument, where one ends before.
+  // Cuts at the end of an argument, if one ends before.
   if (const std::size_t comma = name.rfind(", ", kept - 2); is_closed && comma != std::string::npos && comma > angle)
     kept = comma + 2;
   return name.substr(0, kept) + end;

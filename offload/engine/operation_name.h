@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation is called in a report.
+// The names of operations in reports.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace thermocline {
 
-// The name of a kernel as its source has it: demangled, without return type and parameters, and with the middle of long
-// template arguments left out, so that no more than `most` characters remain. Other names stay as they are, but for their
-// length.
+// The name of a kernel as in its source: demangled, without return type and parameters. The middle of long template
+// arguments is left out, so that at most `most` characters remain. Other names are unchanged, except that they are
+// shortened too.
 std::string readable_kernel_name(std::string_view name, std::size_t most = 96);
 
-// "kernel scale<float>", "cuMemcpyDtoDAsync", "aten::mm", "a CUDA graph"; "" where nothing is known of it.
+// "kernel scale<float>", "cuMemcpyDtoDAsync", "aten::mm", "a CUDA graph"; "" if nothing is known about the operation.
 std::string operation_name(const OperationInfo& info);
 
 }  // namespace thermocline

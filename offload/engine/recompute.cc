@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine's side of recomputing: contents are dropped as the plan says, and recomputed before an operation that
-// reads them, and before one that overwrites, or a free that ends, what they are made of; unless that is small, and is
-// copied aside, or kept. It does not depend on the
-// plan being followed: who departs from it pays, and gets the same bits.
+// The engine's side of recomputing: contents are dropped as the plan says. They are recomputed before an operation
+// that reads them, and before their inputs are overwritten or freed, unless these are small and are copied aside, or
+// kept. This does not depend on the plan being followed: a program that departs from it loses time, and gets the same
+// bits.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@
 namespace thermocline {
 namespace {
 
-// Of a buffer with a block of its own.
+// The movement of a whole buffer with a block of its own.
 MovedUnit whole_unit_of(const Buffer& buffer) {
   const Block& block = buffer.block();
   return {.address = buffer.address(),
@@ -64,9 +64,9 @@ Status Residency::distrust() {
 void Engine::State::may_recompute() {
   const bool may = options.recompute == Recompute::kAuto && options.relauncher != nullptr &&
                    policy->recompute() != nullptr && !options.audit && !host_mappings.full() &&
-                   // What runs again does not write redzones, which would be taken for overruns.
+                   // Reruns do not write redzones, which would be taken for overruns.
                    options.redzone_bytes == 0 &&
-                   // What is recomputed while the lock is open would be another thread's.
+                   // Contents recomputed while the lock is free would count for another thread's operation.
                    !options.waits_without_lock;
   if (!may) return;
   versions = std::make_unique<Versions>(Relauncher::kRemembered, options.drops_by_proof);
@@ -76,7 +76,7 @@ void Engine::State::may_recompute() {
                                    [this](BlockState& state) { drop_block(state); });
 }
 
-// As the caller of begin() says; false: of some it says too little.
+// Lists the operands as the caller of begin() described them; false: some are not described well enough.
 bool Engine::State::list_known_operands(std::vector<Versions::Operand>* list) {
   if (info.relaunch == nullptr || given_everything || info.relaunch->uses.size() != given.size()) return false;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -111,8 +111,8 @@ void Engine::State::note_arrival() {
     verification->not_rehearsed();
     verification->poll();
   }
-  // Trusting: the program itself says so, of all operations. What may wait for the host lets later ones pass it: nothing
-  // of what they depend on may have to be recomputed behind it.
+  // Trusting: the program itself vouches for all operations. An operation that may wait for the host lets later ones
+  // pass it: nothing that these depend on may have to be recomputed behind it.
   is_vouched_for =
       !info.may_block && (options.safety == Safety::kTrusting || (info.relaunch != nullptr && !given_everything));
   if (!is_vouched_for) recompute_obstacles().latest_may_wait.store(info.may_block, std::memory_order_relaxed);
@@ -120,8 +120,8 @@ void Engine::State::note_arrival() {
     not_vouched_for.clear();
     if (may_trust()) residency.trust();
   }
-  // While something waits, or may wait, operations do not run in the order in which they arrive, and what one of them
-  // has read is not known.
+  // While an operation waits, or may wait, operations do not run in the order in which they arrive, so it is not known
+  // what each of them has read.
   const bool is_in_order = is_vouched_for && not_vouched_for.empty() && !clock.any_blocked();
   if (!is_in_order && info.relaunch != nullptr && info.relaunch->may_run_again) {
     RecomputeObstacles& all = recompute_obstacles();
@@ -130,7 +130,7 @@ void Engine::State::note_arrival() {
   }
   std::vector<Versions::Operand> list;
   if (list_known_operands(&list)) {
-    // What is pinned may be written by somebody who is not seen, at any time.
+    // A pinned buffer may be written by unseen work at any time.
     const auto is_pinned = [](const BlockState* state) {
       return state->pins > 0 ||
              std::ranges::any_of(state->units(), [](const EvictionUnit& unit) { return unit.pins > 0; });
@@ -154,11 +154,11 @@ void Engine::State::note_arrival() {
   versions->arrives(0, false, info.nanoseconds, list, is_vouched_for);
 }
 
-// An operation comes again that was refused with not_ready, or its next part comes. If others have arrived while the lock was
-// open, what was noted of it is gone, and it counts as one that may access anything.
+// An operation comes again after not_ready, or its next part comes. If other operations have arrived while the lock was
+// free, what was noted of it is lost, and it counts as one that may access anything.
 void Engine::State::note_return() {
   if (arrived_in == std::this_thread::get_id() && (is_part || versions->is_arriving())) return;
-  // Nor is it known of whoever arrived meanwhile and has not been submitted either.
+  // Nor is anything known of operations that arrived meanwhile and have not been submitted.
   arrived_in = {};
   if (verification != nullptr) verification->not_rehearsed();
   put_back_overwriting();
@@ -166,8 +166,8 @@ void Engine::State::note_return() {
   is_vouched_for = false;
 }
 
-// Whoever arrives may access anything. Nothing that it could find is dropped, and no address leads to what is another's
-// by now; what contents have been made of, nobody knows from then on.
+// The operation that arrives may access anything. So nothing that it could reach may be dropped, and no address may be
+// mapped to another block's pages; and from then on it is not known what contents have been made of.
 Status Engine::State::expect_anything(StreamHandle handle) {
   if (Status status = recompute_one_by_one(versions->dropped(), handle, RecomputeReason::kUnknownAccess); !status.ok())
     return status;
@@ -200,7 +200,7 @@ Status Engine::State::recompute_before(StreamHandle handle) {
   if (status.ok()) status = recompute_one_by_one(versions->too_old(), handle, RecomputeReason::kForgotten);
   if (rehearses) status = status.ok() ? rehearse(*arrived.relaunch, handle) : skip_rehearsal(status);
   info = arrived;
-  // What has run again was prepared in their place.
+  // Reruns were prepared in place of these operands.
   if (given_everything) {
     ++resolution;
     operands.clear();
@@ -221,7 +221,7 @@ Status Engine::State::recompute_before(StreamHandle handle) {
   return {};
 }
 
-// What is known to run again is timed by the plan's places, whether or not it is still needed.
+// Reruns of the plan count as its places, whether or not they are still needed.
 Status Engine::State::recompute_planned(StreamHandle handle) {
   const std::uint32_t planned = recompute_policy->planned_runs();
   if (planned == 0) return {};
@@ -260,14 +260,14 @@ Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers,
                                 RecomputeReason reason, bool as_planned) {
   const std::optional<Recipe> recipe = versions->recipe_for(buffers);
   THERMOCLINE_CHECK(recipe || buffers.size() > 1, "what was dropped can be recomputed");
-  // Together they are too many for one recipe.
+  // Together they need too many runs for one recipe.
   if (!recipe) return recompute_one_by_one(buffers, handle, reason);
   if (options.movements != nullptr) options.movements->recomputing(reason);
   std::vector<DeviceAddress> at(recipe->values.size());
   recomputing = true;
   const Status status = run(*recipe, handle, as_planned, &at);
   recomputing = false;
-  // Some of them are about to go.
+  // Some of them are about to be freed.
   operands.clear();
   for (std::size_t v = 0; v < at.size(); ++v) {
     if (at[v] == DeviceAddress{}) continue;
@@ -287,7 +287,7 @@ Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers,
   return status;
 }
 
-// `at`: where each value is; none: nowhere yet, or no more.
+// `at`: the address of each value; none: not yet, or not any more.
 Status Engine::State::run(const Recipe& recipe, StreamHandle handle, bool as_planned, std::vector<DeviceAddress>* at) {
   const std::uint32_t planned = as_planned ? recompute_policy->planned_runs() : 0;
   std::uint32_t r = 0;
@@ -336,7 +336,7 @@ Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, Strea
   return {};
 }
 
-// For an operation of our own, which the stream can then be given.
+// Prepares the operands of an operation of our own, which can then be submitted to the stream.
 Status Engine::State::make_ready(std::span<const MemoryAccess> list, StreamHandle handle) {
   info = {};
   host_read = nullptr;
@@ -345,7 +345,7 @@ Status Engine::State::make_ready(std::span<const MemoryAccess> list, StreamHandl
   if (Status status = make_operands_resident(); !status.ok()) return status;
   const StreamIndex on = clock.index_of(handle);
   for (const BlockState* state : operands) {
-    // It may run in another stream than what made its operands, and what reads them still.
+    // It may run in another stream than the work that made its operands, and than work that still reads them.
     if (Status status = clock.wait_all(on, state->wait_for); !status.ok()) return status;
     if (Status status = clock.wait_all(on, state->former); !status.ok()) return status;
     if (Status status = clock.wait_all(on, state->block->uses); !status.ok()) return status;
@@ -359,24 +359,24 @@ void Engine::State::was_submitted(StreamHandle handle) {
   for (BlockState* state : operands) {
     residency.accessed(*state, operation);
     state->block->uses.add(use);
-    // So have those who come next, wherever the program thinks they may run.
+    // Later users must wait for it, in any order in which the program may run them.
     state->wait_for.add(use);
   }
 }
 
-// Small inputs of what is dropped, before they are overwritten. What can not be copied is recomputed from, as any other.
+// Copies small inputs of dropped contents before they are overwritten. Dependents of others are recomputed.
 Status Engine::State::copy_aside(std::span<const Versions::BufferNumber> written, StreamHandle handle) {
   if (!keeps_inputs()) return {};
   for (const Versions::Operand& operand : versions->arriving()) {
     if (std::ranges::find(written, operand.buffer) == written.end()) continue;
     if (!versions->is_worth_a_copy(operand.buffer, operand.bytes)) continue;
-    // Copying moves operands of the operation that arrives, but not its record.
+    // Copying moves the operands of the arriving operation, but not its record.
     if (Status status = copy_aside(operand, handle); !status.ok()) return status;
   }
   return {};
 }
 
-// The copy is detained as what the program has freed and is kept.
+// The copy is detained, like a buffer that the program has freed and that is kept.
 Status Engine::State::copy_aside(const Versions::Operand& input, StreamHandle handle) {
   DeviceAddress to;
   recomputing = true;
@@ -385,7 +385,7 @@ Status Engine::State::copy_aside(const Versions::Operand& input, StreamHandle ha
   if (!status.ok()) return status.loses_the_context() ? status : Status();
   Buffer& copy = *heap.find(to);
   const Block& block = copy.block();
-  // Other scratch is gone before anybody else returns; this has to be held together with all others.
+  // Other scratch is freed before anything else is fetched; this has to be held together with all other memory.
   const bool is_held = block.live_buffers() > 1 || !options.policy->evicts() ||
                        host_holds(held_block_bytes, budget_bytes - external_bytes, block);
   if (!is_held) status = Status::out_of_memory();
@@ -417,7 +417,7 @@ void Engine::State::note_submission(Use use) {
   overwriting.clear();
 }
 
-// The operation that would have overwritten them was not submitted.
+// The operation that would have overwritten these buffers was not submitted.
 void Engine::State::put_back_overwriting() {
   for (const Overwriting& one : std::exchange(overwriting, {})) {
     const Buffer* const buffer = heap.find(one.address);
@@ -462,17 +462,17 @@ Status Engine::State::drop(DeviceAddress address) {
   return state != nullptr && drop_block(*state) ? Status() : Status::not_supported();
 }
 
-// Published policies, which are compared with, know nothing of it.
+// Published policies, with which ours are compared, do not keep inputs.
 bool Engine::State::keeps_inputs() const { return options.schedules == nullptr; }
 
 bool Engine::State::lets_go(const Buffer& buffer) {
   const Versions::BufferNumber number = buffer.number();
-  // Scratch goes; what the program has freed waits until the recipe has run.
+  // Scratch can be freed; buffers that the program has freed wait until the recipe has run.
   if (recomputing) return versions->current(number) == kNoVersion;
   if (versions->is_copied_aside(number) && versions->is_read(number)) return false;
   put_back_overwriting();
   if (keeps_inputs() && versions->is_kept(number, buffer.requested())) {
-    // To the policy it is gone.
+    // For the policy the buffer is gone.
     if (buffer.block().live_buffers() == 1) policy->freed(buffer.block());
     return false;
   }

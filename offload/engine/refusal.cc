@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine knows when it refuses something: the facts of the report.
+// The facts for the report that an engine makes when it refuses something.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -66,7 +66,7 @@ Bytes in_smallest_pages(const Block& block) {
 
 }  // namespace
 
-// Of what the operation was given and can reach: the buffers that share their pages.
+// Adds those buffers that the operation was given or can reach and that share their pages.
 void Engine::State::add_small_buffers(RefusalFacts* facts) const {
   std::set<const Buffer*> buffers;
   std::set<const Block*> blocks;
@@ -92,7 +92,7 @@ void Engine::State::add_small_buffers(RefusalFacts* facts) const {
   facts->shared_blocks = blocks.size();
 }
 
-// What is known of how the operation accesses the block.
+// How the operation accesses the block, if known.
 const char* Engine::State::direction_of(const Block& block) const {
   bool reads = false, writes = false;
   for (const MemoryAccess& access : given) {
@@ -106,7 +106,7 @@ const char* Engine::State::direction_of(const Block& block) const {
   return reads == writes ? "" : reads ? "read" : "written";
 }
 
-// The buffers with pages of their own that the operation was given.
+// Lists the buffers with pages of their own that the operation was given.
 void Engine::State::list_operands(RefusalFacts* facts) const {
   for (std::size_t i = 0; i < named_operands; ++i) {
     const Block& block = *operands[i]->block;
@@ -117,7 +117,7 @@ void Engine::State::list_operands(RefusalFacts* facts) const {
   std::ranges::stable_sort(facts->operands, std::greater<>(), &RefusalFacts::Operand::bytes);
 }
 
-// Of an operation that does not fit by itself.
+// Adds facts about an operation that does not fit by itself.
 void Engine::State::add_operands(RefusalFacts* facts) const {
   facts->operation = operation_name(info);
   if (!given_everything) add_small_buffers(facts);
@@ -129,7 +129,7 @@ void Engine::State::add_operands(RefusalFacts* facts) const {
     facts->followed += operands[i]->wanted_bytes();
   }
   for (const BlockState* operand : operands) facts->in_smallest_pages += in_smallest_pages(*operand->block);
-  // What it uses itself may stay.
+  // Blocks that it uses itself may stay.
   for (const BlockState* operand : operands) {
     const bool stays = operand->pins > 0 || operand->block->bytes() < options.min_offload_bytes;
     for (const EvictionUnit& unit : operand->units()) {
@@ -206,7 +206,7 @@ Status Engine::State::refuse_operation(Bytes allocates) {
 Status Engine::State::refuse(const RefusalFacts& facts) {
   const Bytes held = held_by_other_threads(facts.one_operation);
   const Bytes stays = facts.stays - std::min(held, facts.stays);
-  // It fits when their calls have returned.
+  // It fits when the calls of other threads have returned.
   if (held > 0 && stays + facts.wanted_pages + external_bytes <= budget_bytes) return Status::not_ready();
   ++counters.out_of_memory;
   const std::string report = out_of_memory_report(facts);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine's side of verifying what runs again (recompute/verification.h): launches that are rehearsed, and digests of
-// contents that are dropped and made again.
+// The engine's side of verifying reruns (recompute/verification.h): rehearsals of launches, and digests of contents
+// that are dropped and recomputed.
 #include <utility>
 
 #include "offload/engine/engine_state.h"
@@ -13,14 +13,14 @@ void Engine::State::may_verify() {
   verification = std::make_unique<Verification>(digests, *versions, *options.relauncher, always);
 }
 
-// While everything fits nothing will be dropped, so nothing is rehearsed. Nor where nothing could be dropped.
+// While everything fits nothing is dropped, so nothing is rehearsed. Nor if nothing could be dropped.
 bool Engine::State::begin_rehearsal() {
   if (verification == nullptr || info.relaunch == nullptr || info.again) return false;
   if (!versions->arriving_may_run_again() || residency.has_stopped() || clock.is_recording()) return false;
   return expects_shortage() && verification->begin_rehearsal(info.relaunch->trial);
 }
 
-// A rehearsal never takes more than the budget, as an operation of the program may (soft_limit.cc).
+// A rehearsal never exceeds the budget, unlike an operation of the program (soft_limit.cc).
 bool Engine::State::fits_with_scratch() const {
   Bytes needed = 0;
   for (const Versions::Operand& operand : versions->arriving())
@@ -28,7 +28,7 @@ bool Engine::State::fits_with_scratch() const {
   return needed <= budget_bytes;
 }
 
-// Runs the operation that arrives once before its time. Whatever comes in the way, it will run without.
+// Runs the arriving operation once in advance. If anything prevents that, the operation runs without a rehearsal.
 Status Engine::State::rehearse(const RelaunchInfo& launch, StreamHandle handle) {
   std::vector<DeviceAddress> scratch;
   recomputing = true;
@@ -79,7 +79,7 @@ Status Engine::State::copy_by_ourselves(DeviceAddress to, DeviceAddress from, By
   return {};
 }
 
-// Nobody writes there before the digest has been taken.
+// Nothing may write there before the digest has been taken.
 void Engine::State::note_digest(BlockState& state, const UseSet& digest) {
   state.block->uses.join(digest);
   state.wait_for.join(digest);
@@ -97,7 +97,7 @@ void Engine::State::verify_submission() {
   }
 }
 
-// False: it stays.
+// False: the contents must not be dropped.
 bool Engine::State::verify_drop(BlockState& state, const Buffer& buffer) {
   UseSet uses = state.block->uses, digest;
   for (const EvictionUnit& unit : state.units()) uses.join(unit.uses);

@@ -20,9 +20,9 @@ namespace thermocline {
 namespace {
 
 constexpr std::size_t kHoldersShown = 6, kOperandsShown = 6, kReasonsShown = 3;
-// What pages add to buffers is said from this share of them on: a tenth.
+// The cost of whole pages is mentioned if it is at least this share (a tenth).
 constexpr Bytes kWorthSaying = 10;
-// So much more than now small buffers may take in larger pages, where they fill these.
+// In larger pages small buffers may take this much more than now, if they fill their pages now.
 constexpr Bytes kPartOfSlabs = 8;
 
 [[gnu::format(printf, 2, 3)]] void append(std::string* text, const char* format, ...) {
@@ -63,7 +63,7 @@ std::string amount(Bytes bytes) {
   return amount_in(bytes, *std::ranges::find_if(kUnits, [bytes](Bytes unit) { return bytes >= unit || unit == 1; }));
 }
 
-// Of two that differ, so that their texts do: in the largest unit that shows it.
+// The texts of two different sizes, which must differ: in the largest unit that shows the difference.
 std::pair<std::string, std::string> amounts(Bytes one, Bytes other) {
   std::pair<std::string, std::string> texts{amount(one), amount(other)};
   for (const Bytes unit : kUnits) {
@@ -73,15 +73,15 @@ std::pair<std::string, std::string> amounts(Bytes one, Bytes other) {
   return texts;
 }
 
-// As settings are written, and no less.
+// A size as settings are written, rounded up.
 std::string setting(Bytes bytes) { return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB"; }
 
-// What the engine may hold for buffers.
+// The bytes that the engine may hold for buffers.
 Bytes limit_of(const RefusalFacts& facts) {
   return facts.now.budget_bytes - std::min(facts.now.external_bytes, facts.now.budget_bytes);
 }
 
-// What a block could have of the free addresses: a guard page follows one that is filled.
+// The largest block that fits into the free addresses: a filled block is followed by a guard page.
 Bytes most_addresses(const RefusalFacts& facts) {
   const Bytes guard = facts.wanted == facts.wanted_pages ? facts.page_bytes : 0;
   return facts.largest_addresses - std::min(facts.largest_addresses, guard);
@@ -89,8 +89,8 @@ Bytes most_addresses(const RefusalFacts& facts) {
 
 void advise(std::string* text, const std::string& what) { *text += "  do     " + what + "\n"; }
 
-// A larger budget has larger pages, unless a setting says otherwise. There each block may take up to a page more, and small
-// buffers that share one now may lie in several.
+// A larger budget has larger pages, unless a setting says otherwise. In these each block may take up to a page more,
+// and small buffers that share a page now may lie in several.
 Bytes in_pages_of_its_own(const RefusalFacts& facts, Bytes needed, std::uint64_t blocks, std::uint64_t may_part) {
   Bytes budget = needed;
   for (Bytes before = 0; before != budget;) {
@@ -101,7 +101,7 @@ Bytes in_pages_of_its_own(const RefusalFacts& facts, Bytes needed, std::uint64_t
   return budget;
 }
 
-// All that is live, and what is `wanted` beside it, at once. Where nothing has to leave, small buffers fill their pages.
+// The bytes needed for everything live and `wanted` at once. If nothing must be evicted, small buffers fill pages.
 Bytes needed_for_all(const RefusalFacts& facts, Bytes wanted, std::uint64_t wanted_blocks) {
   const Bytes needed = facts.now.block_bytes + wanted + facts.now.external_bytes;
   const std::uint64_t blocks = facts.blocks - facts.slabs + wanted_blocks;
@@ -112,7 +112,7 @@ Bytes needed_for_all(const RefusalFacts& facts, Bytes wanted, std::uint64_t want
 Bytes needed_for_all(const RefusalFacts& facts) {
   return needed_for_all(facts, facts.wanted_pages, facts.wanted_blocks);
 }
-// What there is already is no advice.
+// An amount that is already there is no advice.
 void advise_needed(std::string* text, const RefusalFacts& facts, Bytes needed) {
   const Bytes most = facts.device_total, budget = facts.now.budget_bytes;
   if (needed <= budget || needed > most) return;
@@ -122,19 +122,19 @@ void advise_needed(std::string* text, const RefusalFacts& facts, Bytes needed) {
 void advise_budget_for_all(std::string* text, const RefusalFacts& facts) {
   advise_needed(text, facts, needed_for_all(facts));
 }
-// What an operation or an allocation needs beside what stays.
+// Advises a budget for an operation or an allocation beside everything that stays.
 void advise_budget(std::string* text, const RefusalFacts& facts) {
   const Bytes beside = facts.now.external_bytes + facts.stays;
   const std::uint64_t may_part = facts.small_buffers - std::min(facts.small_buffers, facts.shared_blocks);
   const Bytes needed =
       in_pages_of_its_own(facts, facts.wanted_pages + beside, facts.wanted_blocks + facts.staying_blocks, may_part);
   if (needed <= facts.now.budget_bytes) return advise_needed(text, facts, needed_for_all(facts));
-  // What an operation uses is live.
+  // The memory that an operation uses is live.
   const Bytes live = facts.one_operation ? needed_for_all(facts, 0, 0) : needed;
   advise_needed(text, facts, live <= facts.now.budget_bytes ? needed : std::min(needed, live));
 }
 
-// Larger pages were chosen for speed; a program that fits in small ones should not need a larger budget, or more host memory.
+// Larger pages were chosen for speed; a program that fits with small ones should not need more budget or host memory.
 void advise_page_bytes_for(std::string* text, const RefusalFacts& facts, Bytes in_smallest_pages, Bytes limit) {
   if (facts.page_bytes <= kDefaultPageBytes || in_smallest_pages > limit) return;
   advise(text, "page_bytes = \"" + setting(kDefaultPageBytes) + "\" (THERMOCLINE_PAGE_BYTES): then it takes " +
@@ -144,27 +144,27 @@ void advise_page_bytes(std::string* text, const RefusalFacts& facts) {
   const Bytes others = std::min(facts.now.budget_bytes, facts.now.external_bytes + facts.stays);
   advise_page_bytes_for(text, facts, facts.in_smallest_pages, facts.now.budget_bytes - others);
 }
-// How much may be live beside what the budget holds; with a spill file, in it as well.
+// How much may be live beyond what the budget holds: on the host, and in the spill file if there is one.
 Bytes granted_elsewhere(const RefusalFacts& facts) {
   const Bytes on_host = granted_under(facts.now.host_limit_bytes, facts.has_host_fallback);
   if (!facts.spills) return on_host;
   return std::max(on_host,
                   granted_with_file(facts.now.host_limit_bytes, facts.now.spill_limit_bytes, facts.largest_unit));
 }
-// Of all that is live, and what is wanted.
+// For everything live, and the wanted bytes.
 void advise_page_bytes_for_all(std::string* text, const RefusalFacts& facts) {
   const Bytes wanted = facts.one_operation ? 0 : facts.in_smallest_pages;
   const Bytes host = facts.evicts ? granted_elsewhere(facts) : 0;
   advise_page_bytes_for(text, facts, facts.live_in_smallest_pages + wanted, std::max(limit_of(facts), host));
 }
-// The limit of a file that would hold what the host does not.
+// The smallest limit of a file that would hold what the host cannot.
 Bytes needed_file(const RefusalFacts& facts) {
   const Bytes in_file =
       needed_in_file(facts.now.block_bytes + facts.wanted_pages, facts.now.host_limit_bytes, facts.largest_unit);
   return file_limit_that_grants(in_file, facts.largest_unit);
 }
 void advise_spill(std::string* text, const RefusalFacts& facts) {
-  // As the setting's default leaves a part of the disk to others.
+  // The setting's default leaves a part of the disk to others.
   const Bytes free = (needed_file(facts) * kKeptFreeOnDisk + kKeptFreeOnDisk - 2) / (kKeptFreeOnDisk - 1);
   if (facts.spills || facts.has_full_fallback) return;
   if (facts.now.host_limit_bytes < least_host_for_spill(facts.largest_unit)) return;
@@ -199,8 +199,8 @@ void advise_host_limit(std::string* text, const RefusalFacts& facts) {
                    (kept > 0 ? ", of which " + amount(kept) + " are left for gaps between copies" : "") +
                    ", and live buffers take " + amount(facts.now.block_bytes) + " in whole pages");
 }
-// With a full fallback what only stored addresses lead to may be used at its copy on the host, seven eighths of the budget
-// being taken by what the operation names (Engine::State::leave_out_what_is_mapped).
+// With a full fallback, blocks reached only through stored addresses may be used at their host copies, if the blocks
+// that the operation names take seven eighths of the budget (Engine::State::leave_out_what_is_mapped).
 void advise_full_fallback(std::string* text, const RefusalFacts& facts) {
   if (facts.followed == 0 || !facts.has_host_fallback || facts.has_full_fallback || !facts.evicts) return;
   const Bytes named = facts.wanted_pages - std::min(facts.followed, facts.wanted_pages);
@@ -209,7 +209,7 @@ void advise_full_fallback(std::string* text, const RefusalFacts& facts) {
          "or host_fallback = \"full\" (THERMOCLINE_HOST_FALLBACK): what only stored addresses lead to is then used in "
          "host memory where it does not fit, slowly");
 }
-// Of a limit that processes share, what others have.
+// The part of a limit shared by processes that others have.
 Bytes others_share(const EngineStatistics& now) {
   return now.host_shared_bytes - std::min(now.host_shared_bytes, now.host_claimed_bytes);
 }
@@ -226,7 +226,7 @@ void advise_policy(std::string* text, const RefusalFacts& facts) {
                    " may then leave the device");
 }
 
-// Of what one operation uses, what it was not given itself; and what it needs the pages for, if these are most of it.
+// Which of the operation's blocks it was not given itself; and for which buffers most of the pages are needed.
 std::string of_these(const RefusalFacts& facts) {
   std::string text;
   if (facts.followed_blocks != 0)
@@ -253,7 +253,7 @@ std::string sum_of(const std::vector<RefusalFacts::Operand>& operands) {
   return text;
 }
 
-// The operands, without what only stored addresses lead to (append_reason).
+// The operands, without blocks reached only through stored addresses (append_reason).
 void append_operands(std::string* text, const RefusalFacts& facts) {
   std::string line;
   Bytes bytes = 0, in_pages = 0;
@@ -282,7 +282,7 @@ std::string reasons_of(const std::vector<RefusalFacts::Holder>& pins) {
   return pins.size() > kReasonsShown ? text + ", and other reasons" : text;
 }
 
-// Of causes that need no figures.
+// The text of causes that need no figures.
 const char* plain_reason(Cause cause) {
   switch (cause) {
     case Cause::kPolicyNone:
@@ -438,7 +438,7 @@ void append_holders(std::string* text, const char* title, const std::vector<Refu
   if (holders.size() > kHoldersShown) append(text, "  %-10s ... and %zu more\n", "", holders.size() - kHoldersShown);
 }
 
-// What was refused, by name where the operation has one.
+// The refused request; with the operation's name if it has one.
 void append_first_line(std::string* text, const RefusalFacts& facts) {
   const auto [size, budget] = amounts(facts.wanted, facts.now.budget_bytes);
   *text += "thermocline: out of memory: ";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A budget that changes while the program runs (offload/sharing). It is raised when the engine or its caller asks, and
-// lowered by evicting as for any other need of room; an operation whose memory exceeds it waits for what others give back.
+// lowered by evicting as for any other need of room. An operation that exceeds it waits until others give back memory.
 #include <algorithm>
 #include <optional>
 
@@ -36,7 +36,7 @@ Status Engine::State::make_operands_resident_in_lease(FetchReason reason) {
   return status.is_out_of_memory() && may_fit_later(needed) ? Status::not_ready() : status;
 }
 
-// What can not leave keeps its part of the budget.
+// Memory that cannot be evicted keeps its part of the budget.
 Status Engine::State::lower_budget(Bytes budget) {
   budget = std::max(budget, external_bytes);
   if (budget >= budget_bytes) return {};
@@ -49,7 +49,7 @@ Status Engine::State::lower_budget(Bytes budget) {
 Status Engine::State::lower_budget_to(Bytes budget) {
   reclaim();
   if (Status status = recompute_all(); !status.ok()) return status;
-  // What is left free for the driver stays free.
+  // Memory that is left free for the driver stays free.
   const auto limit = [&] {
     return leaving_free == 0 ? budget - external_bytes : std::min(budget - external_bytes, heap.limit());
   };

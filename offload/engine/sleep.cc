@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sleep and wake (offload/sleep.h). The lock is open while copies are on their way: the program may go on meanwhile.
+// Sleep and wake (offload/sleep.h). The lock is free while copies are in flight, so the program may continue meanwhile.
 #include <algorithm>
 #include <optional>
 
@@ -23,7 +23,7 @@ UseSet uses_of(const EvictionUnit& unit) {
   return uses;
 }
 
-// One sleep or wake at a time: beside each other they would take and give the same pages without end.
+// One sleep or wake at a time: together they would evict and fetch the same pages without end.
 class OneAtATime {
  public:
   explicit OneAtATime(bool* under_way) : under_way_(*under_way ? nullptr : under_way) {
@@ -41,7 +41,7 @@ class OneAtATime {
   bool* const under_way_;
 };
 
-// Attempts to make way for pinned memory that make none.
+// The most attempts in a row to make way for pinned memory that free none.
 constexpr int kMostInVain = 2;
 
 }  // namespace
@@ -60,7 +60,7 @@ SleepReport Engine::State::report_of_sleep(std::uint64_t since, bool no_host) {
   return report;
 }
 
-// Opens the lock and waits for what could not be waited for under it.
+// Releases the lock and waits for work that could not be waited for under it.
 Status Engine::wait_for_deferred(std::unique_lock<Mutex>& lock) {
   StreamClock& clock = state_->clock;
   const EventHandle event = clock.reference_deferred();
@@ -89,7 +89,7 @@ bool Engine::wait_for_uses(std::unique_lock<Mutex>& lock, const UseSet& uses) {
   return wait_for_deferred(lock).ok();
 }
 
-// For pages to which addresses lead that work in flight may use. False: there are none, or no more to be waited for.
+// Waits for pages still mapped at addresses that work in flight uses. False: no such page can be waited for.
 bool Engine::wait_for_pages(std::unique_lock<Mutex>& lock) {
   StreamClock& clock = state_->clock;
   {
@@ -115,7 +115,7 @@ Residency::Step Engine::State::sleep_more(std::uint64_t since, bool for_work) {
     step.status = residency.sleep_at_rest();
     step.no_host = true;
   }
-  // Pages stay to which addresses lead that work in flight may use.
+  // Pages stay if they are still mapped at addresses that work in flight may use.
   static_cast<void>(heap.trim(0));
   return step;
 }
@@ -134,7 +134,7 @@ Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
   for (int in_vain = 0;;) {
     step = state.sleep_more(since, request.waits);
     if (!step.status.ok() || is_stopped(request)) break;
-    // The driver may wait for all of the device before it frees pinned memory.
+    // The driver may wait for the whole device before it frees pinned memory.
     if (state.host.wants_trim() && !state.clock.any_blocked() && in_vain < kMostInVain) {
       lock.unlock();
       in_vain = state.host.make_way() ? 0 : in_vain + 1;
@@ -153,7 +153,7 @@ Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
   report->copied_bytes = state.migration.statistics().evicted_bytes - copied;
   report->since = since;
   report->is_busy = step.is_busy || (report->other_bytes > 0 && step.status.ok());
-  // Because a stream is blocked: what it uses is in use.
+  // Because a stream is blocked: the memory that it uses counts as in use.
   return step.status == Status::not_ready() ? Status() : step.status;
 }
 
@@ -182,7 +182,7 @@ Status Engine::wake(const SleepRequest& request, SleepReport* report) {
       const Use use = step.goes_on ? *step.in_flight : step.newest.value_or(*step.in_flight);
       if (!wait_for_uses(lock, of(use))) break;
     } else {
-      // Others may want it.
+      // Other threads may want the lock.
       lock.unlock();
       lock.lock();
     }

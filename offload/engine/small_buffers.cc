@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocating and freeing small buffers while nothing is out of the ordinary: in a slab that is mapped, and that has other
-// buffers afterwards. No page changes its place, no block begins or ends, no record is broken, and nobody has to be
-// told. Everything else is left to allocate and free, of which this does a part: what holds for them holds here.
+// Allocates and frees small buffers in the ordinary case: in a mapped slab that still has other buffers afterwards. No
+// page moves, no block begins or ends, no peak is exceeded, and nobody has to be told. All other cases are left to
+// allocate and free. This does a part of what these do, under the same rules.
 //
-// Between taking the lock and giving it back nothing is called at which the thread could be cancelled.
+// Between taking and releasing the lock no function is called at which the thread could be cancelled.
 #include "allocator/slabs_inline.h"
 #include "driver/undisturbed.h"
 #include "offload/engine/engine_state.h"
@@ -12,7 +12,7 @@ namespace thermocline {
 
 namespace {
 
-// cuMemAlloc names no stream; what the memory is used on first is likely the legacy one.
+// cuMemAlloc names no stream; the memory is likely used first on the legacy stream.
 StreamHandle handle_of(std::uint64_t stream) {
   return stream != ThreadCache::kNoStream ? StreamHandle{stream} : StreamHandle{};
 }
@@ -29,7 +29,7 @@ StreamHandle handle_of(std::uint64_t stream) {
     const Undisturbed undisturbed;
     note_cache_changes();
   }
-  // What is cached is taken back before other holes than its own are cut up, and before there is a new record.
+  // Cached buffers are taken back before other holes than theirs are split, and before there is a new peak.
   if (caches.has_large() || heap.live_bytes() + bytes + external_bytes > counters.peak_live_bytes) return false;
   Buffer* const buffer = heap.allocate_in_mapped_slab(bytes, hint);
   if (buffer == nullptr) return false;

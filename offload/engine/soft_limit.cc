@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An operation that does not fit into the budget by itself (soft_limit): it exceeds the budget while the device has
-// room, and what it took beyond goes back before the next operation that fits. So the budget is exceeded by no more
-// than the largest operation needs, and only where it would have been refused.
+// An operation that alone does not fit into the budget (soft_limit): it exceeds the budget while the device has room,
+// and the excess is given back before the next operation that fits. So the budget is exceeded by no more than the
+// largest operation needs, and only where it would have been refused.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,7 @@
 namespace thermocline {
 namespace {
 
-// What is raised at a time where the operation's own memory was not enough: something else can not leave.
+// The least raise if the operation's own memory was not enough, because other memory cannot be evicted.
 constexpr Bytes kLeastRaise = 32 * kMiB;
 
 }  // namespace
@@ -29,7 +29,7 @@ Status Engine::State::make_operands_resident(FetchReason reason) {
   for (Bytes raise = kLeastRaise; status.is_out_of_memory() && heap.limit() < device_total; raise *= 2) {
     const Bytes own = operand_bytes() - external_bytes;
     over_budget = raised = true;
-    // A higher limit needs nothing of the driver.
+    // A higher limit needs no driver call.
     static_cast<void>(heap.set_limit(std::min(std::max(own, heap.limit() + raise), device_total)));
     status = residency.make_resident(operands, reason);
   }
@@ -41,12 +41,12 @@ Status Engine::State::make_operands_resident(FetchReason reason) {
   return status;
 }
 
-// An operation for which the limit was raised may have to wait, and begins again under the raised limit.
+// An operation for which the limit was raised may have to wait, and then begins again under the raised limit.
 void Engine::State::count_raise() {
   if (std::exchange(raised, false)) ++counters.over_budget_operations;
 }
 
-// Where streams are blocked, or something is pinned, the budget stays exceeded until the next operation asks again.
+// If streams are blocked, or something is pinned, the budget stays exceeded until the next operation asks again.
 Status Engine::State::return_to_budget() {
   Status status = residency.make_room_for_limit(limit_of_pages());
   over_budget = !status.ok();

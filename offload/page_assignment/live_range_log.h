@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records which blocks had pages when during one iteration, for page_assignment.h. Times are numbers of changes, because
-// pages change owners in that order whatever the device does meanwhile.
+// Records which blocks had pages during one iteration, and when, for page_assignment.h. Times are numbers of changes:
+// pages change owners in that order, whatever the device does meanwhile.
 //
 // Guarded by the engine's lock.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace thermocline {
 
-// An owner of pages that come and go together: a unit of a block, or that of all blocks with one name.
+// An owner of pages that come and go together: a unit of a block; or a unit of all blocks that share a name.
 struct PageOwner {
   bool named = false;
   std::uint64_t id = 0;     // the name (reserved_addresses.h), else the block's serial

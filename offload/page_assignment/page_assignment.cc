@@ -315,7 +315,7 @@ StayPages pages_by_stay(const LiveRangeHistory& history, const std::vector<Assig
   return pages;
 }
 
-// Which owners are placed first. No order is best for all programs.
+// Which page owners are placed first. No order is best for all programs.
 enum class Order { kLongestFirst, kFirstFirst, kSeveralStaysFirst };
 
 bool goes_before(Order order, const PageOwner& a, const PageOwner& b) {

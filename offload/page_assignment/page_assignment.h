@@ -44,9 +44,9 @@ struct PageAssignment {
   // page it takes. With 22 of 7,706 pages unassigned a recorded step (ResNet-50) took 16 % longer; with 22 of 17,916
   // another one (ResNet-1001, recomputed at 60 %) took 42 % less.
   bool is_nearly_complete() const { return owned_pages > 0 && unassigned * 500 <= owned_pages; }
-  // False if the iteration becomes slower by more than 0.3 %. `measured_ns`: of an iteration without assignment, with
-  // its driver calls, whose cost is in neither of the durations above; one that is expected to be faster than that is
-  // worth a try. 0: not known.
+  // False if the iteration becomes slower by more than 0.3 %. `measured_ns`: the measured duration of an iteration
+  // without assignment (0: not known). It includes the driver calls, whose cost is in neither of the durations above;
+  // an assignment that is expected to be clearly faster than that is worth a try.
   bool is_worth_it(double measured_ns = 0) const {
     return is_nearly_complete() && assigned_ns <= std::max(1.003 * anywhere_ns, 0.97 * measured_ns);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reserved addresses ("reserved") for the buffers of a repeated iteration. A buffer's name is where it is allocated: the
-// n-th allocation after the operation at one index of the iteration. Once keep() was called, each name has addresses of
-// its own, which every buffer of that name gets. Then physical pages can be assigned to addresses permanently (static
-// page assignment). Only addresses are reserved, never memory: a vacant block has no pages.
+// Reserved addresses ("reserved") for the buffers of a repeated iteration. A buffer's name is the place where it is
+// allocated: the n-th allocation after the operation at one index of the iteration. After keep() each name has
+// addresses of its own, which every buffer of that name gets. Then physical pages can be assigned to addresses
+// permanently (static page assignment). Only addresses are reserved, never memory: a vacant block has no pages.
 //
 // If a buffer is not allocated when expected, that costs nothing; an unexpected buffer gets other addresses. Guarded by
 // the engine's lock.
@@ -26,9 +26,9 @@ class ReservedAddresses {
   void keep() { keeps_ = true; }
   bool keeps() const { return keeps_; }
 
-  // To be called when another operation is submitted.
+  // Call it when another operation is submitted.
   void next() { number_ = 0; }
-  // For another allocation of `bytes` after the operation at index `place`: its vacant block; null if there is none.
+  // The vacant block for another allocation of `bytes` after the operation at index `place`; null: there is none.
   Block* find(std::size_t place, Bytes bytes);
   // The allocation needed a block and got this one, from find or elsewhere. Returns its name, if it has one.
   std::optional<Name> occupied(std::size_t place, Bytes bytes, const Heap& heap, Block& block);

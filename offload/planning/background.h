@@ -14,7 +14,7 @@
 
 namespace thermocline {
 
-// Runs `work` as try_in_background does; if no thread can be created, in this one.
+// Runs `work` on a new thread, as try_in_background does; in the calling thread if none can be created.
 std::thread start_in_background(const std::function<void()>& work);
 
 template <class Result>

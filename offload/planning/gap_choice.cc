@@ -177,7 +177,7 @@ std::vector<GapChooser::Interval> GapChooser::intervals(const Choice& choice) co
   return result;
 }
 
-// What is evicted, while the places are visited one by one.
+// The evicted buffers, while the places are visited one by one.
 class GapChooser::Sweep {
  public:
   Sweep(const std::vector<Interval>& intervals, std::size_t gaps, std::uint32_t places)

@@ -15,9 +15,9 @@
 
 namespace thermocline {
 
-// A gap that could be used, in places: the buffer may be evicted strictly between last_use and next_use. next_use > last_use
-// always; next_use is beyond the end of the iteration if the next use is in the next one. After its last use a buffer may
-// be evicted for the rest of its life: then it is not fetched again, and next_use is the place after its death.
+// A gap that could be used, in places: the buffer may be evicted strictly between last_use and next_use (last_use <
+// next_use). If the next use is in the next iteration, next_use is beyond the end of this one. A buffer may be evicted
+// after its last use for the rest of its life: it is not fetched again, and next_use is the place after its death.
 struct Gap {
   std::uint32_t buffer;
   std::uint32_t last_use, next_use;
@@ -44,8 +44,8 @@ struct Choice {
   double reserve = 0;
   // For kSparse: the advantage of an empty buffer over one that fills its pages, in lengths of the iteration.
   double sparsity = 0;
-  // Gaps after a last use come before all others: nothing is fetched after them, and nothing is copied out in them if it
-  // was evicted before that use, which read it.
+  // Gaps after a last use come before all others: nothing is fetched after them, and nothing is copied out in them if
+  // the buffer was evicted before that use, which read it.
   bool unreturned_first = false;
   // Removes choices that turned out redundant after the sweep. Otherwise they remain as room for what is fetched.
   bool trims = false;

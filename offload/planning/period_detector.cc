@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
 constexpr std::uint64_t kBase = 0x0b4a1f3c96e58d27u;
 constexpr std::uint32_t kAmbiguous = ~std::uint32_t{0};
-// Live bytes within an iteration reach the level of both, up to the difference that a few small buffers make.
+// The live bytes of an iteration reach the required level, up to the difference that a few small buffers make.
 constexpr Bytes kLevelSlack = kMiB;
 // More transitions than a program with a few iterations has: beyond that, the program changes too often to be followed.
 constexpr std::size_t kMostTransitions = 1024;
@@ -50,7 +50,7 @@ inline PeriodDetector::Event PeriodDetector::followed_to(std::size_t place, cons
 
 PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes, Reuse reuse, std::uint64_t kind) {
   by_kind_ = kind != 0 && unsteady_.contains(kind);
-  // What such an operation uses says nothing.
+  // The operands of such an operation say nothing.
   if (by_kind_) token = UnsteadyKinds::token_of(kind), reuse = {};
   if (!following_) {
     remember({token, live_bytes, reuse, kind});
@@ -75,7 +75,7 @@ void PeriodDetector::add_passed(std::uint64_t token, Bytes live_bytes, const Reu
   remember_later({token, live_bytes, reuse, kind});
 }
 
-// Of the history only the newer half of these is left.
+// Only the newer half of these remains in the history.
 void PeriodDetector::forget_all_but_followed() {
   const std::size_t half = followed_.size() / 2;
   first_ += tokens_.size() + half;
@@ -88,7 +88,7 @@ void PeriodDetector::catch_up() {
   followed_.clear();
 }
 
-// It has the kind of the expected operation, and other operands.
+// The operation has the kind of the expected one, and other operands.
 void PeriodDetector::take_for_expected(std::size_t place, std::uint64_t kind) {
   if (by_kind_) {
     iterations_[current_].tokens[place] = UnsteadyKinds::token_of(kind);
@@ -125,9 +125,9 @@ PeriodDetector::Event PeriodDetector::look_for_iteration() {
   return period ? take_up(*period) : Event::kNothing;
 }
 
-// Where few bytes are live the same few operations may run a thousand times in a row, as in an optimizer, and
-// find_period() finds nothing there. So a period that is found anywhere is remembered until it begins. A shorter one that
-// is found meanwhile may be a loop in it.
+// While few bytes are live the same few operations may run a thousand times in a row, as in an optimizer, and
+// find_period() finds nothing there. So a period that is found anywhere is remembered until it begins. A shorter one
+// that is found meanwhile may be a loop in it.
 std::optional<std::size_t> PeriodDetector::period_that_begins() {
   const std::optional<std::size_t> found = find_period();
   if (found && *found > awaited_) {
@@ -139,7 +139,7 @@ std::optional<std::size_t> PeriodDetector::period_that_begins() {
   return operations() == begins_after_ && is_iteration(period) ? std::optional(period) : std::nullopt;
 }
 
-// By operation of the last turn.
+// The position in the last turn, by operation.
 std::size_t PeriodDetector::lowest_of(std::size_t period) const {
   constexpr Bytes kMore = 2;
   const auto turn = live_.end() - static_cast<std::ptrdiff_t>(period);
@@ -248,7 +248,7 @@ void PeriodDetector::forget_half() {
   remember_anew(tokens_.size() / 2);
 }
 
-// Of unsteady kinds, the operations before they were known to be that are equal from now on, too.
+// Includes earlier operations of unsteady kinds: they count as equal from now on, too.
 void PeriodDetector::remember_anew(std::size_t from) {
   const auto tail = [from](const auto& all) {
     return std::remove_cvref_t<decltype(all)>(all.begin() + static_cast<std::ptrdiff_t>(from), all.end());

@@ -10,18 +10,18 @@
 //   3. the live bytes within the period reach the highest level of the last kLevelWindow operations (or of four
 //      periods; so that memory from before training does not count forever);
 //   4. buffers older than p are used where they were used p operations before. One operation in kOddReuses may violate
-//      this: a ring of input buffers repeats only after many iterations. If the longer cycle is the iteration after
-//      all, that is found when it has been followed twice.
+//      this: a ring of input buffers repeats only after many iterations. If the longer cycle is the real iteration, it
+//      is found when it has been followed twice.
 // A loop inside an iteration (the blocks of a network, the parameters in an optimizer) violates one of the last three:
 // equal layers with equal live bytes differ in their weights. Cost: at most kCandidates comparisons for each operation,
 // each O(1), O(log kLevelWindow) if the tokens are equal, and O(p) if only buffers can differ. The first candidate is
 // the last time that the same tokens ended with the same buffer. If the program marks its steps, two equal steps are an
 // iteration, without these conditions.
 //
-// Unsteady kinds (unsteady_kinds.h). Some kernels get structures in which not every word is set, so what they seem to use
-// differs from turn to turn. Of these only the kind counts. While an iteration is followed, one operation of the expected
-// kind with other operands is taken for the expected one, if kSteady before it were exactly as expected; its kind is
-// unsteady if kGram after it are, too.
+// Unsteady kinds (unsteady_kinds.h). Some kernels get structures in which not every word is set, so the buffers that
+// they seem to use differ from turn to turn. For such an operation only the kind counts. While an iteration is
+// followed, one operation of the expected kind with other operands is taken for the expected one, if the kSteady
+// operations before it were exactly as expected; its kind becomes unsteady if the kGram operations after it are, too.
 //
 // Following. A known iteration is followed by position. The first token that does not match is reported, and detection
 // starts again. A known iteration is resumed when kGram tokens in a row match it somewhere; if they match in several
@@ -66,7 +66,7 @@ class PeriodDetector {
   static constexpr std::size_t kLevelWindow = std::size_t{1} << 15;
   static constexpr std::size_t kIterations = 8;
   static constexpr std::size_t kOddReuses = 16;
-  // Longer iterations in which only the buffers differ from turn to turn are not worth another plan.
+  // Longer iterations that differ from a known one only in their buffers are not worth another plan.
   static constexpr std::size_t kLongestOfTurns = std::size_t{1} << 14;
   static constexpr unsigned kAgreeing = 2;
   static constexpr std::size_t kSteady = 64;
@@ -78,11 +78,11 @@ class PeriodDetector {
     kDiverged,  // not the expected operation
   };
 
-  // `live_bytes`: what the program has allocated when it submits the operation. `kind`: what of the token is equal
-  // whatever it is done to; 0: the whole token counts, always.
+  // `live_bytes`: the bytes that the program has allocated when it submits the operation. `kind`: the part of the token
+  // that does not depend on the operands; 0: the whole token always counts.
   Event add(std::uint64_t token, Bytes live_bytes, Reuse reuse = {}, std::uint64_t kind = 0);
-  // While following: add() of an operation whose token and kind are those of the one that is expected next, at `place`,
-  // where nothing else is to be found out. False: nothing has happened, and add() finds it out.
+  // Fast path of add() while following, for an operation that has the token and kind of the expected one, at `place`,
+  // if nothing else has to be examined. False: nothing has changed, and add() has to be called.
   bool add_expected(std::size_t place, std::uint64_t token, Bytes live_bytes, const Reuse& reuse, std::uint64_t kind) {
     const std::uint64_t usual = iterations_.data()[current_].buffers.data()[place];
     if (usual != reuse.buffer || suspected_ != 0 || followed_.size() >= kHistory) return false;
@@ -93,25 +93,25 @@ class PeriodDetector {
     if (usual != 0) shifted_ = 0;
     return true;
   }
-  // The same in two steps, where it is known that add_expected() would be true: what is expected next from now on; and,
-  // some operations later and in their order, what is remembered. Until then nothing else is to be called.
+  // add_expected() in two steps, if it is known to return true: pass_expected() sets what is expected next;
+  // add_passed(), some operations later and in their order, stores them. Nothing else may be called in between.
   void pass_expected(std::size_t place) { position_ = place; }
   void add_passed(std::uint64_t token, Bytes live_bytes, const Reuse& reuse, std::uint64_t kind);
-  // So many operations have passed of which nothing would be left once those are added that come now, at least
-  // kLateAtOnce.
+  // Skips that many operations that have passed: the ones that are added next, at least kLateAtOnce, would push them
+  // out of the history anyway.
   void skip_passed(std::uint64_t operations) {
     first_ += operations;
     steady_ += operations;
   }
-  // Whoever adds operations late may skip all but so many, in steps of kForgottenAtOnce: all that is left of them is
-  // within one history, and each of these has been added behind a whole iteration.
+  // A caller that adds operations late may skip all but the last ones, in steps of kForgottenAtOnce: the history that
+  // remains is within the last kHistory operations, and each of these has been added after a whole iteration.
   static constexpr std::size_t kForgottenAtOnce = kHistory / 2;
   static constexpr std::size_t kLateAtOnce = kHistory + kForgottenAtOnce;
-  // From now on an iteration that is found begins where the fewest bytes are live, up to one turn later than it could be
-  // known. What is made in one turn and used in the next can not be recomputed, and where detection happens to begin that
-  // may be the largest activations.
-  // `contents`: of the last so many operations, by operation: bytes of contents that are there before it, and read by it or
-  // later. These decide where they vary more than what is live, as in programs that allocate once.
+  // From now on an iteration that is found begins where the fewest bytes are live, up to one turn later than it could
+  // be known. Contents that are made in one turn and used in the next cannot be recomputed, and these might otherwise
+  // be the largest activations.
+  // `contents`: for each of the last `period` operations, the bytes of contents that exist before it and are read by it
+  // or later. If these vary more than the live bytes, they decide, as in programs that allocate once.
   using ContentBytes = std::function<std::vector<Bytes>(std::size_t period)>;
   void begin_at_the_lowest(ContentBytes contents = {}) {
     begins_at_the_lowest_ = true;
@@ -120,24 +120,24 @@ class PeriodDetector {
   // The program has marked the end of a step. True: two equal steps are now known, as after kFound.
   bool mark();
 
-  // The number of the iteration that is followed, or was last; below kIterations. When too many are known, a number is
-  // reused for a new one, with kFound.
+  // The number of the iteration that is followed, or was followed last; below kIterations. When too many are known, a
+  // number is reused for a new one, with kFound.
   std::size_t iteration() const { return current_; }
-  // Number of operations in it; 0 while none is known.
+  // Number of operations in that iteration; 0 while none is known.
   std::size_t period() const { return iterations_.empty() ? 0 : iterations_[current_].tokens.size(); }
   // While following: index of the last operation in the iteration.
   std::size_t position() const { return position_; }
   bool following() const { return following_; }
-  // And of the operation that is expected next.
+  // Index of the operation that is expected next.
   std::size_t next_position() const {
     return position_ + 1 == iterations_.data()[current_].tokens.size() ? 0 : position_ + 1;
   }
   // The last operation was matched by its kind alone: it may use other buffers than the expected one.
   bool matched_by_kind() const { return by_kind_; }
-  // Of operations of this kind only the kind counts.
+  // Whether this kind is unsteady: then only the kind of such an operation counts.
   bool is_unsteady(std::uint64_t kind) const { return unsteady_.contains(kind); }
   std::size_t unsteady_kinds() const { return unsteady_.size(); }
-  // Token of the iteration, by index.
+  // The token at an index of the iteration.
   std::uint64_t token_at(std::size_t place) const { return iterations_[current_].tokens[place]; }
   // Number of operations so far; the last one has ordinal operations() - 1.
   std::uint64_t operations() const { return first_ + tokens_.size() + followed_.size(); }
@@ -180,9 +180,9 @@ class PeriodDetector {
   bool follow_known_transition(std::uint64_t token);
   void remember_transition();
 
-  // What was followed and is not in the history yet: as long as a program repeats itself nobody looks there, and hashing
-  // each operation was a third of what learning costs a launch. When the program departs all of it is hashed at once: 10 to
-  // 30 ms for as many as the history holds. Invariant: empty unless following_.
+  // Operations that were followed and are not in the history yet. While a program repeats itself nobody reads the
+  // history, and hashing each operation was a third of the cost of learning per launch. When the program departs, all
+  // are hashed at once: 10 to 30 ms for a full history. Invariant: empty unless following_.
   std::vector<Operation> followed_;
   std::uint64_t first_ = 0;  // ordinal of tokens_[0]
   std::vector<std::uint64_t> tokens_;
@@ -196,7 +196,7 @@ class PeriodDetector {
   UnsteadyKinds unsteady_;
   bool by_kind_ = false;
   std::size_t steady_ = 0;               // operations in a row that were exactly as expected
-  std::uint64_t suspected_ = 0;          // the kind of the one before them, which was not
+  std::uint64_t suspected_ = 0;          // the kind of the operation before them, which was not as expected
   std::uint64_t marked_ = 0;             // operations() at the last mark
   std::vector<std::uint32_t> previous_;  // position of the previous occurrence of the same gram, + 1; 0: none
   std::unordered_map<std::uint64_t, std::uint32_t> newest_;  // by gram: position + 1
@@ -208,7 +208,7 @@ class PeriodDetector {
   using Places = std::unordered_map<std::uint64_t, std::uint32_t>;  // index in the iteration; kAmbiguous if not unique
   struct Iteration {
     std::vector<std::uint64_t> tokens, kinds;
-    std::vector<std::uint64_t> buffers;  // what the operation reuses, if that is the same in each turn; else 0
+    std::vector<std::uint64_t> buffers;  // the buffer that the operation reuses, if the same in each turn; else 0
     Places gram_places;                  // by gram: index of its last token
     Places buffer_places;                // by token and buffer
     std::uint64_t followed = 0;          // operations() when it was last resumed

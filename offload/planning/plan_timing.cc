@@ -18,7 +18,7 @@ constexpr double kHostNsPerMap = 36e3;
 constexpr double kHostNsPerByte = 1.5e3 / (2.0 * static_cast<double>(kMiB));
 constexpr double kHostNsPerCopy = 7e3;
 constexpr int kIterations = 3;
-// A driver queues about so many operations of a stream, and then a launch waits for the oldest of them
+// A driver queues about this many operations of a stream; then a launch waits for the oldest of them
 // (docs/driver_assumptions.md, queue_depth). Copies are submitted between launches, so none begins earlier than that.
 constexpr std::uint64_t kQueuedOperations = 1024;
 
@@ -45,7 +45,7 @@ class Releases {
   double sum() const { return sum_; }
   bool empty() const { return items_.empty(); }
   const Release& first() const { return items_.front(); }
-  // Takes what is released at that time. False: so much is not.
+  // Takes bytes that are released at that time. False: fewer are.
   bool take_at(double at, double bytes) {
     const auto same = std::ranges::find_if(
         items_, [&](const Release& item) { return std::abs(item.at - at) < kInstant && item.bytes > bytes - kSliver; });
@@ -274,8 +274,8 @@ class Simulation {
     return true;
   }
 
-  // What is next to be born gets the pages of the buffer that has died last, also while they are still copied out, and
-  // waits for the end of these copies: whoever evicts a buffer just before its death makes others wait.
+  // The next new buffer gets the pages of the buffer that died last, even while these are still being copied out, and
+  // waits for the copies' end: evicting a buffer just before its death makes others wait.
   void free_leaving(std::uint32_t name) {
     const State& state = buffers_[name];
     const double unit = unit_bytes_of(name), each = density_of(name) * unit / link_.out_bytes_per_ns;
@@ -311,7 +311,7 @@ class Simulation {
   double host_ = 0, compute_ = 0, in_ = 0, out_ = 0, started_ = 0;
   std::vector<State> buffers_;
   std::vector<std::vector<std::uint32_t>> births_, deaths_;
-  // As LearnedPolicy's: in order of next use. What had to be fetched for its use before its turn came has returned.
+  // As in LearnedPolicy: in order of next use. A buffer that was fetched for its use before its turn has returned.
   struct Return {
     std::uint32_t buffer;
     std::uint64_t used_at;  // by passed_

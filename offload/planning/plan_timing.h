@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simulates how long an iteration takes under a plan: the profile's operations in order on one compute engine; copies
-// on one engine per direction; memory is reused only when its last use or its copy out has completed, by whoever needs
-// it first in program order (as Residency does).
+// on one engine per direction; memory is reused only when its last use or its copy out has completed, by the operation
+// that needs it first in program order (as Residency does).
 #pragma once
 
 #include <vector>

@@ -22,7 +22,7 @@
 namespace thermocline {
 namespace {
 
-// Of longer iterations not all choices are tried: they take too long to plan.
+// For longer iterations not all choices are tried, because planning would take too long.
 constexpr std::size_t kFewPlaces = 4000;
 
 class Planner {
@@ -122,8 +122,8 @@ class Planner {
     return predicted_ns;
   }
 
-  // Takes less than `share` of the best plan's time so far; or it copies less and takes no longer. A reserve, or another
-  // choice for single gaps, that copies more has to save a tenth as much time, in parts of the whole.
+  // Takes less than `share` of the best plan's time so far; or it copies less and takes no longer. A reserve, or
+  // another choice for single gaps, that copies more has to save a tenth as much time, in parts of the whole.
   bool is_better(const Plan& plan, double share) const {
     if (plan.predicted_ns == kNever || best_.predicted_ns == kNever) return plan.predicted_ns < best_.predicted_ns;
     const double now = copied_bytes(plan), best = copied_bytes(best_);
@@ -140,9 +140,9 @@ class Planner {
     return bytes;
   }
 
-  // A reserve that does not help says nothing of larger ones: in a loop over equal layers, one that is smaller than a layer
-  // does not, and one in which the next layer has room while this one is used hides all copies. Of long iterations, which
-  // have many small layers, the search ends there all the same.
+  // A reserve that does not help says nothing about larger ones: in a loop over equal layers, one smaller than a layer
+  // does not help, and one that has room for the next layer while this one is used hides all copies. For long
+  // iterations, which have many small layers, the search ends there all the same.
   void try_reserves(Choice choice) {
     const double unit = largest_unit(best_);
     for (double units = 1; units <= kMostReserve && !is_fast(best_); units *= 2) {
@@ -194,7 +194,7 @@ class Planner {
       chooser_.set_range(gap, range);
       const double before_ns = best_.predicted_ns;
       attempt(best_choice_);
-      // A plan that copies less and is as fast is kept, but the search does not go on from it.
+      // A plan that copies less and is as fast is kept, but the search does not continue from it.
       if (best_.predicted_ns < before_ns) return true;
       chooser_.set_range(gap, before);
     }
@@ -233,7 +233,7 @@ class Planner {
     for (std::size_t first = 0, end; first < plan->gaps.size(); first = end) {
       const std::uint32_t name = plan->gaps[first].buffer;
       for (end = first; end < plan->gaps.size() && plan->gaps[end].buffer == name;) ++end;
-      // What lives across the end of the iteration alone is another buffer in the next one.
+      // A buffer that only lives across the end of the iteration is another buffer in the next one.
       const bool always = profile_.buffers[name].always;
       if (!always && profile_.buffers[name].birth > profile_.buffers[name].death) continue;
       for (std::size_t i = always ? first : first + 1; i < end; ++i) {

@@ -27,7 +27,7 @@ struct PlannedGap {
   std::uint32_t next_use = 0;  // place of its next use
   std::uint32_t fetch_after =
       0;  // the fetch may begin after this operation; last_use <= fetch_after < next_use, cyclically
-  // Of these, so many have a current host copy by then, because nothing has written to them since they returned last.
+  // The number of these that have a current host copy by then, because nothing wrote to them since their last fetch.
   std::uint32_t clean_units = 0;
   bool is_fetched = true;  // false: it is not used again, and `next_use` is the place after its death
 };
@@ -40,9 +40,9 @@ inline double nonresident_bytes(const PlannedGap& gap, const Profile& profile) {
 
 struct Rewriting;
 
-// Of a plan that drops nothing, where dropping was thought of. kSlower: copies alone are faster, or what may be dropped
-// makes no room. kInputsGone: what the contents are made of is overwritten or freed before they are needed again.
-// kNotRepeatable: what makes them may not run again.
+// Why a plan drops nothing although drops were considered. kSlower: copies alone are faster, or droppable contents make
+// no room. kInputsGone: the inputs of the contents are overwritten or freed before these are needed again.
+// kNotRepeatable: the operations that make the contents may not run again.
 enum class NoDrops : std::uint8_t { kSlower, kInputsGone, kNotRepeatable };
 
 struct Plan {

@@ -40,7 +40,7 @@ Bytes ProfileRecorder::take_unused(std::uint64_t serial) {
 void ProfileRecorder::freed(std::uint64_t serial) {
   if (unused_bytes_ > 0) take_unused(serial);
   const auto life = lives_.find(serial);
-  // What is kept for others is freed a second time, by the engine.
+  // A buffer that is kept although freed is freed a second time, by the engine.
   if (life == lives_.end() || life->second.dead) return;
   life->second.dead = true;
   life->second.death = first_ + operations_.size() - 1;

@@ -22,27 +22,27 @@ namespace thermocline {
 
 inline constexpr std::uint32_t kNoBuffer = ~std::uint32_t{0};
 
-// A buffer of the iteration. It lives from `birth` to `death`, both places of operations. It may live across the end of
-// the iteration (death < birth: it is freed in the next one), or always.
+// A buffer of the iteration. It lives from `birth` to `death`, which are both places (indices) of operations. It may
+// live across the end of the iteration (death < birth: it is freed in the next one), or always.
 struct ProfiledBuffer {
   Bytes bytes = 0;     // of its pages
-  Bytes contents = 0;  // what a copy of it transfers
+  Bytes contents = 0;  // the bytes that a copy of it transfers
   bool always = false;
   std::uint32_t birth = 0, death = 0;
-  bool is_result = false;             // the operation at `birth` allocates it, after what runs again before that
+  bool is_result = false;             // the operation at `birth` allocates it, after operations that run again before
   std::vector<std::uint32_t> uses{};  // places, ascending, each once
-  std::vector<bool> only_reads{};     // by use: whether the operation is known not to write
+  std::vector<bool> only_reads{};     // by use: whether the operation is known to only read
   std::uint64_t latest_serial = 0;    // of the block that had this role last
   // Its addresses lost their pages before, so they have to be mapped again.
   bool begins_remapped = false;
-  // The program itself holds the contents until after this place: they leave no earlier. kAlwaysHeld: they stay.
+  // The program itself holds the contents until after this place: they may not be evicted before. kAlwaysHeld: never.
   std::uint32_t held_until = 0;
   // Estimated number of buffers among whose addresses its pages are distributed when it is freed.
   double successors = 0;
 
   static constexpr std::uint32_t kAlwaysHeld = ~std::uint32_t{0};
 
-  // By operation `place`, no earlier than the last one.
+  // The operation at `place` uses it; `place` is no less than in the call before.
   void add_use(std::uint32_t place, bool only_reads_it);
   bool may_write_at(std::uint32_t place) const;
   // The fraction of its memory that crosses the link.
@@ -70,8 +70,8 @@ class ProfileRecorder {
   struct Life;
 
  public:
-  // Of the buffers that are read from a kernel's parameters, the first are what it uses: words that nobody sets come
-  // behind.
+  // The first buffers read from a kernel's parameters are ones that it uses; words that nobody sets come after them. So
+  // this many of them are certain.
   static constexpr std::size_t kSureOperands = 2;
 
   ProfileRecorder() = default;
@@ -82,13 +82,13 @@ class ProfileRecorder {
   struct Operand {
     std::uint64_t serial;  // of the block; never reused
     Bytes bytes;           // of its pages
-    Bytes contents;        // of these: what a copy of it transfers
+    Bytes contents;        // of these: the bytes that a copy of it transfers
     bool planned;          // may be planned: a buffer with pages of its own
     bool only_read = false;
   };
 
-  // In program order, one call for each operation. `live_bytes`: of all live blocks. Returns what the operation reuses;
-  // only its first `own` operands count: blocks that belong to one buffer alone.
+  // In program order, one call for each operation. `live_bytes`: bytes of all live blocks. Returns which buffer the
+  // operation reuses; only its first `own` operands count: blocks with one buffer each.
   Reuse add(std::span<const Operand> operands, std::size_t own, std::uint64_t nanoseconds, Bytes live_bytes) {
     return add(operands.size(), own, nanoseconds, live_bytes, [operands](std::size_t i) { return operands[i]; });
   }
@@ -101,26 +101,26 @@ class ProfileRecorder {
     return reuse;
   }
 
-  // What an operation used, for the next one that uses the same.
+  // The operands of an operation, stored for the next operation that uses the same.
   struct Usage {
     static constexpr std::size_t kMost = 8;
     struct One {
       Life* life;
       std::uint64_t serial;
     };
-    std::uint64_t first_operand = 0;  // ordinal, as it is stored
+    std::uint64_t first_operand = 0;  // ordinal of the first stored operand
     std::uint32_t operands = 0;
     std::uint32_t own = 0;  // as of add(); these come first
     std::array<One, kMost> used{};
   };
-  // Of the operation that was added last. False: it used more than that holds.
+  // Gets the usage of the operation that was added last. False: it used more operands than a Usage holds.
   bool usage_of_last(std::size_t own, Usage* out);
-  // Whether add_again() may be called: what it refers to is forgotten after so many operations.
+  // Whether add_again() may be called: after too many operations the stored operands are forgotten.
   bool is_stored(const Usage& usage) const {
     return usage.first_operand >= kept_from_ && end_ - first_ < PeriodDetector::kHistory;
   }
-  // Of operations that come later than they were submitted, and none of whose operands has been freed meanwhile: it is
-  // stored again where it has been forgotten.
+  // Adds an operation later than it was submitted; none of its operands has been freed meanwhile. Stores the operands
+  // again if they have been forgotten.
   void add_late(Usage& usage, std::uint64_t nanoseconds, Bytes live_bytes) {
     if (end_ - first_ >= PeriodDetector::kHistory) [[unlikely]]
       forget();
@@ -130,20 +130,20 @@ class ProfileRecorder {
       store_again(usage);
     add_again(usage, nanoseconds, live_bytes);
   }
-  // So many operations were submitted of which nothing would be left once those are added that come now, at least
-  // kLateAtOnce.
+  // Skips that many submitted operations: the ones that are added next, at least kLateAtOnce, would push them out of
+  // the history anyway.
   void skip(std::uint64_t operations) {
     first_ += operations;
     end_ += operations;
   }
-  // What add() would return for an operation that uses the same as that one did.
+  // The result of add() for an operation that uses the same operands.
   Reuse reuse_of(const Usage& usage) const {
     Reuse reuse;
     for (std::size_t i = 0; i < usage.own; ++i)
       note_reuse(usage.used.data()[i].serial, *usage.used.data()[i].life, end_, &reuse);
     return reuse;
   }
-  // add() for it, with operands that are equal in all that is stored of them: these are stored once.
+  // add() for an operation with the same operands, equal in all stored properties: they are stored only once.
   void add_again(const Usage& usage, std::uint64_t nanoseconds, Bytes live_bytes) {
     operations_.push_back({usage.first_operand, nanoseconds, in_use(live_bytes), usage.operands});
     for (std::size_t i = 0; i < usage.operands; ++i) {
@@ -153,9 +153,9 @@ class ProfileRecorder {
     }
     ++end_;
   }
-  // The block was handed out. Until its first use it needs no memory: it has no contents that would have to survive.
+  // The block was handed out. Until its first use it needs no memory, because it has no contents that must survive.
   void allocated(std::uint64_t serial, Bytes bytes);
-  // From now on it needs its memory, used or not.
+  // From now on the block needs its memory, used or not.
   void pinned(std::uint64_t serial) {
     if (unused_bytes_ > 0) take_unused(serial);
   }
@@ -171,7 +171,7 @@ class ProfileRecorder {
   struct Recorded {
     std::uint64_t first_operand;  // ordinal among all operands ever stored
     std::uint64_t nanoseconds;
-    Bytes live_bytes;        // of blocks that have been used by then
+    Bytes live_bytes;        // of blocks that had been used by then
     std::uint64_t operands;  // how many
   };
   struct Life {
@@ -198,7 +198,7 @@ class ProfileRecorder {
     const std::uint32_t distance = bounded(ordinal - life.last_use);
     if (distance > reuse->distance) *reuse = {serial, distance, bounded(ordinal - life.first_use)};
   }
-  // By the operation that began last.
+  // The operation that was begun last uses the operand.
   void use(const Operand& operand, bool counts, Reuse* reuse) {
     const std::uint64_t ordinal = end_ - 1;
     operands_.push_back(operand);
@@ -212,9 +212,9 @@ class ProfileRecorder {
     life.last_use = ordinal;
     life.dead = false;  // a block whose last buffer is kept for others may have got new ones
   }
-  // Without what was handed out and has not been used.
+  // Live bytes without blocks that were handed out and have not been used.
   Bytes in_use(Bytes live_bytes) const { return live_bytes - std::min(live_bytes, unused_bytes_); }
-  // Returns its bytes if it was handed out and has not been used: from now on it counts as if it had.
+  // Returns the block's bytes if it was handed out and has not been used: from now on it counts as used.
   Bytes take_unused(std::uint64_t serial);
   Life& life_of(std::uint64_t serial) {
     Recent& recent = recent_[serial % kRecent];
@@ -227,23 +227,23 @@ class ProfileRecorder {
   void forget();
   void store_again(Usage& usage);
 
-  // Every operation adds to both, so they grow in large pieces.
+  // Every operation appends to both deques, so they grow in large pieces.
   using Pieces = boost::container::deque_options_t<boost::container::block_bytes<16384u>>;
   // Ordinals: of operations_[0] and the next operation, of operands_[0] and the next operand.
   std::uint64_t first_ = 0, end_ = 0;
   std::uint64_t first_operand_ = 0, end_operand_ = 0;
   // An operation refers to operands that were stored with it, or before it (add_again), but to none with an ordinal
-  // below this. So once half of the operations are forgotten, which are those up to the last time, nobody refers to what
-  // was stored up to the time before.
+  // below this. So when half of the operations (those up to the last call of forget) are forgotten, no operation refers
+  // to the operands that were stored before the call before that.
   std::uint64_t kept_from_ = 0;
   boost::container::deque<Recorded, void, Pieces> operations_;
   boost::container::deque<Operand, void, Pieces> operands_;
   std::unordered_map<std::uint64_t, Life> lives_;
-  // By serial: bytes of blocks that were handed out, and have been neither used nor freed since; and their sum.
+  // By serial: bytes of blocks that were handed out, and have been neither used nor freed since; then their sum.
   std::unordered_map<std::uint64_t, Bytes> unused_;
   Bytes unused_bytes_ = 0;
-  // What was looked up last, by serial modulo kRecent. Invariant: `life` is that of `serial` in lives_, whose elements stay
-  // where they are until they are erased (forget); kNone: nothing was.
+  // The entries looked up last, by serial modulo kRecent. Invariant: `life` is the entry of `serial` in lives_, whose
+  // elements do not move until they are erased (forget). kNone: no entry.
   static constexpr std::size_t kRecent = 128;
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   struct Recent {

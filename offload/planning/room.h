@@ -23,7 +23,7 @@ class Room {
   std::size_t first_with(double amount, std::size_t end) const {
     return end == 0 ? 0 : behind_last_below(1, 0, leaves_, end, amount);
   }
-  // From places [begin, end).
+  // Takes `amount` from places [begin, end).
   void take(std::size_t begin, std::size_t end, double amount) {
     if (begin < end) take_in(1, 0, leaves_, begin, end, amount);
   }

@@ -25,7 +25,7 @@ class SlidingMaximum {
   }
   void clear() { peaks_.clear(); }
 
-  // Of the whole window. Both functions: at least one value must have been added.
+  // The maximum of the whole window. Both functions: at least one value must have been added.
   Value highest() const { return peaks_.front().second; }
   // `count`: from 1 to the size of the window.
   Value highest_of_last(std::size_t count) const {

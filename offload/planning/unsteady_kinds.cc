@@ -35,7 +35,7 @@ bool UnsteadyKinds::watch(std::span<const std::uint64_t> kinds, std::span<const 
   const auto same = [&](std::size_t back) { return tokens[size - back] == tokens[size - back - distance]; };
   if (distance == distance_) {
     equal_ += same(1);
-    // One more of the context before this one is known to be comparable, since its own was compared.
+    // One more operation before the context is known to be comparable, since its own context was compared.
     equal_ -= same(kContext + 1);
   } else {
     distance_ = distance;
@@ -43,7 +43,7 @@ bool UnsteadyKinds::watch(std::span<const std::uint64_t> kinds, std::span<const 
     for (std::size_t back = 1; back <= kContext; ++back) equal_ += same(back);
   }
   if (equal_ < kLeastEqual || kinds[size - kContext / 2] == 0 || same(kContext / 2)) return false;
-  // All at once: whoever keeps the history goes over it again for each answer.
+  // Adds all at once, because the caller goes over its history again for each answer.
   const std::size_t known = kinds_.size();
   for (std::size_t back = kContext / 4; back <= kContext; ++back) {
     if (kinds[size - back] != 0 && !same(back)) add(kinds[size - back]);

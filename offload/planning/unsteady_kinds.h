@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kinds of operations whose operands differ from turn to turn although the work is the same. Which buffers a kernel uses
-// is read from its parameters, and structures of parameters have words that nobody sets: of the lists of PyTorch's
-// multi_tensor_apply (up to 110 pointers) only the first entries, of the descriptions of its reductions and of cuDNN's
-// convolutions only some fields. The rest is whatever the stack held; on an H200 that was another live buffer in 18 of
-// 1085 operations of GPT-2's training step, and no two steps were equal.
+// Kinds of operations whose operands differ from turn to turn although the work is the same. The buffers that a kernel
+// uses are read from its parameters, and parameter structures have words that nobody sets. PyTorch's multi_tensor_apply
+// has lists of up to 110 pointers, of which only the first are set; the structures of its reductions and of cuDNN's
+// convolutions have only some fields set. The rest is left over from the stack: on an H200 that was another live buffer
+// in 18 of the 1085 operations of GPT-2's training step, so no two steps were equal.
 //
-// This is for replays, whose kinds are names. Of a running program's kernels the kind has the grid, too, and is all
-// that counts, in the library (LearnedPolicy::token_of) as in its recordings (Recorder::token_of).
+// This is for replays, where a kind is a name. In a running program the kind of a kernel includes the grid, and only
+// the kind counts, in the library (LearnedPolicy::token_of) as in its recordings (Recorder::token_of).
 //
-// How they are found. The last kContext kinds have come in the same order before, and at least three in four of these
-// operations had the same operands as then. If the operands of the one in the middle differ, its kind is unsteady, and so
-// are those of the others that differ, but for the newest quarter, which a change may have begun with. A change of sizes (a
-// last batch that is smaller) differs in nearly all operations from there on.
+// How they are found: the last kContext kinds came in the same order before, and at least three in four of these
+// operations had the same operands as then. If the operands of the middle one differ, its kind is unsteady. So are the
+// kinds of the others that differ, except in the newest quarter, where a change may have begun. A change of sizes (a
+// last batch that is smaller) makes nearly all operations from there on differ.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class UnsteadyKinds {
  public:
   static constexpr std::size_t kContext = 128;
   static constexpr std::size_t kLeastEqual = kContext * 3 / 4;
-  // More than programs have. Each costs a pass over the history, and takes what tells operations apart.
+  // More than programs have. Each costs a pass over the history, and makes operations harder to tell apart.
   static constexpr std::size_t kMost = 64;
 
   // The token of all operations of an unsteady kind.
@@ -39,12 +39,12 @@ class UnsteadyKinds {
   void add(std::uint64_t kind) {
     if (kinds_.size() < kMost) kinds_.insert(kind);
   }
-  // After each operation, with all that are remembered, the newest last. Kind 0 never becomes unsteady. True: another
-  // kind has.
+  // Call it after each operation, with all remembered ones, the newest last. Kind 0 never becomes unsteady. True:
+  // another kind became unsteady.
   bool watch(std::span<const std::uint64_t> kinds, std::span<const std::uint64_t> tokens);
-  // Operations were not watched, or those that are remembered are others.
+  // Operations were not watched, or other operations are remembered now.
   void restart();
-  // Tokens that are remembered have changed; kinds have not.
+  // Tokens of remembered operations have changed; their kinds have not.
   void recount() { distance_ = 0; }
 
  private:

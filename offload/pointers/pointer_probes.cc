@@ -20,7 +20,7 @@ constexpr Bytes kWordBytes = sizeof(std::uint64_t);
 // Structures without padding have words at any multiple of it.
 constexpr Bytes kAlignment = 4;
 
-// So many probes in a row have to find nothing before a kernel is trusted in graphs, where it is not probed.
+// This many probes in a row have to find nothing before a kernel is trusted in graphs, where it is not probed.
 constexpr std::uint64_t kEnoughLooks = 2;
 
 }  // namespace
@@ -50,14 +50,14 @@ bool PointerProbes::writes_none(const char* name) const {
   return name != nullptr && found != kernels_.end() && found->second.clean_looks >= kEnoughLooks;
 }
 
-// A writer stays one: that is only cautious.
+// A kernel that was found to write pointers keeps that verdict: that is only cautious.
 void PointerProbes::kernels_may_be_others() {
   abandoned();
   for (auto& [name, kernel] : kernels_) kernel = {.suspect = kernel.is_writer, .is_writer = kernel.is_writer};
   for (Look& look : looks_) look.is_former = true;
 }
 
-// Whether any of them is a buffer that may be one: else there is nothing to learn, however often it is launched.
+// Whether any of them may be a pointer table: otherwise nothing can be learned, however often the kernel is launched.
 bool PointerProbes::is_given_a_table(std::span<const MemoryAccess> accesses) const {
   return std::any_of(accesses.begin(), accesses.end(), [this](const MemoryAccess& access) {
     return References::may_be_given_a_table(heap_, access.address);
@@ -106,7 +106,7 @@ std::vector<PointerProbes::Range> PointerProbes::ranges_of(const References::Tar
   return ranges;
 }
 
-// Without the addresses that mean another buffer, too.
+// The ranges without those addresses that also mean another buffer.
 std::vector<PointerProbes::Range> PointerProbes::own_ranges_of(const References::Targets& buffers) const {
   std::vector<Range> ranges = ranges_of(buffers);
   for (std::size_t i = 0; i < buffers.size(); ++i) {

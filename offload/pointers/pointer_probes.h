@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pointer probes: find the kernels that write pointer tables, that is, store addresses of their arguments in small
-// buffers where other kernels find them (docs/hidden_pointers.md). What a kernel writes is not known, and nearly all
+// buffers where other kernels find them (docs/hidden_pointers.md). The writes of a kernel are not known, and nearly all
 // kernels are given small buffers. So after a kernel's first launch, and then after its second, fourth, eighth and so
 // on, the small buffers that it was given are copied to the host, in the kernel's own stream. If one contains an
 // address that was not known to be there, of memory that the kernel could reach, then the kernel has written it. After
@@ -13,10 +13,10 @@
 // Kernels are distinguished by name, and by whether stored pointers can be reached from their arguments: a kernel that
 // copies words writes pointers only if it is given some.
 //
-// The program may order its work such that other work writes to another part of a buffer, or to something that the
-// kernel does not use, during the probe. Ordering the probe after that work would make streams wait for each other in
-// ways that the program does not expect. So a probe may read data that is only partly written; then it finds less, or
-// nothing.
+// The program may order its work so that other work writes to another part of a buffer, or to something that the kernel
+// does not use, during the probe. Ordering the probe after that work would make streams wait for each other in ways
+// that the program does not expect. So a probe may read data that is only partly written; then it finds fewer pointers,
+// or none.
 //
 // No probe is made in these cases, and what the kernel may have written then remains assumed:
 //   - any stream is capturing a graph (the kernel is probed later);
@@ -54,10 +54,10 @@ class PointerProbes {
   // A kernel with these accesses, including small buffers, is about to be submitted; `is_led`: stored pointers can be
   // reached from its arguments.
   void arriving(const OperationInfo& info, std::span<const MemoryAccess> accesses, bool is_led);
-  // Whether the probes of this kernel's own launches, at least two, found that it writes no pointers, where it is given
+  // Whether at least two probes of this kernel's own launches found that it writes no pointers when it is given
   // none.
   bool writes_none(const char* name) const;
-  // Names may stand for other kernels from now on: what was found of them is forgotten.
+  // Names may mean other kernels from now on: the results for them are forgotten.
   void kernels_may_be_others();
   // The kernel will not be submitted after all.
   void abandoned() { present_ = nullptr; }
@@ -95,8 +95,8 @@ class PointerProbes {
   };
   struct Look {
     Kernel* kernel = nullptr;
-    std::uint64_t number = 0;  // the kernel's, then
-    bool is_former = false;    // the name may stand for another kernel since
+    std::uint64_t number = 0;  // the kernel's number at that time
+    bool is_former = false;    // the name may mean another kernel since
     Use use;
     Bytes begin = 0, end = 0;  // position in the room
     std::vector<Part> parts;

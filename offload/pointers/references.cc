@@ -26,7 +26,7 @@ bool References::may_be_given_a_table(const Heap& heap, DeviceAddress address) {
   const auto is_small = [](const Buffer* buffer) {
     return buffer != nullptr && buffer->requested() <= kMostTableBytes;
   };
-  // Nearly all addresses are those of buffers, and mean no others.
+  // Nearly all addresses are the beginnings of buffers, and mean no others.
   if (const Buffer* const begun = heap.begins_at(address); begun != nullptr) return is_small(begun);
   const MeantBuffers meant = heap.meant_by(address);
   return is_small(meant.within) || is_small(meant.behind);
@@ -167,7 +167,7 @@ void References::told_what_overwrites(AddressRange range) {
       if (run.is_former) former.push_back(run);
     }
     runs_ -= std::erase_if(holder.runs, [](const Run& run) { return run.is_former; });
-    // Where the copy does not run, it stays where it was.
+    // If the copy does not run, the pointer stays where it was.
     std::erase_if(former, [&](const Run& run) {
       const bool is_told = told.contains(run.target.value);
       if (is_told) add_beside(holder, run);
@@ -177,7 +177,7 @@ void References::told_what_overwrites(AddressRange range) {
   });
 }
 
-// If they lie near each other, over all of their range: so that it is read at once.
+// Ranges near each other become one run over all of them, so that they are read at once.
 void References::add_as_written(Holder& holder, const std::vector<Run>& runs) {
   if (runs.empty()) return;
   const DeviceAddress begin = std::ranges::min(runs, {}, &Run::begin).begin;
@@ -193,7 +193,7 @@ void References::forget_former(AddressRange range) {
   });
 }
 
-// To the run of the same target that is there already.
+// Merges it into an existing run of the same target.
 void References::add_beside(Holder& holder, const Run& run) {
   const auto known = std::ranges::find(holder.runs, run.target, &Run::target);
   known->begin = lower(known->begin, run.begin);
@@ -277,7 +277,7 @@ void References::now_hold(AddressRange range, std::span<const HeldWord> words, b
     return hold(words);
   }
   for_each_in(range, [&](Holder& holder) { clear(holder, range, true); });
-  // Not among what copies were told to bring, which is replaced by the next ones alone.
+  // Not counted among the words that copies were told to write, which are replaced by the next such words only.
   for_each_word(words, [&](Holder& holder, const Run& run) {
     add_written(holder, {range.at, range.end(), run.target});
   });
@@ -364,7 +364,7 @@ std::uint64_t References::add_given(const Buffer& buffer, const Given& given, st
     if (run.target == kAnywhere) return false;
     const Targets targets = targets_at({&run.target, 1});
     if (targets.empty()) return true;
-    // What is known to be somewhere may be elsewhere, too.
+    // A pointer that is known to be somewhere may be elsewhere, too.
     if ((run.kernel != kernel && run.kernel != 0) || !is_over_all(run)) return false;
     const auto is_named = [&](const Buffer* target) { return is_in(given.named, target); };
     if (kernel == 0 && std::ranges::all_of(targets, is_named)) return true;

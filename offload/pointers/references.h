@@ -11,16 +11,16 @@
 // Memory outside the engine (globals of modules, the program's own mappings, CUDA managed memory) can contain pointers
 // too. Any kernel may read it, so buffers that such pointers point to are accessed by every kernel.
 //
-// What a kernel writes is not seen. Kernels that are known to write pointers (OperatorClass::kTables), or are not yet
-// known not to (pointer_probes.h), are assumed to store everything that they were given or could reach somewhere in
-// each small buffer that they were given: these are separate runs, over the whole buffer. If there are too many, or if
-// contents could not be searched at all, one run says that any address may be stored there (kAnywhere). If exact
-// knowledge is needed, the memory is read from the device (Engine::State::read_tables).
+// The engine does not see what a kernel writes. Kernels that are known to write pointers (OperatorClass::kTables), or
+// not yet known not to (pointer_probes.h), are assumed to store everything that they were given or could reach
+// somewhere in each small buffer that they were given: these are separate runs, over the whole buffer. If there are too
+// many, or if contents could not be searched at all, one run says that any address may be stored there (kAnywhere). If
+// exact knowledge is needed, the memory is read from the device (Engine::State::read_tables).
 //
 // Invariants (checked by validate):
 //   - a holder is a live buffer, and its runs lie inside it and are not empty;
 //   - no holder is without runs, and runs() is their number;
-//   - a holder has at most kMostRuns runs, or one for each combination of buffers that its words mean if these are more;
+//   - a holder has at most kMostRuns runs; if its words mean more combinations of buffers, one run for each of these;
 //   - a holder has at most kMostWritten runs written by kernels (of one kernel and target: one over all of it, and one
 //     where it was found, when they are added), plus at most kMostAnywhere that may point anywhere.
 #pragma once
@@ -46,7 +46,7 @@ class References {
   // Larger buffers are not pointer tables of kernels, but what the tables point to.
   static constexpr Bytes kMostTableBytes = Bytes{256} << 10;
 
-  // A kernel that is given the address is given a buffer in which it may store addresses.
+  // Whether a kernel that is given the address is given a buffer in which it may store addresses.
   static bool may_be_given_a_table(const Heap& heap, DeviceAddress address);
 
   explicit References(const Heap& heap) : heap_(heap) {}
@@ -63,16 +63,16 @@ class References {
   // The contents of `from` have been copied to `to`, byte by byte. Not exact: they are somewhere in `to`, and its
   // former contents may remain.
   void copied(AddressRange to, AddressRange from, bool exact);
-  // A copy of a graph will overwrite the range, if its node runs. Between the two calls hold() and copied() tell with
-  // what. What was stored there before, and is not among that, counts from then on as what a kernel may have written: it
-  // is followed, or the memory is read. Memory outside the engine can not be read: there it stays as it is, or is forgotten.
+  // A copy of a graph will overwrite the range if its node runs. Between the two calls hold() and copied() tell what it
+  // writes. Pointers stored there before, and not among those, then count as possibly written by a kernel: they are
+  // followed, or the memory is read. Memory outside the engine cannot be read: its pointers stay, or are forgotten.
   void will_be_overwritten(AddressRange range);
   void told_what_overwrites(AddressRange range);
-  // In place of the second call: the copy surely runs.
+  // In place of the second call, if the copy certainly runs.
   void forget_former(AddressRange range);
 
   using Targets = std::vector<const Buffer*>;  // in order of address, each once
-  // What a kernel was given with these addresses, and what it could reach from there.
+  // The buffers that a kernel was given with these accesses, and those that it could reach from there.
   struct Given {
     Targets named, reachable;
     bool anywhere = false;  // its arguments may point anywhere
@@ -87,8 +87,8 @@ class References {
   bool may_be_stored_in(AddressRange range);
   // Contents were written there that could not be searched.
   void hold_unknown(AddressRange range);
-  // Exactly these addresses are stored in the range (of one buffer); beside what copies were told to bring, if that may
-  // come later.
+  // Exactly these addresses are stored in the range (of one buffer); and those that copies were told to write, if these
+  // may come later.
   void now_hold(AddressRange range, std::span<const HeldWord> words, bool copies_may_come);
   // A kernel has stored these words.
   void found(std::span<const HeldWord> words);
@@ -120,7 +120,7 @@ class References {
   struct Run {
     DeviceAddress begin, end, target;
     std::uint64_t kernel = 0;  // may have written it, and is not known to write pointers
-    bool is_former = false;    // stored there before what is being told (will_be_overwritten)
+    bool is_former = false;    // stored there before the announced overwrite (will_be_overwritten)
   };
   struct Holder {
     Bytes bytes = 0;

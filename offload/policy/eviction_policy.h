@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine tells a policy, and asks it. The engine itself evicts under pressure and fetches on access. A policy
-// may choose the victims (victim_order), and move contents ahead of need: from submitted() it calls Residency's
-// write_behind, leave and prefetch. All that it says is advice: Residency keeps every promise whatever a
-// policy does, so a policy changes times, never results.
+// The interface between an engine and its policy. The engine itself evicts under pressure and fetches on access. A
+// policy may choose the victims (victim_order), and move contents ahead of need: in submitted() it calls Residency's
+// write_behind, begin_evictions and prefetch. All of this is only advice: Residency stays correct whatever a policy
+// does, so a policy changes times, never results.
 //
 // The base class observes nothing and decides nothing: eviction on demand, least recently used first. A new policy
 // derives from it, overrides what it needs, and gets a row in offload/policies.h.
@@ -26,7 +26,7 @@ namespace thermocline {
 
 class RecomputePolicy;
 
-// What a policy is made with; all of it outlives the policy.
+// The constructor arguments of a policy; all of them outlive the policy.
 struct PolicyParts {
   const Driver& driver;
   Heap& heap;
@@ -44,8 +44,8 @@ struct Arrival {
   std::span<BlockState* const> operands;  // in order of their first accesses, each once
   Bytes live_bytes = 0;                   // as the program asked for them
   Bytes live_block_bytes = 0;             // whole blocks
-  // Equal for operations that are equal in all of this but for how much is live and how long they take, and whose
-  // operands are the same allocations, none of them pinned (known_operations.h). 0: nothing is known.
+  // Equal for operations that are equal in all of the above except live bytes and durations, and whose operands are the
+  // same allocations, none of them pinned (known_operations.h). 0: nothing is known.
   std::uint64_t known = 0;
 };
 
@@ -62,7 +62,7 @@ class EvictionPolicy {
   EvictionPolicy(const EvictionPolicy&) = delete;
   EvictionPolicy& operator=(const EvictionPolicy&) = delete;
 
-  // What it wants to be told and asked of. Not virtual: looked at for each operation and allocation.
+  // Which calls the policy needs. Not virtual, because it is read for each operation and allocation.
   struct Wants {
     bool arrivals = false;    // arriving()
     bool submitting = false;  // submitting()
@@ -72,51 +72,51 @@ class EvictionPolicy {
   };
   const Wants& wants() const { return wants_; }
 
-  // An operation, in this order.
+  // For each operation, in this order.
   virtual void arriving(const Arrival&) {}
-  // Operands were not on the device, and it waited for them.
+  // Operands were not on the device, so the operation waits for them.
   virtual void missed() {}
-  // All that it waits for has been submitted to the stream, and it is the next to be.
+  // Everything that the operation waits for has been submitted to the stream; the operation is submitted next.
   virtual void submitting(StreamHandle) {}
-  // It has been submitted: the time to evict and to prefetch. Blocks at most while the device has enough to do.
+  // The operation has been submitted: time to evict and to prefetch. May block only while the device has enough work.
   virtual void submitted(StreamIndex) {}
-  // A buffer is about to get addresses, with the pages of free ones if there are any: the time to prefetch into these.
-  // Blocks as submitted() does.
+  // A buffer is about to get addresses, and the pages of free buffers if there are any: time to prefetch into these.
+  // May block as submitted() may.
   virtual void allocating() {}
-  // The program says that a step ends here.
+  // The program marked the end of a step.
   virtual void step() {}
 
-  // The block has got its first buffer, or one of another owner. Only once arriving() is called.
+  // The block has got its first buffer, or one of another owner. Called only after the first arriving().
   virtual void allocated(const Block&) {}
-  // The block may be used by what is not seen, and can not leave.
+  // Unseen work may use the block, so it cannot be evicted.
   virtual void pinned(const Block&) {}
-  // The block's last buffer is about to be freed, or changes hands.
+  // The block's last buffer is about to be freed, or to change owners.
   virtual void freed(const Block&) {}
 
-  // Null: least recently used first. Asked once, when the policy has been made.
+  // Null: least recently used first. Called once, after the policy was made.
   virtual VictimOrder* victim_order() { return nullptr; }
   // The order in which host copies go to the spill file. Null: least recently used first.
   virtual VictimOrder* spill_order() { return victim_order(); }
-  // The device is about to run out of work: what can be done later is put off.
+  // The device is about to run out of work: work that can be done later is put off.
   virtual bool is_hurried() { return false; }
 
-  // Addresses that are kept for the buffers of a repeated iteration.
-  // For a buffer that is about to be allocated: a vacant block that is reserved for it; null: any will do.
+  // Addresses reserved for the buffers of a repeated iteration.
+  // For a buffer about to be allocated: a vacant block that is reserved for it; null: any block will do.
   virtual Block* reserved_block(Bytes) { return nullptr; }
-  // A buffer has got this block to itself.
+  // A buffer has got this block to itself, with no other buffer in it.
   virtual void placed(Bytes, Block&) {}
   // The block's only buffer is about to be freed: true if its addresses stay reserved.
   virtual bool keeps_addresses(const Block&) { return false; }
-  // Addresses run short: nothing is reserved from now on.
+  // Addresses run short: no more are reserved from now on.
   virtual void release_addresses() {}
 
-  // Null: it has no plans that recompute.
+  // Null: the policy has no plans that recompute.
   virtual RecomputePolicy* recompute() { return nullptr; }
   virtual PolicyStatistics statistics() const { return {}; }
 
  protected:
   explicit EvictionPolicy(Wants wants) : wants_(wants) {}
-  // May change from one operation to the next.
+  // The needs may change from one operation to the next.
   void set_wants(Wants wants) { wants_ = wants; }
 
  private:

@@ -12,20 +12,20 @@
 namespace thermocline {
 namespace {
 
-// Who waits for freed pages waits for the next fence behind their last use: one every so much device time keeps that
-// close to it, at less than 1 % of host time.
+// Waiting for freed pages means waiting for the next fence after their last use: a fence at such intervals of device
+// time keeps that wait short, at less than 1 % of host time.
 constexpr std::uint64_t kFenceEveryNs = 100'000;
-// As much work as the device has before it that the host need not hurry: many times what it takes to fetch a unit
-// (two hundred microseconds).
+// With this much work ahead of the device the host need not hurry: many times the duration of fetching a unit (two
+// hundred microseconds).
 constexpr std::uint64_t kFarAheadNs = 10'000'000;
 constexpr std::size_t kMostMarks = 4096;
 constexpr unsigned kMostCorrections = 4;
-constexpr std::size_t kTolerated = 8;  // a mistake about one in so many of what leaves
+constexpr std::size_t kTolerated = 8;  // one mistake is tolerated for this many evictions
 // A plan that takes so much longer than is predicted of it is compared with one that counts mapping calls, of which as much
 // less has to be predicted: it, too, may take longer.
 constexpr double kSlower = 1.25;
 constexpr std::size_t kSweptAtOnce = 4;
-// Of longer iterations it is not noted what came: some 200 bytes an operation.
+// For longer iterations the operations that came are not noted: that takes some 200 bytes for each.
 constexpr std::size_t kMostNoted = std::size_t{1} << 15;
 
 std::uint64_t scramble(std::uint64_t x) {
@@ -37,12 +37,12 @@ std::uint64_t scramble(std::uint64_t x) {
 
 }  // namespace
 
-// Of blocks only those count that one buffer has to itself: how small buffers share slabs may vary from one iteration
-// to the next.
+// Only blocks with a single buffer count: how small buffers share slabs may vary from one iteration to the
+// next.
 //
-// Of a kernel whose parameters were read only the kind counts, which has the sizes of its grid: some parameters are words
-// that nobody sets and that look like addresses (unsteady_kinds.h), and under memory pressure, when buffers get other
-// addresses in each iteration, these are in another buffer each time.
+// For a kernel whose parameters were read only the kind counts, which includes its grid. Some parameters contain words
+// that nobody sets and that look like addresses (unsteady_kinds.h); under memory pressure, when buffers get other
+// addresses in each iteration, these point into a different buffer each time.
 std::uint64_t LearnedPolicy::token_of(const Arrival& arrival) const {
   std::uint64_t token = scramble(arrival.info.kind + kHashFactor);
   if (by_kind_) return token;
@@ -53,7 +53,7 @@ std::uint64_t LearnedPolicy::token_of(const Arrival& arrival) const {
   return token;
 }
 
-// What a copy accesses is said in full; of kernels it is read from their parameters (unsteady_kinds.h).
+// A copy names all its accesses; those of kernels are read from their parameters (unsteady_kinds.h).
 std::uint64_t LearnedPolicy::kind_of(const OperationInfo& info) const {
   return info.operator_class == OperatorClass::kCopy || by_kind_ ? 0 : info.kind;
 }
@@ -65,13 +65,13 @@ bool LearnedPolicy::counts_by_kind(const OperationInfo& info) {
 std::uint64_t LearnedPolicy::nanoseconds_of(const OperationInfo& info, Bytes own_bytes) const {
   if (info.nanoseconds != 0) return info.nanoseconds;
   if (!following_) return guessed_nanoseconds(own_bytes, info.operator_class);
-  // If it comes as expected, which is not known yet, it takes as long as was measured.
+  // If the operation is the expected one, which is not known yet, it takes as long as was measured.
   const Profile& profile = known_[current_].profile;
   const std::size_t next = period_detector_.position() + 1;
   return profile.nanoseconds[next < profile.places() ? next : 0];
 }
 
-// Returns the bytes of the blocks that one buffer has to itself; they come first.
+// Returns the bytes of the blocks that have a single buffer; they come first in the list.
 Bytes LearnedPolicy::list_operands(std::span<BlockState* const> operands) {
   operands_.clear();
   Bytes own_bytes = 0;
@@ -94,14 +94,14 @@ Bytes LearnedPolicy::list_operands(std::span<BlockState* const> operands) {
   const Bytes bytes = block.bytes();
   return {.serial = block.serial(),
           .bytes = bytes,
-          // What a slab holds changes while it is evicted.
+          // The contents of a slab change while it is evicted.
           .contents = block.is_slab() ? bytes : block.contents_end(),
           .planned = bytes >= min_offload_bytes_ && state.pins == 0,
           .only_read = state.only_reads() || (takes_digests && state.was_found_unchanged())};
 }
 
-// The operation that is expected next, with the operands that it had when it last came there. So all that is learned
-// from it is known: arriving() would find the same, and changes what this changes. False: it is the caller's.
+// Handles the operation that is expected next, with the same operands as when it last came there. All that is learned
+// from it is known: arriving() would find the same, and changes what this changes. False: the caller has to handle it.
 bool LearnedPolicy::comes_as_before(const Arrival& arrival) {
   if (!following_ || arrival.known == 0 || planning_.begun() || residency_.takes_digests()) return false;
   PlannedIteration& known = known_[current_];
@@ -111,8 +111,8 @@ bool LearnedPolicy::comes_as_before(const Arrival& arrival) {
   if (!recorder_.is_stored(came.usage) || period_detector_.unsteady_kinds() != unsteady_kinds_) return false;
   const std::uint64_t given = arrival.info.nanoseconds;
   const std::uint64_t nanoseconds = given != 0 ? given : known.profile.nanoseconds.data()[place];
-  // If all has come as before for a whole iteration, each buffer was used last where it was then, and so is reused as
-  // then.
+  // If everything has come as before for a whole iteration, then the last use and the reuse of each buffer are the
+  // same as then.
   if (repeats_ >= known.came.size() && came.nanoseconds == nanoseconds && came.live_bytes == arrival.live_bytes &&
       came.live_block_bytes == arrival.live_block_bytes) {
     period_detector_.pass_expected(place);
@@ -143,7 +143,7 @@ bool LearnedPolicy::comes_as_before(const Arrival& arrival) {
   return true;
 }
 
-// As if each had been told when it came.
+// Has the same effect as if each had been told when it came.
 void LearnedPolicy::learn_repeats() {
   if (unlearned_ == 0) [[likely]]
     return;
@@ -171,7 +171,7 @@ void LearnedPolicy::note_how_it_came(const Arrival& arrival, std::size_t sure) {
   const std::size_t place = period_detector_.position();
   const bool is_expected = !period_detector_.matched_by_kind() && period_detector_.token_at(place) == token_;
   std::vector<PlannedIteration::Came>& came = known_[current_].came;
-  // Digests may tell other things of the operands each time.
+  // Digests may have different results for the operands each time.
   if (!is_expected || arrival.known == 0 || period_detector_.period() > kMostNoted || residency_.takes_digests()) {
     if (!came.empty()) came[place].known = 0;
     return;
@@ -225,7 +225,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
       break;
   }
   if (!following_) resident_set_.arriving(arrival);
-  // Addresses are reserved as soon as all accesses are known, and given back when they are needed, or buffers freed.
+  // Addresses are reserved once all accesses are known, and given back when they are needed, or buffers are freed.
   const bool trusting = residency_.is_trusting();
   set_wants({.arrivals = true,
              .submitting = following_ ? trusting : !timed_,
@@ -241,7 +241,7 @@ void LearnedPolicy::step() {
 
 void LearnedPolicy::match(std::size_t before) {
   if (planning_.begun() && period_detector_.operations() >= adopt_at_) adopt();
-  // What was to return belongs to the way that has been left.
+  // Pending fetches belong to the path that the program has left.
   const bool goes_on = period_detector_.position() == before + 1 || period_detector_.position() == 0;
   if (current_ != period_detector_.iteration() || !goes_on) {
     returns_.clear();
@@ -263,7 +263,7 @@ void LearnedPolicy::match(std::size_t before) {
 }
 
 void LearnedPolicy::learn() {
-  // A plan in the making reads its profile.
+  // A plan in progress reads its profile.
   if (planning_.begun()) adopt();
   following_ = false;
   returns_.clear();
@@ -316,14 +316,14 @@ void LearnedPolicy::learn() {
   }
 }
 
-// A profile is of the last operations: one whole iteration, behind another one. In the middle of one it would be none.
+// A profile describes the last operations: one whole iteration after another one. In the middle of one it would be none.
 bool LearnedPolicy::is_behind_two() const {
   const std::size_t period = period_detector_.period();
   return period_detector_.position() + 1 == period && in_a_row_ >= 2 * period && recorder_.size() >= 2 * period;
 }
 
-// What leaves is planned as copied out unless nothing writes to it. Digests show which buffers nothing has changed only
-// once they have left twice, or that something does by now.
+// Evictions are planned with a copy unless nothing writes to the buffer. Only after a buffer has been evicted twice do
+// digests show that nothing has changed it, or that something now does.
 void LearnedPolicy::learn_anew_if_mistaken() {
   PlannedIteration& known = known_[current_];
   if (!is_behind_two() || planning_.begun() || known.corrections >= kMostCorrections || rewriting() != nullptr) return;
@@ -358,7 +358,7 @@ void LearnedPolicy::learn_anew_if_slower() {
   learn();
 }
 
-// Of its plan, which drops nothing.
+// The obstacle to drops in its plan, which has none.
 RecomputeObstacles::Plan LearnedPolicy::obstacle_of(const PlannedIteration& known) {
   using Kind = RecomputeObstacles::Plan;
   const Plan& plan = known.plan;
@@ -397,7 +397,7 @@ void LearnedPolicy::adopt() {
 
 PolicyStatistics LearnedPolicy::statistics() const {
   PolicyStatistics all = reactive_.statistics();
-  // With the times when what was planned got addresses of its own for good, or lost them.
+  // Includes the times when buffers got permanent addresses according to the plan, or lost them.
   all.plans = plans_ + assignment_.changes();
   all.divergences = divergences_;
   const Plan& plan = known_[current_].plan;
@@ -426,7 +426,7 @@ std::vector<const BlockState*> LearnedPolicy::recomputed() const {
   return {blocks.begin(), blocks.end()};
 }
 
-// How many of the operands, from the first on, are of the sizes of those that were learned.
+// How many of the operands, from the first on, have the sizes of those that were learned.
 std::size_t LearnedPolicy::as_learned(const Profile& profile, std::span<const std::uint32_t> names) const {
   const auto [name, operand] = std::ranges::mismatch(names, operands_, [&](std::uint32_t one, const BlockState* state) {
     if (one == kNoBuffer) return true;
@@ -440,11 +440,11 @@ void LearnedPolicy::bind() {
   PlannedIteration& known = known_[current_];
   const std::span<const std::uint32_t> names = known.profile.operands(period_detector_.position());
   const bool by_kind = by_kind_ || period_detector_.matched_by_kind();
-  // Slabs, which come last, are known by their order where there are equally many; a wrong guess costs a copy.
+  // Slabs, which come last, are identified by their order if there are equally many; a wrong guess costs a copy.
   const std::size_t bound = by_kind                            ? as_learned(known.profile, names)
                             : names.size() == operands_.size() ? names.size()
                                                                : own_pages_;
-  // Tokens can be equal although fewer operands were learned: an operation that was taken for the expected one had others.
+  // Tokens can be equal although fewer operands were learned: an operation taken for the expected one had others.
   for (std::size_t i = 0; i < std::min(bound, names.size()); ++i) {
     if (names[i] != kNoBuffer) known.actors[names[i]] = {operands_[i], operands_[i]->block->serial()};
   }
@@ -464,7 +464,7 @@ void LearnedPolicy::act_without_plan(StreamIndex stream) {
 }
 
 void LearnedPolicy::act_as_planned(StreamIndex stream) {
-  // Where nothing leaves nobody waits for room.
+  // Without evictions nobody waits for room.
   if (!acts()) return;
   const std::size_t index = period_detector_.position();
   const std::size_t place = rewriting() == nullptr ? index : rewriting()->place_of[index];
@@ -473,13 +473,13 @@ void LearnedPolicy::act_as_planned(StreamIndex stream) {
     static_cast<void>(clock_.fence(stream));
     marks_.push_back({{stream, clock_.submitted(stream)}, submitted_ns_});
     if (marks_.size() > kMostMarks) marks_.pop_front();
-    // What has left will want its addresses back when there is less time than now.
+    // Evicted buffers will want their addresses back when there is less time than now.
     if (!assignment_.is_in_force(current_) && heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
   }
   act_at(place);
 }
 
-// Something leaves after this operation without a copy, whose end would tell when its pages are free.
+// Whether something is evicted after this operation without a copy, whose end would tell when its pages are free.
 bool LearnedPolicy::leaves_clean(std::size_t place) const {
   const Plan& plan = known_[current_].plan;
   return std::ranges::any_of(plan.evictions[place], [&](std::uint32_t gap) { return plan.gaps[gap].clean_units > 0; });
@@ -493,7 +493,7 @@ void LearnedPolicy::ran_again(std::uint32_t n) {
   act_at(place);
 }
 
-// `index`: of an operation of the plan's profile.
+// `index`: the index of an operation of the plan's profile.
 void LearnedPolicy::act_at(std::size_t index) {
   const PlannedIteration& known = known_[current_];
   ++acted_;
@@ -507,7 +507,7 @@ void LearnedPolicy::act_at(std::size_t index) {
   poll_returns();
 }
 
-// What the plan does not bring back is not used in this iteration, as far as it knows.
+// Buffers that the plan does not fetch are not used in this iteration, as far as it knows.
 void LearnedPolicy::sort_by_next_use(std::span<EvictionUnit*> units) const {
   const PlannedIteration& known = known_[current_];
   if (!following_ || known.plan.gaps.empty()) return;
@@ -543,7 +543,7 @@ void LearnedPolicy::evict(const PlannedGap& gap) {
   if (actor.alive()) residency_.begin_evictions(*actor.state, gap.units, EvictReason::kPlanned);
 }
 
-// A host that is just ahead of the device asks again soon; one that is far ahead would ask too late, and can wait.
+// A host that is just ahead of the device asks again soon. One that is far ahead asks too late, but can afford to wait.
 void LearnedPolicy::poll_returns() {
   while (!returns_.empty()) {
     const auto& [actor, used_at] = returns_.front();

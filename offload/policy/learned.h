@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offloading with a history: detects the iteration, profiles it, plans it, and then acts by operation index. Buffers
 // are copied out right after their last use before a gap, and are prefetched in order of next use, as early as memory
-// permits. The plan is made on a thread of its own during the iteration that follows the second equal one, and is taken
-// when that one has ended: always there, however long planning took.
+// permits. The plan is made on a separate thread during the iteration after the second equal one, and is taken when
+// that iteration has ended, which waits for planning if necessary.
 //
-// While the program repeats what it did, the plan decides. From the first operation that does not match on,
-// ReactivePolicy decides, until the program is back in a known iteration or has shown a new one twice. A plan is only
-// advice: whatever it says, Residency keeps every promise.
+// While the program repeats itself, the plan decides. From the first operation that does not match, ReactivePolicy
+// decides, until the program is back in a known iteration or has shown a new one twice. A plan is only advice:
+// Residency stays correct whatever the plan says.
 #pragma once
 
 #include <array>
@@ -49,7 +49,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   void arriving(const Arrival& arrival) override;
   void missed() override { reactive_.missed(); }
   void submitting(StreamHandle stream) override {
-    // No operation is sampled while a plan decides: by then durations are known, and it is the iteration that counts.
+    // No operation is timed while a plan decides: durations are known by then, and the iteration is measured instead.
     if (following_) {
       assignment_.submitting(stream);
     } else {
@@ -57,9 +57,9 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     }
   }
   void submitted(StreamIndex stream) override;
-  // What is to be prefetched gets the room of what has been freed since the last operation, as the plan's timing assumes
-  // (plan_timing.cc). What is allocated waits for what leaves; the other way around the prefetch would, and would come
-  // late, if the host is far ahead.
+  // Prefetches take the room that has been freed since the last operation, as the plan's timing assumes
+  // (plan_timing.cc). The allocation then waits for evictions. In the other order the prefetch would wait, and come
+  // late if the host is far ahead of the device.
   void allocating() override {
     if (following_) poll_returns();
   }
@@ -104,7 +104,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   bool gains_by_trust() const override { return following_ || !resident_set_.is_active(); }
 
  private:
-  // Of host copies that go to the spill file: while a plan is followed those first whose next use is farthest.
+  // The order in which host copies go to the spill file: while a plan is followed, farthest next use first.
   class SpillOrder final : public VictimOrder {
    public:
     explicit SpillOrder(const LearnedPolicy& policy) : policy_(policy) {}
@@ -122,7 +122,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     bool alive() const { return state != nullptr && state->block != nullptr && state->block->serial() == serial; }
   };
 
-  // A plan is followed that has something leave.
+  // A plan is followed that evicts or drops something.
   bool acts() const { return following_ && (!known_[current_].plan.gaps.empty() || rewriting() != nullptr); }
   const Rewriting* rewriting() const { return following_ ? known_[current_].plan.rewriting.get() : nullptr; }
   // The blocks that these buffers of the profile are in now.
@@ -138,7 +138,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   std::uint64_t kind_of(const OperationInfo& info) const;
   static bool counts_by_kind(const OperationInfo& info);
   std::size_t as_learned(const Profile& profile, std::span<const std::uint32_t> names) const;
-  // `own_bytes`: of the operands that have blocks of their own.
+  // `own_bytes`: bytes of the operands that have blocks of their own.
   std::uint64_t nanoseconds_of(const OperationInfo& info, Bytes own_bytes) const;
   Bytes list_operands(std::span<BlockState* const> operands);
   ProfileRecorder::Operand profiled(const BlockState& state, bool takes_digests) const;
@@ -148,16 +148,16 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   void learn_anew_if_slower();
   bool is_behind_two() const;
   void adopt();
-  // `before`: the position so far.
+  // `before`: the position before this operation.
   void match(std::size_t before);
   void bind();
-  // The device has so much to do that the host need not hurry. While following.
+  // While following: the device has so much work ahead that the host need not hurry.
   bool is_far_ahead();
   void act_without_plan(StreamIndex stream);
   void act_as_planned(StreamIndex stream);
   void evict(const PlannedGap& gap);
   void poll_returns();
-  // What the device still has before it, by what operations take.
+  // Estimated duration of the work that the device still has ahead.
   std::uint64_t lead_ns();
 
   SpillOrder spill_order_{*this};
@@ -177,17 +177,17 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   StaticAssignment assignment_;
   PeriodDetector period_detector_;
   ProfileRecorder recorder_;
-  // What is known of an iteration. Without evictions there is no plan for it, or none yet.
+  // A known iteration and its plan. Without evictions there is no plan for it, or none yet.
   struct PlannedIteration {
     Profile profile;
     Plan plan;
     std::vector<Actor> actors;  // by buffer of the profile
-    // By buffer: whether it was taken to be unchanged though operations may write to it; and how often the plan has been
-    // made anew because that was wrong.
+    // By buffer: whether it was assumed to be unchanged although operations may write to it. Then: how often the plan
+    // has been made again because that was wrong.
     std::vector<bool> unchanged;
     unsigned corrections = 0;
-    std::uint64_t planned_without = 0;  // so many refusals of kernels (kernel_trial.h)
-    // Planned with the dataflow of its operations; of all of them the accesses are known.
+    std::uint64_t planned_without = 0;  // the number of refused kernels at that time (kernel_trial.h)
+    // Whether it was planned with the dataflow of its operations; whether the accesses of all of them are known.
     bool has_lineage = false, all_known = false;
     Mapping mapping = Mapping::kEachTime;  // what its timing counts on
     // By position: the operation that came there last, if it was the expected one. Empty: none.
@@ -214,26 +214,26 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   std::optional<Kept> kept_plan_;
   Background<Plan> planning_;  // uses the profile of known_[planned_]
   std::size_t planned_ = 0;
-  std::uint64_t adopt_at_ = 0;  // the plan that was begun is taken at that many operations
-  // To be prefetched, in order of next use. What had to be fetched for its use before its turn came has returned.
+  std::uint64_t adopt_at_ = 0;  // the plan in progress is taken at that number of operations
+  // To be prefetched, in order of next use. An entry that was fetched for its use before its turn is done, too.
   struct Return {
     Actor actor;
     std::uint64_t used_at;  // by acted_
   };
   std::deque<Return> returns_;
-  std::uint64_t acted_ = 0;     // places of plans that have been passed
-  std::uint64_t in_a_row_ = 0;  // operations that have come as they do in an iteration, one behind the other
+  std::uint64_t acted_ = 0;     // number of plan places passed so far
+  std::uint64_t in_a_row_ = 0;  // operations in a row that came as in an iteration
   bool following_ = false;
-  std::size_t unsteady_kinds_ = 0;  // when what came was noted
-  // Operations in a row that came as before. The newest of these that have not been learned from: the recorder and the
-  // period detector, but for its position, have not been told of them.
+  std::size_t unsteady_kinds_ = 0;  // when `came` was noted
+  // repeats_: operations in a row that came as before. unlearned_: the newest of these, of which the recorder and the
+  // period detector (except for its position) have not been told yet.
   std::uint64_t repeats_ = 0, unlearned_ = 0;
   std::uint64_t token_ = 0;        // of the operation in preparation
-  bool by_kind_ = false;           // the same: its token is of its kind alone
+  bool by_kind_ = false;           // the same: its token consists of its kind alone
   bool timed_ = false;             // its duration was given
-  std::uint64_t unfenced_ns_ = 0;  // device time, as far as known, since the last fence
-  // Device time of all operations so far, and when fences come in it that are not known to have passed.
-  // `arrived_ns_`: of the operation that has arrived, which runs behind what runs again for it.
+  std::uint64_t unfenced_ns_ = 0;  // known device time since the last fence
+  // Device time of all operations so far; of those known to have passed; and at the arrived operation, which runs after
+  // the operations that run again for it.
   std::uint64_t submitted_ns_ = 0, passed_ns_ = 0, arrived_ns_ = 0;
   struct Mark {
     Use fence;
@@ -241,7 +241,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   };
   std::deque<Mark> marks_;
   std::uint64_t plans_ = 0, divergences_ = 0;
-  // Of the operation in preparation: the blocks that one buffer has to itself, then slabs.
+  // The blocks of the operation in preparation: first those with a single buffer, then slabs.
   std::vector<BlockState*> operands_;
   std::size_t own_pages_ = 0;  // how many are not slabs
 };

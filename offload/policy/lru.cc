@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain least-recently-used on demand: what an EvictionPolicy does of itself. Others are measured against it.
+// Plain least recently used, on demand: the base class's behavior. Other policies are compared with it.
 #include "offload/policies.h"
 #include "offload/policy/eviction_policy.h"
 

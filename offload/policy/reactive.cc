@@ -9,21 +9,21 @@
 namespace thermocline {
 namespace {
 
-// Copies in flight per direction: one running, one behind it, so that the link never idles between two host calls, and
-// what is copied stays close to the latest knowledge.
+// Copies in flight per direction: one running, one waiting, so that the link never idles between two host calls, and
+// copies are still chosen late, with recent knowledge.
 constexpr std::size_t kCopiesInFlight = 2;
 // Most bytes that are prefetched and not used yet: enough to keep the link busy. Each use makes room for more; if the
 // program does something else, memory stays free for that.
 constexpr Bytes kMostUnused = kCopiesInFlight * kUnitBytes;
 // Useless prefetches that end prefetching until the next miss.
 constexpr std::uint64_t kMostWasted = 3;
-// Copies out that were of no use yet are at most this share of the bytes that have had to leave: one in eight. A
-// program's first copies pay for the host memory that they need, so all of the first five steps together of the recorded
-// programs, at 90 to 60 % of their memory, take up to 1.08 times as long as on demand without this limit, 0.93 on
+// Copies out that have been of no use yet are at most this share of the bytes that had to be evicted: one in eight. A
+// program's first copies pay for the host memory that they need. So without this limit the first five steps together of
+// the recorded programs, at 90 to 60 % of their memory, take up to 1.08 times as long as on demand, and 0.93 on
 // average; with it at most 1.01, and 0.91.
 constexpr Bytes kLeastLeftPerUnused = 8;
-// A fence every few operations lets a copy out start behind the last use of its block, and not behind all that is
-// queued by then; one on every operation would cost short kernels more than it gains.
+// A fence every few operations lets a copy out start after its block's last use, not after all that is queued by then.
+// A fence after every operation would cost short kernels more than it gains.
 constexpr std::uint32_t kOperationsPerFence = 4;
 
 }  // namespace

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offloading without a history: what is copied out before its room is needed, and what is prefetched.
+// Offloading without a history: copies out before room is needed, and prefetches.
 //
-// Write-behind: once something has been evicted, while memory is filling and the link out is idle, the oldest idle
-// dirty unit is copied out and keeps its pages. It is then clean, so evicting it costs no copy. As long as hardly any
-// of these copies is used it goes no further: a program that fits but for a moment gains nothing by them.
+// Write-behind: once something has been evicted, and while memory is filling and the link out is idle, the oldest idle
+// dirty unit is copied out and keeps its pages. It is then clean, so evicting it costs no copy. While hardly any of
+// these copies is used, write-behind pauses: a program that almost fits gains nothing from them.
 //
 // Prefetch: training goes back through its activations in reverse order. So after the first access of a non-resident
-// unit, those that were evicted last are fetched first, into free pages only, and only as far ahead of the program as
-// keeps the link busy: memory filled with guesses is missing where the program allocates next. A unit that is evicted
+// unit, the units that were evicted last are fetched first, into free pages only, and only as far ahead of the program
+// as keeps the link busy: memory filled with wrong guesses is missing for the next allocations. A unit that is evicted
 // again before its use counts against prefetching, which stops after a few of these until the next miss.
 #pragma once
 
@@ -30,7 +30,7 @@ class ReactivePolicy final : public EvictionPolicy {
 
   void missed() override;
   void submitted(StreamIndex stream) override {
-    // Before anything has had to leave everything may fit: then nothing is copied.
+    // Until something had to be evicted everything may fit: then nothing is copied.
     if (residency_.has_evicted_for_room() || residency_.any_nonresident()) move_ahead(stream);
   }
   PolicyStatistics statistics() const override { return {.write_behinds = write_behinds_}; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest block in which a buffer has been allocated lately, for policies that leave room for the next one. It is
-// kept by the engine, and not told by a virtual call, because allocations that meet no policy are many.
+// The size of the largest block allocated lately, for policies that leave room for the next one. The engine keeps it
+// and does not tell policies by a virtual call, because there are many allocations that no policy cares about.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a policy is asked whose plans drop contents and recompute them. The engine does both (engine/recompute.cc): it
-// asks before an operation what is to run again, and drops what the policy tells it to.
+// The interface of policies whose plans drop contents and recompute them. The engine does both (engine/recompute.cc):
+// before an operation it asks which operations are to run again, and it drops contents when the policy tells it to.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace thermocline {
 class RecomputePolicy {
  public:
   virtual ~RecomputePolicy() = default;
-  // `versions`: what can be recomputed; outlives the last operation. `drop`: for EvictionPolicy::submitted(): the
-  // contents of the block are dropped, if they can be recomputed.
+  // `versions`: what can be recomputed; outlives the last operation. `drop`: to be called from
+  // EvictionPolicy::submitted(); drops the contents of the block if they can be recomputed.
   virtual void recompute_with(const Versions& versions, RecomputePlans plans, const ScheduleSource* schedules,
                               std::function<void(BlockState&)> drop) = 0;
-  // Of the operation that has arrived: as many operations run again before it as planned.
+  // How many operations are planned to run again before the operation that has arrived.
   virtual std::uint32_t planned_runs() const = 0;
-  // The n-th of these, from 0, has been submitted, or is not needed.
+  // The n-th of these operations (from 0) has been submitted again, or is not needed.
   virtual void ran_again(std::uint32_t n) = 0;
   // The blocks whose contents these operations make.
   virtual std::vector<const BlockState*> recomputed() const = 0;

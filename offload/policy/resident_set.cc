@@ -10,36 +10,36 @@
 namespace thermocline {
 namespace {
 
-// Buffers that have come back so often, each time after half of the budget in other accesses, are what the set is for.
-// Activations of a training step come back once that late.
+// The set is for buffers that have come back at least this often, each time after half of the budget in other accesses.
+// Activations of a training step come back that late only once.
 constexpr std::uint32_t kLongGaps = 3;
-// A buffer is established when so many budgets have been accessed since it came: it outlives what operations pass on
+// A buffer is established when this many budgets have been accessed since it came: it outlives what operations pass on
 // to each other.
 constexpr std::uint64_t kEstablishedBudgets = 2;
-// The set is looked through each time that a quarter of the budget has been accessed: soon enough to follow what
-// changes, and seldom enough that sorting some thousand buffers costs nothing beside the copies.
+// The set is examined each time that a quarter of the budget has been accessed: often enough to follow changes, and
+// seldom enough that sorting some thousand buffers costs nothing compared with the copies.
 constexpr std::uint64_t kChoicesPerBudget = 4;
-// Uses within that share of the budget are one, by several operations.
+// Uses within this share of the budget count as one, by several operations.
 constexpr std::uint64_t kOneUse = 16;
 constexpr std::uint32_t kAlikeOfRegular = 1;
-constexpr double kAlike = 0.25;  // the most that a gap differs, of the usual one
-constexpr double kOverdue = 2;   // usual gaps after which a regular buffer has stopped coming
-constexpr double kPhase = 4;     // and those that belong to another phase
+constexpr double kAlike = 0.25;  // the most that a gap may differ, as a fraction of the usual one
+constexpr double kOverdue = 2;   // after this many usual gaps a regular buffer has stopped coming
+constexpr double kPhase = 4;     // gaps of this many usual ones belong to another phase
 constexpr double kTurnWeight = 1.0 / 64;
-// A count of uses falls to its half in so many turns: between 16 and 64 it makes no difference to experts.
+// A count of uses halves in this many turns: between 16 and 64 it makes no difference to experts.
 constexpr double kHalfLifeTurns = 32;
 constexpr double kHalfLifeBudgets = 16;  // while no turn is known
-// The chance that one token asks for what the one before it has asked for; anything between 0.15 and 0.5 does as well.
+// The chance that a token asks for what the token before it asked for; anything from 0.15 to 0.5 works as well.
 constexpr double kComesAtOnce = 0.75;
-// A member goes for what is used a quarter more often.
+// A member gives way to a buffer that is used a quarter more often.
 constexpr double kStaying = 1.25;
-// What is written has to be copied out each time: it comes before what is read as often, even where that stays.
+// A written buffer has to be copied out each time: it takes precedence over one that is only read as often.
 constexpr double kWritten = 1.5;
-// Room for what passes through, beside the operands of one operation: enough fetches under way for the link never to
-// idle.
+// Room for buffers that pass through, beside the operands of one operation: enough fetches in flight for the link never
+// to idle.
 constexpr Bytes kPassing = 4 * kUnitBytes;
 constexpr Bytes kLeastPassingShare = 32;
-// What leaves can leave when its last use has ended, and not only when all has that is queued by then.
+// With such fences a unit can be evicted when its last use has ended, not only when everything queued by then has.
 constexpr std::uint32_t kLettingGoPerFence = 4;
 
 }  // namespace
@@ -53,7 +53,7 @@ ResidentSet::History& ResidentSet::history_of(const Block& block) {
   return history;
 }
 
-// Null: it is freed, or another's.
+// Null: the block has been freed, or has another owner.
 ResidentSet::History* ResidentSet::live_history_of(const Operand& operand) {
   if (operand.state->block == nullptr || operand.state->block->serial() != operand.serial) return nullptr;
   return &history_of(*operand.state->block);
@@ -101,7 +101,7 @@ void ResidentSet::note(const Arrival& arrival) {
     if (state->block->is_slab()) continue;
     use(*state, now_ + bytes);
     const History& history = histories_[state->block->index()];
-    // What usually comes back soon is not worth a copy.
+    // A buffer that usually comes back soon is not worth a copy.
     const bool comes_late = history.gap >= static_cast<double>(heap_.limit()) / 2;
     if (active_ && comes_late && !history.stays && is_established(history))
       operands_.push_back({state, history.serial});
@@ -126,7 +126,7 @@ void ResidentSet::act(StreamIndex stream) {
   if (now_ >= choose_at_) choose();
 }
 
-// Uses in a turn, or in a budget of accesses while no turn is known.
+// Uses in a turn; while no turn is known, in a budget of accesses.
 double ResidentSet::value_of(const History& history) const {
   const double turn = turn_ > 0 ? turn_ : static_cast<double>(heap_.limit());
   const double half_life = turn_ > 0 ? kHalfLifeTurns : kHalfLifeBudgets;
@@ -149,7 +149,7 @@ void ResidentSet::let_go(BlockState& state) {
   if (std::ranges::any_of(state.units(), stays)) residency_.begin_evictions(state, state.count, EvictReason::kPassing);
 }
 
-// It takes the place of those that are used clearly less often, if these are enough.
+// The buffer takes the place of members that are used clearly less often, if these are enough.
 bool ResidentSet::joins(const Operand& operand) {
   History& history = history_of(*operand.state->block);
   const Bytes bytes = operand.state->block->bytes();
@@ -194,7 +194,7 @@ void ResidentSet::choose() {
       return;
     }
     if (history.long_gaps >= kLongGaps) come_back += block.bytes();
-    // What is not there joins when it comes.
+    // A buffer that is not on the device joins when it is fetched.
     history.stays &= state.resident();
     if (state.resident()) leaves_next_.push_back({value_of(history), {&state, history.serial}});
   });

@@ -7,16 +7,16 @@
 namespace thermocline {
 namespace {
 
-// What is done in which iteration (round) under a plan.
+// The steps under a plan, by iteration (round).
 constexpr unsigned kPrepared = 3;
 constexpr unsigned kWatched = 4;
 constexpr unsigned kAssigned = 5;
 constexpr unsigned kInForce = 7;
 
-// Kinds of iterations that are measured; the one in which buffers move to their addresses is none of these. In the
-// watched one pages are given up at once, without an assignment.
+// Kinds of iterations that are measured; the iteration in which buffers move to their addresses is none of these. In
+// kGiving, the watched one, pages are given up at once, without an assignment.
 constexpr unsigned kBefore = 0, kNeither = 1, kAfter = 2, kGiving = 3;
-// So many, of which the shortest counts.
+// This many iterations are measured, and the shortest counts.
 constexpr unsigned kMeasured = 3;
 constexpr double kSlower = 1.005, kFaster = 0.99;
 
@@ -72,8 +72,8 @@ void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds,
   }
 }
 
-// Where a slab is, and with that when it is freed, depends on the addresses that were free for it, so with addresses of
-// their own slabs may own their pages at other times than in the iteration that was logged.
+// The place of a slab, and therefore the time when it is freed, depends on the addresses that were free for it. So with
+// reserved addresses slabs may own their pages at other times than in the logged iteration.
 void StaticAssignment::revise(std::size_t iteration, std::uint64_t nanoseconds, const Link& link) {
   AssignedIteration& known = known_[iteration];
   switch (known.revision) {
@@ -182,7 +182,7 @@ void StaticAssignment::assign(const Link& link) {
   });
 }
 
-// Null where it has been freed, or has other addresses each time.
+// Null: the buffer has been freed, or has other addresses each time.
 const Block* StaticAssignment::block_of(const AssignedIteration& known, const PageOwner& page_owner) const {
   if (page_owner.named) return known.reserved.block_of(static_cast<ReservedAddresses::Name>(page_owner.id));
   const Block* const block = heap_.block_of(page_owner.block);
@@ -232,7 +232,7 @@ void StaticAssignment::apply(AssignedIteration& known, const Assigned& assigned,
       known.timed_pages[static_cast<ReservedAddresses::Name>(page_owner.id)].push_back(page);
     }
   }
-  // Blocks that are never evicted in the iteration may be by something that runs in between.
+  // Blocks that are never evicted in the iteration may be evicted by something that runs in between.
   heap_.for_each_block([&](const Block& block) {
     for (std::uint64_t page = 0; page < block.pages(); ++page) {
       const PageHandle physical = block.page_handles()[page];
@@ -244,7 +244,7 @@ void StaticAssignment::apply(AssignedIteration& known, const Assigned& assigned,
   known.reserved.keep();
 }
 
-// What ran in between, or was there before the assignment, may be on pages that are assigned to others.
+// Blocks that ran in between, or existed before the assignment, may be on pages that are assigned to others.
 void StaticAssignment::rebind() {
   heap_.defer_unmaps_of_free_space();
   std::vector<AssignedPages::Held> held;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Static page assignment: makes a repeated iteration need no mapping calls. Its buffers get the same addresses each
-// time (reserved_addresses.h), and every page of addresses is assigned a physical page (page_assignment.h), to which it
-// stays mapped whoever owns that page at the moment. A steady step then consists of copies and of waits on the device
-// alone.
+// time (reserved_addresses.h). Every page of addresses is assigned a physical page (page_assignment.h), and stays
+// mapped to it whichever buffer owns that physical page now. A steady step then needs only copies and waits on the
+// device.
 //
-// While contents are evicted, their addresses are mapped to pages of others. So this is for programs all of whose
-// accesses are known (trusting); otherwise nothing here does anything.
+// While contents are evicted, their addresses are mapped to pages of other buffers. So this is only for programs all of
+// whose accesses are known (trusting); otherwise nothing here has any effect.
 //
 // Under a plan it takes several iterations (rounds, see static_assignment.cc). The first two show which buffers there
 // are, and how long an iteration takes. In the third, eviction units give up their pages as they will under the
@@ -14,8 +14,8 @@
 // addresses, which costs one mapping call for each, once. If too many pages get no assignment, or the iteration is
 // expected to become slower, there is none. If it did become slower, the assignment is given up; units go on giving up
 // their pages then, if that alone made the logged iteration faster. Where the assignment does not fit (mapping calls go
-// on), an iteration with it is logged, once, and the assignment is made again. Of several iterations only the first to
-// get that far has an assignment. Guarded by the engine's lock.
+// on), an iteration with it is logged, once, and the assignment is made again. Only the first iteration that gets
+// this far has an assignment. Guarded by the engine's lock.
 #pragma once
 
 #include <array>
@@ -48,14 +48,14 @@ class StaticAssignment {
   void begins(std::size_t iteration, std::uint64_t submitted_ns, const Link& link);
   // An operation of it arrives. `submitted_ns`: device time of all that was submitted before.
   void arriving(std::size_t iteration, std::uint64_t submitted_ns);
-  // An operation has run again for it.
+  // An operation has run again for the arrived one.
   void ran_again(std::uint64_t submitted_ns);
-  // It is about to be submitted.
+  // The operation is about to be submitted.
   void submitting(StreamHandle stream) { meter_.submitting(stream); }
-  // It has been submitted.
+  // The operation has been submitted.
   void submitted(std::uint64_t submitted_ns) { log_.at(submitted_ns - began_ns_); }
   void diverged();
-  // Discards all that is known of the iteration.
+  // Discards everything that is known about the iteration.
   void forget(std::size_t iteration);
   // Addresses run short: none are reserved from now on.
   void give_up();
@@ -80,24 +80,24 @@ class StaticAssignment {
     std::uint64_t from_ns, until_ns;  // of the iteration
     PageHandle physical;
   };
-  // Of an assignment in force that does not fit, one an iteration.
+  // The progress of revising an assignment in force that does not fit; at most one revision for each iteration.
   enum class Revision : std::uint8_t { kNone, kWatched, kAssigned, kReady, kDone };
   struct AssignedIteration {
     ReservedAddresses reserved;
     unsigned rounds = 0;  // iterations that began since the plan was made
-    // The shortest iteration under the plan, without an assignment, with one, and without one where what leaves gives up
-    // its pages at once; 0: none yet.
+    // The shortest iterations under the plan: without an assignment, with one, and without one when evicted units give
+    // up their pages at once; 0: none yet.
     double before_ms = 0, after_ms = 0, giving_ms = 0;
     double predicted_ms = 0;  // of the iteration with the assignment
     Revision revision = Revision::kNone;
     bool is_complete = false;  // every page of it is assigned
-    bool mapped = false;       // the iteration before, which was this one too, made mapping calls
-    bool gives_up = false;     // without an assignment, which the iteration does not get
+    bool mapped = false;       // the previous iteration, which was this one too, made mapping calls
+    bool gives_up = false;     // units give up their pages at once, and there is no assignment
     unsigned measured = 0;     // iterations with an assignment
-    // By name of the buffer, until it has addresses.
+    // By name of the buffer: its pages, until it has addresses.
     std::unordered_map<ReservedAddresses::Name, std::vector<TimedPage>> timed_pages;
 
-    // Where every page is assigned, no mapping call is needed. Else pages change owners, and the time decides.
+    // If every page is assigned, no mapping call may be needed. Otherwise pages change owners, and the time decides.
     bool fits() const { return !mapped || (!is_complete && after_ms <= 1.03 * predicted_ms); }
   };
   struct Assigned {

@@ -10,19 +10,19 @@ namespace {
 // Versions that cross more than this part of the forward pass are skip connections.
 constexpr std::uint32_t kLongPart = 8;
 
-// Smaller ones share slabs, and are not planned.
+// Smaller buffers share slabs, and are not planned.
 bool is_large(const Profile& profile, const Lineage& lineage, std::uint32_t buffer) {
   return may_be_dropped(profile, lineage, buffer) && lineage.buffers[buffer].bytes >= profile.page_bytes / 2;
 }
 
-// By version: whether it can be made from what is there when the forward pass has ended, however much of it is dropped.
+// By version: whether it can be made from what exists when the forward pass has ended, however much of that is dropped.
 std::vector<bool> find_recomputable(const Lineage& lineage, std::uint32_t forward_end) {
   std::vector<bool> recomputable(lineage.versions.size());
   for (std::uint32_t q = 0; q <= forward_end; ++q) {
     const std::span<const VersionedOperand> operands = lineage.operands(q);
     const bool can = lineage.is_repeatable(q) && std::ranges::all_of(operands, [&](const VersionedOperand& operand) {
                        if (!operand.reads || recomputable[operand.read]) return true;
-                       // What is overwritten has to be made first.
+                       // Inputs that are overwritten have to be made first.
                        return !operand.writes && lineage.is_current_at(operand.read, forward_end + 1);
                      });
     for (const VersionedOperand& operand : operands) {
@@ -53,7 +53,7 @@ std::vector<double> live_bytes_of(const Profile& profile) {
   return live;
 }
 
-// A buffer that lives across the end of the iteration is another one there.
+// A buffer that lives across the end of the iteration is a different one after it.
 bool may_be_dropped(const Profile& profile, const Lineage& lineage, std::uint32_t buffer) {
   const std::uint32_t name = lineage.buffers[buffer].name;
   if (name == kNoBuffer || lineage.buffers[buffer].death == LineageBuffer::kOutlives) return false;

@@ -21,12 +21,12 @@ namespace thermocline {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Shorter gaps gain little, and there are many of them; but not of buffers as large as this part of the memory.
+// Shorter gaps gain little, and there are many; except gaps of buffers larger than this part of the memory.
 constexpr std::uint32_t kLeastGap = 20;
 constexpr Bytes kLargePart = 32;
 
-// kPlain: neither short gaps of large buffers, nor what is made of inputs that are kept for it. Where these look cheap and
-// crowd out others, lists without them are better. kShort: short gaps of small buffers, too.
+// kPlain: without short gaps of large buffers, and without contents that need kept inputs. If these look cheap and
+// crowd out others, lists without them are better. kShort: includes short gaps of small buffers.
 enum class Candidates { kAll, kPlain, kShort };
 
 class Ranking {
@@ -57,7 +57,7 @@ class Ranking {
       std::vector<VersionId> inputs;
       const double key = key_of(best.candidate, &inputs);
       if (key <= 0) continue;
-      // Other choices have made it more expensive since.
+      // Other choices have made the candidate more expensive since.
       if (!open_.empty() && Entry{key, best.candidate} < open_.top()) {
         open_.push({key, best.candidate});
         continue;
@@ -112,7 +112,7 @@ class Ranking {
       for (std::size_t i = 0; i < buffers.size(); ++i) {
         const std::uint32_t b = buffers[i];
         Drop& drop = last[b];
-        // Of lasting buffers those that are dead are looked at below.
+        // For lasting buffers, dead contents are handled below.
         const bool may = may_be_dropped(profile_, lineage_, b) || (lasting_.is_lasting(b) && operands[i].reads);
         if (used[b] && may) drop.last_use = std::max(drop.last_use, held_until(b));
         if (used[b] && may && q > drop.last_use) {
@@ -198,7 +198,7 @@ class Ranking {
       if (std::ranges::find(readers, e) == readers.end()) readers.push_back(e);
     };
     for (const VersionId input : inputs) reads(c, lineage_.versions[input].buffer);
-    // What was computed from this version must be computed from its inputs now.
+    // Contents that were computed from this version must be computed from its inputs now.
     const Drop& drop = candidates_[c];
     for (const std::uint32_t e : std::vector<std::uint32_t>(readers_[drop.buffer])) {
       if (!drop.covers(candidates_[e].next_use)) continue;
@@ -217,9 +217,9 @@ class Ranking {
   const std::uint32_t kept_for_;
   std::vector<std::uint32_t> crowded_;  // number of earlier places with more live bytes than the limit
   std::vector<Drop> candidates_;
-  // By candidate: what is recomputed of it; kNoVersion: nothing ever, as far as is known.
+  // By candidate: the version that is recomputed; kNoVersion: none, as far as known.
   std::vector<VersionId> contents_;
-  std::vector<std::vector<VersionId>> kept_;  // by candidate: what it is made of that is kept for it
+  std::vector<std::vector<VersionId>> kept_;  // by candidate: inputs that are kept for it
   static constexpr std::uint32_t kStretch = 64;
   std::vector<std::vector<std::uint32_t>> chosen_around_;  // by place / kStretch: candidates whose gaps include it
   std::vector<std::vector<std::uint32_t>> readers_;        // by buffer: chosen candidates that are computed from it
@@ -239,17 +239,17 @@ namespace {
 
 constexpr std::size_t kLengths = 20, kLengthsOfMany = 10;
 constexpr std::uint32_t kKeptLong = 40, kKeptShortly = 12, kKeptForTheNext = 4;
-// Of the list lengths that look best at first, this many are planned with full effort.
+// This many of the list lengths that look best at first are planned with full effort.
 constexpr std::size_t kPlannedFully = 3;
 constexpr std::size_t kRefinements = 5;
 // Up to this many operations, all lengths are planned with full effort.
 constexpr std::size_t kFewPlaces = 4000;
 constexpr double kFaster = 0.999;
-// Where a step takes longer than this multiple of its operations, segments are tried as well.
+// If a step takes longer than this multiple of its operations, segments are tried as well.
 constexpr double kSlow = 1.5;
-// Where it takes longer than this one, lists that keep less of what has been made again are tried as well.
+// If it takes longer than this multiple, lists that keep fewer recomputed contents are tried as well.
 constexpr double kNearlyFast = 1.05;
-// A schedule of which drops have to be left out more often is another one.
+// A schedule from which drops have to be removed more often than this is not the same schedule any more.
 constexpr std::size_t kRepairs = 3;
 // Host time for removing a buffer's pages and giving it others, without static page assignment: about ten of the
 // driver's mapping calls.
@@ -305,7 +305,7 @@ class JointPlanner {
     if (!wanted_->fits) {
       for (const std::uint32_t kept_for : {kKeptLong, kKeptShortly, 0U}) sweep(0, kept_for, Candidates::kShort);
     }
-    // Where large buffers crowd, what was made again for another one is in the way until its own use. It is made twice.
+    // If large buffers crowd, contents recomputed early for another one are in the way: they are recomputed twice.
     if (takes_longer_than(kNearlyFast)) {
       for (const std::uint32_t kept_for : {kKeptForTheNext, 0U}) sweep(0, kept_for);
     }
@@ -319,7 +319,7 @@ class JointPlanner {
     }
   }
 
-  // Than its operations, by this factor.
+  // Whether the best plan takes longer than its operations by this factor.
   bool takes_longer_than(double factor) const {
     return !wanted_->fits || wanted_->predicted_ns >= factor * nanoseconds_of(profile_);
   }
@@ -329,10 +329,10 @@ class JointPlanner {
     return static_cast<double>(std::accumulate(ns.begin(), ns.end(), std::uint64_t{0}));
   }
 
-  // In chains, where each content is made of the one before it, lists drop too much in a row. Segments do not.
+  // In chains, where each content is made from the one before it, lists drop too many in a row. Segments do not.
   void try_segments() {
     for (const Schedule& schedule : SqrtSchedules().schedules(profile_, lineage_, limit_)) {
-      // Whoever carries the plan out keeps inputs, and these do not count them.
+      // The plan is carried out with kept inputs, which these schedules do not count.
       if (!lineage_.keeps_inputs || schedule.recomputations.empty()) attempt(schedule);
     }
   }
@@ -355,7 +355,7 @@ class JointPlanner {
   };
 
   bool tries_quickly() const { return profile_.places() > kFewPlaces; }
-  // The more has been dropped already, the less difference one more or less makes.
+  // The more has been dropped already, the less difference one drop makes.
   static std::size_t length_of(std::size_t i, std::size_t lengths, std::size_t all) {
     const double part = static_cast<double>(i) / static_cast<double>(lengths);
     return std::min(all, static_cast<std::size_t>(std::ceil(part * std::sqrt(part) * static_cast<double>(all))));
@@ -393,14 +393,14 @@ class JointPlanner {
     if (predicted_ns < (refined_ ? refined_->predicted_ns : kNever)) refined_ = Tried{list, length, predicted_ns};
   }
 
-  // As keep_if_faster(), with the effort that there is for each of many.
+  // keep_if_faster(), with the effort that can be spent on each of many plans.
   double plan(const std::shared_ptr<const Rewriting>& rewriting) {
     const double predicted_ns = keep_if_faster(rewriting, tries_quickly() ? PlanEffort::kQuick : effort_);
     if (tries_quickly() && predicted_ns < kNever) promising_.push_back({predicted_ns, rewriting});
     return predicted_ns;
   }
 
-  // Leaves out drops that can not be recomputed once the others are gone. Null: so often that little is left of the list.
+  // Leaves out drops that cannot be recomputed without others. Null: too often, so that little is left of the list.
   std::shared_ptr<const Rewriting> rewritten(std::vector<Drop> drops, const RewritingTerms& terms,
                                              std::size_t most_repairs = SIZE_MAX) const {
     auto rewriting = std::make_shared<Rewriting>();
@@ -463,7 +463,7 @@ class JointPlanner {
   double fastest_drops_ns_ = kNever;
   Plan best_;
   Plan without_copies_;          // the fastest without copies
-  const Plan* wanted_ = &best_;  // the one that is asked for
+  const Plan* wanted_ = &best_;  // the plan that was requested
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans recomputing and swapping together. Buffers to be dropped are ranked: by bytes freed for each second of
-// recomputing, including what that costs for others that are dropped already. The first ones of the ranking are
-// dropped, for several lengths of that list. Each length gives a rewritten iteration (rewriting.h), for which the
-// planner adds copies and computes times. The fastest is the plan. The lengths include none dropped (copies alone) and
-// everything useful dropped (hardly any copies). If nothing fits, short gaps are dropped as well; where the plan is slow,
-// or there is none, equal segments (segment_schedules.h) are tried, too.
+// recomputing, including the cost for others that are dropped already. The first ones of the ranking are dropped, for
+// several lengths of that list. Each length gives a rewritten iteration (rewriting.h), for which the planner adds
+// copies and computes times. The fastest is the plan. The lengths include none dropped (copies alone) and everything
+// useful dropped (hardly any copies). If nothing fits, short gaps are dropped as well; if the plan is slow, or there is
+// none, equal segments (segment_schedules.h) are tried, too.
 //
 // Pure functions of their arguments; thread-safe.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs that are kept past the program's free: something much larger is dropped that can be made of them. The gradient
-// of a large layer's weights, for example, is made of two activations that the program frees long before the optimizer
-// reads the gradient.
+// Inputs that are kept although the program frees them, so that something much larger that is computed from them can be
+// dropped. The gradient of a large layer's weights, for example, is computed from two activations that the program
+// frees long before the optimizer reads the gradient.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class KeptInputs {
  public:
   explicit KeptInputs(const Lineage& lineage);
 
-  // What the producer of the dropped version reads and the program frees while it is dropped, and what is kept of that.
+  // The inputs of the dropped version's producer that the program frees during the drop and that are kept.
   std::vector<VersionId> of(const Drop& drop) const;
 
  private:

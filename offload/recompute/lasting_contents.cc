@@ -7,8 +7,8 @@
 
 namespace thermocline {
 
-// What a dead content can be made of while it is dropped. Small inputs are there because they are copied aside. Large ones
-// that are made in the iteration by operations that may run again count as dropped, too: then the recipe goes on to theirs.
+// The inputs from which a dead content can be made while it is dropped. Small inputs exist, copied aside. Large ones
+// that repeatable operations of the iteration make count as dropped, too: then the recipe includes their inputs.
 class LastingContents::World {
  public:
   World(const LastingContents& contents, const Drop& drop, Bytes bytes)
@@ -90,7 +90,7 @@ void LastingContents::find_dead() {
   for (std::uint32_t b = 0; b < now.size(); ++b) {
     if (now[b].begins_overwritten) add(now[b], b, now[b].first_use);
   }
-  // What is copied aside is small compared with all that is made of it.
+  // Contents copied aside are small compared with all contents made of them.
   std::unordered_map<VersionId, Bytes> made;
   std::erase_if(dead_, [&](const Drop& drop) {
     Dead& dead = by_key_[key_of(drop)];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents of *lasting* buffers: those that a program allocates once and uses in every iteration. A content begins where
-// an operation overwrites the buffer wholly, and is *dead* after its last read before the next such write. Nobody knows
-// that the program will not read it all the same. So a dead content may be dropped only if it can be recomputed until
-// then: of inputs that stay, and of small ones that are copied aside when the program overwrites them.
+// Contents of *lasting* buffers: those that a program allocates once and uses in every iteration. A content begins
+// where an operation overwrites the buffer wholly, and is *dead* after its last read before the next such write. The
+// program might read it after all. So a dead content may be dropped only if it can be recomputed until that write: from
+// inputs that stay, and from small ones that are copied aside before the program overwrites them.
 #pragma once
 
 #include <algorithm>
@@ -25,15 +25,15 @@ class LastingContents {
   // Drops of dead contents: the next use overwrites them, in this iteration or in the next one. The content can be
   // recomputed all the while.
   const std::vector<Drop>& dead() const { return dead_; }
-  // What the buffer of a dead content contains.
+  // The version that the buffer of a dead content contains.
   VersionId content_of(const Drop& drop) const;
 
-  // A small input of dead contents, from where the program overwrites it to where the last of them is overwritten.
+  // A small input of dead contents, kept from its overwriting until the last of these contents is overwritten.
   struct Aside {
     VersionId input = kNoVersion;
     std::uint32_t from = 0, until = 0;  // places; until < from: in the next iteration
   };
-  // Of these drops, as far as they are of dead contents.
+  // The inputs to copy aside for those of these drops that are of dead contents.
   std::vector<Aside> asides_of(const std::vector<Drop>& drops) const;
 
  private:

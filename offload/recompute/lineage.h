@@ -42,9 +42,9 @@ class Lineage {
 
   std::vector<LineageBuffer> buffers;
   std::vector<LineageVersion> versions;
-  // Who carries the plan out keeps inputs past the program's free (kept_inputs.h).
+  // True: the plan is carried out by code that keeps inputs although the program frees them (kept_inputs.h).
   bool keeps_inputs = false;
-  // Who carries the plan out drops contents of buffers that live on from one iteration to the next
+  // True: the plan is carried out by code that can drop contents of buffers that live on from one iteration to the next
   // (lasting_contents.h).
   bool drops_lasting = false;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recipe: which operations have to run again, and where their results go, so that some versions exist again: in the
-// buffers that they belong to, or in scratch memory as long as something in the recipe reads them. Used for planning,
-// on the lineage of an iteration, and at run time, on what has actually been submitted.
+// A recipe: which operations have to run again, and where their results go, so that some versions exist again. Results
+// go to the buffers that they belong to, or to scratch memory while something in the recipe reads them. Used for
+// planning, on the lineage of an iteration, and at run time, on the operations that were actually submitted.
 //
-// Updates in place: before an operation that reads what it overwrites, the operation that made that version runs into
-// the same memory, which nobody else reads. So what a recipe has made stays unchanged until its last reader has run.
+// Updates in place: before an operation that overwrites what it reads, the operation that made that version runs into
+// the same memory, which nobody else reads. So a result of a recipe stays unchanged until its last reader has run.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace thermocline {
 using VersionId = std::uint64_t;
 inline constexpr VersionId kNoVersion = ~VersionId{0};
 
-// What an operation did to one of its operands. Both flags: it updates it in place, or writes a part of it.
+// The effect of an operation on an operand. Both flags: it updated it in place, or wrote a part of it.
 struct VersionedOperand {
   bool reads = false, writes = false;
   bool in_place = false;  // it is read in the version's own buffer, or not at all (OperandUse)
@@ -31,7 +31,7 @@ struct Recipe {
   // ones are never cheap; where segments are recomputed, one recipe may make a whole segment.
   static constexpr std::size_t kMostRuns = 96, kMostRunsOfSegment = 2048;
   static constexpr std::uint32_t kInPlace = ~std::uint32_t{0};
-  // Memory that the recipe fills.
+  // Memory that the recipe writes.
   struct Value {
     VersionId version;                   // the version in it at the end
     bool own;                            // true: the version's own buffer; false: scratch
@@ -52,7 +52,7 @@ struct Recipe {
 // Builds recipes. World provides:
 //   bool producer(VersionId, std::uint64_t* operation)   false: no operation that may run again
 //   std::span<const VersionedOperand> operands(std::uint64_t operation)
-//   bool is_available(VersionId)   its buffer contains it, and may be read
+//   bool is_available(VersionId)   true: its buffer contains it, and it may be read there
 //   bool owns(VersionId)     its buffer has no contents and is to be filled with it
 template <class World>
 class RecipeBuilder {
@@ -60,8 +60,8 @@ class RecipeBuilder {
   explicit RecipeBuilder(const World& world, std::size_t most_runs = Recipe::kMostRuns)
       : world_(world), most_runs_(most_runs) {}
 
-  // Adds what makes the version, unless it has been added already. False: that is impossible, and the recipe is
-  // unusable.
+  // Adds the operations that make the version, unless they have been added already. False: that is impossible, and the
+  // recipe is unusable.
   bool add(VersionId version) { return find_made(version) != nullptr || make(version, Recipe::kInPlace); }
   const Recipe& recipe() const { return recipe_; }
   Recipe take() { return std::move(recipe_); }
@@ -92,7 +92,7 @@ class RecipeBuilder {
     return static_cast<std::uint32_t>(recipe_.values.size() - 1);
   }
 
-  // Where a version that is only read comes from: Recipe::kInPlace, or a value. False: it is not available.
+  // Finds where a version that is only read comes from: Recipe::kInPlace, or a value. False: it is not available.
   bool input(VersionId version, std::uint32_t* place) {
     *place = Recipe::kInPlace;
     if (world_.is_available(version)) {
@@ -104,7 +104,7 @@ class RecipeBuilder {
     return true;
   }
 
-  // `target`: the value to make it in, which nobody else may then use; kInPlace: a value of its own.
+  // `target`: the value to write it to, which nobody else may use then; kInPlace: a new value.
   bool make(VersionId version, std::uint32_t target) {
     std::uint64_t operation = 0;
     if (!world_.producer(version, &operation) || ++pending_ + recipe_.runs.size() > most_runs_) return false;

@@ -13,10 +13,10 @@ constexpr std::uint32_t kFewestSteps = 4, kMostSlots = 512;
 // At least this much of the time of the forward pass must be in the chain.
 constexpr double kMostOfThePass = 0.8;
 constexpr std::uint32_t kLongestPeriod = 64;
-// Operations that run again in one schedule. Few slots for many steps need about the square of them, and are no use.
+// The most reruns in one schedule. Few slots for many steps need about the square of them, which is of no use.
 constexpr std::uint64_t kMostReruns = 200'000;
 
-// What an operation is, as far as a step of a chain has to equal the next: operands with their sizes and directions.
+// The properties in which the operations of a step must equal those of the next step: sizes and directions of operands.
 std::vector<std::uint64_t> looks_of(const Lineage& lineage, std::uint32_t place) {
   std::vector<std::uint64_t> looks;
   const std::span<const VersionedOperand> operands = lineage.operands(place);
@@ -94,7 +94,7 @@ class Emitter {
     }
   }
 
-  // Steps (begin, end], from the state after `begin`, which is there. `place`: where that begins.
+  // Goes back through steps (begin, end], from the state after `begin`, which exists. `place`: where that begins.
   void go_back(std::uint32_t begin, std::uint32_t end, std::uint32_t slots, std::uint32_t place) {
     while (const std::uint32_t split = splits_.split(end - begin, slots)) {
       const std::uint32_t kept = begin + split;
@@ -112,8 +112,8 @@ class Emitter {
 
   const RecurrentChain& chain_;
   const RecurrentSplits& splits_;
-  std::vector<std::vector<Drop>> inner_, states_;  // by step: what it makes for its own backward step, for the next one
-  std::vector<std::uint32_t> needed_;              // by step: the first place of the backward pass that reads of it
+  std::vector<std::vector<Drop>> inner_, states_;  // by step: contents for its own backward step, and for the next step
+  std::vector<std::uint32_t> needed_;              // by step: the first backward place that reads its contents
   std::vector<bool> kept_;                         // by step: its state is kept in the forward pass
   Schedule schedule_;
 };
@@ -148,7 +148,7 @@ RecurrentChain find_recurrent_chain(const Profile& profile, const Lineage& linea
     const auto time = static_cast<double>(before[stretch.end] - before[stretch.begin]);
     if (stretch.end - stretch.begin < period * kFewestSteps) continue;
     if (time < kMostOfThePass * static_cast<double>(before.back())) continue;
-    // Steps end where all that crosses stays, and least crosses.
+    // Steps end where all crossing contents stay, and least crosses.
     std::uint32_t first = stretch.begin;
     for (std::uint32_t q = first; q < stretch.begin + period; ++q) {
       if (std::pair(leaving[q], bytes[q]) < std::pair(leaving[first], bytes[first])) first = q;
@@ -158,7 +158,7 @@ RecurrentChain find_recurrent_chain(const Profile& profile, const Lineage& linea
       chain.ends.clear();
       continue;
     }
-    // What a later step keeps reading is no state.
+    // Contents that later steps keep reading are not a state.
     const bool is_level = bytes[chain.ends[chain.ends.size() / 2]] < 2 * bytes[chain.ends[1]];
     if (!is_level) chain.ends.clear();
     break;

@@ -2,8 +2,8 @@
 // Backpropagation through time in a given memory: Gruslys et al., Memory-efficient backpropagation through time, 2016.
 //
 // The forward pass is a chain of equal steps. To go back through `steps` of them from the state before the first, with
-// room for `slots` further states: run forward over some, keep the state there, go back through those behind it with
-// one slot less, then through those before it with all slots. Dynamic programming finds where to keep a state.
+// room for `slots` further states: run forward over some, keep the state there, go back through the steps after it with
+// one slot less, then through the steps before it with all slots. Dynamic programming finds where to keep a state.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class RecurrentSplits {
  public:
   RecurrentSplits(std::uint32_t most_steps, std::uint32_t most_slots);
 
-  // Forward steps in all, for 1 <= steps <= most_steps and slots <= most_slots. The first pass over the chain counts,
-  // and each step runs right before its backward step, because it is its inner contents that are needed there.
+  // The number of forward steps, for 1 <= steps <= most_steps and slots <= most_slots. Includes the first pass over the
+  // chain; each step also runs right before its backward step, which needs its inner contents.
   std::uint64_t runs(std::uint32_t steps, std::uint32_t slots) const { return at(steps, slots).runs; }
   // The state after this many steps is kept first; 0: none is, because there is one step or no slot.
   std::uint32_t split(std::uint32_t steps, std::uint32_t slots) const { return at(steps, slots).split; }
@@ -36,7 +36,7 @@ class RecurrentSplits {
   std::vector<Best> best_;
 };
 
-// The chain of equal steps that most of the forward pass consists of.
+// The chain of equal steps that makes up most of the forward pass.
 struct RecurrentChain {
   // `ends`: the last places of what comes before the chain, and of each of its steps; ascending. Empty: no chain.
   std::vector<std::uint32_t> ends;

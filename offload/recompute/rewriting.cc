@@ -50,7 +50,7 @@ class Rewriter {
     open_.assign(lineage_.buffers.size(), 0);
     for (std::uint32_t d = 0; d < drops_.size(); ++d) {
       if (!drops_[d].goes_round()) continue;
-      // Dropped in the iteration before.
+      // It was dropped in the previous iteration.
       dropped_[drops_[d].buffer] = true;
       open_[drops_[d].buffer] = d;
     }
@@ -91,7 +91,7 @@ class Rewriter {
   bool maps() const { return terms_.mapping == Mapping::kEachTime; }
   std::uint32_t last_place() const { return static_cast<std::uint32_t>(out_.profile.places() - 1); }
 
-  // Of the operation at that place, or of one that runs again before it.
+  // Begins the place of an operation, or of one that runs again before it.
   void begin_place(std::uint32_t of, std::uint64_t nanoseconds, bool is_rerun = false) {
     const Bytes not_yet = is_rerun && !profile_.unplanned_results.empty() ? profile_.unplanned_results[of] : 0;
     out_.profile.first_operand.push_back(static_cast<std::uint32_t>(out_.profile.operand_buffers.size()));
@@ -113,7 +113,7 @@ class Rewriter {
     out_.names.push_back(name);
     return static_cast<std::uint32_t>(out_.names.size() - 1);
   }
-  // Where programs hold contents, nobody copies what was recomputed.
+  // If programs hold contents, they do not copy recomputed ones.
   static std::uint32_t held_once_recomputed(const ProfiledBuffer& whole) {
     return whole.held_until == 0 ? 0 : ProfiledBuffer::kAlwaysHeld;
   }
@@ -130,8 +130,8 @@ class Rewriter {
     out_.profile.buffers[segment_[name]].begins_remapped = maps();
     return segment_[name];
   }
-  // Of a lasting buffer: what begins behind its last drop is there when the next iteration begins, and what is dropped
-  // then begins in this one.
+  // For a lasting buffer: contents that begin after its last drop exist when the next iteration begins; contents that
+  // are dropped then begin in this one.
   bool begins_first_segment(std::uint32_t buffer) const {
     const bool has_begun = !out_.profile.buffers[lineage_.buffers[buffer].name].always;
     return !has_begun && (to_come_[buffer] == 0 || drops_[open_[buffer]].goes_round());
@@ -182,8 +182,8 @@ class Rewriter {
     }
   }
 
-  // What the program has freed and is still there, because these of its buffers are dropped. Published policies keep
-  // nothing.
+  // The inputs that the program has freed and that still exist because these of its buffers are dropped. Published
+  // policies keep nothing.
   std::vector<VersionId> kept_for(std::span<const std::uint32_t> buffers) const {
     std::vector<VersionId> kept;
     if (!terms_.recomputations.empty()) return kept;
@@ -195,7 +195,7 @@ class Rewriter {
     return kept;
   }
 
-  // The input that the program has freed lives until what runs again at the last place has read it.
+  // The input that the program has freed lives until the last rerun that reads it.
   void keep_until_now(VersionId input, std::uint32_t q) {
     const LineageBuffer& buffer = lineage_.buffer_of(input);
     if (buffer.death >= q) return;
@@ -289,7 +289,7 @@ class Rewriter {
     }
   }
 
-  // What is copied aside for dead contents.
+  // Adds the copies of inputs that are copied aside for dead contents.
   void add_asides() {
     if (terms_.lasting == nullptr) return;
     const auto places = static_cast<std::uint32_t>(out_.profile.places());

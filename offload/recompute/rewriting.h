@@ -21,9 +21,9 @@ struct Drop {
   std::uint32_t buffer = 0;                  // of the lineage
   std::uint32_t last_use = 0, next_use = 0;  // places of the two uses
   VersionId version = kNoVersion;            // needed at `next_use`; none: that use only writes
-  // Of a lasting buffer: the next use is in the next iteration, and only writes.
+  // Only for a lasting buffer: the next use is in the next iteration, and only writes.
   bool goes_round() const { return next_use <= last_use; }
-  // The contents are not there before the operation at `place`, unless it or one before it has had them recomputed.
+  // The contents do not exist before the operation at `place`, unless they are recomputed for it or an earlier one.
   bool covers(std::uint32_t place) const {
     return goes_round() ? place > last_use || place <= next_use : last_use < place && place <= next_use;
   }
@@ -36,8 +36,8 @@ struct Recomputation {
   VersionId version = kNoVersion;
 };
 
-// kEachTime: addresses that lose their pages get others each time, and have to be mapped. kForGood: with static page
-// assignment each keeps its own.
+// kEachTime: addresses that lose their pages get new ones each time, and have to be mapped. kForGood: with static page
+// assignment each address keeps its page.
 enum class Mapping { kEachTime, kForGood };
 
 struct Rewriting {
@@ -54,9 +54,9 @@ struct Rewriting {
   std::uint32_t recomputed_operations = 0;
 };
 
-// Parameters of a rewriting. `kept_for`: a recomputed version is kept if it is used again within this many operations.
-// With a large number less runs again; with a small one recomputed versions need less room. `recomputations`: what is recomputed
-// and kept in addition, by place. `lasting`: of the same iteration; null: no drop goes round.
+// Parameters of a rewriting. `kept_for`: a recomputed version is kept if it is used again within this many operations;
+// large numbers save reruns, small ones save memory. `recomputations`: further versions to recompute and keep, by
+// place. `lasting`: of the same iteration; null: no drop goes round.
 struct RewritingTerms {
   Mapping mapping = Mapping::kEachTime;
   std::uint32_t kept_for = 40;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A schedule says which contents are dropped and recomputed where; rewriting.h makes an iteration of it. A source of
-// schedules is a published policy to compare the joint plan with.
+// A schedule says which contents are dropped, and where they are recomputed; rewriting.h turns it into an iteration. A
+// source of schedules is a published policy with which the joint plan is compared.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct Schedule {
   std::vector<Recomputation> recomputations{};  // by place
 };
 
-// kImpossible: something can not be recomputed so, or only by a recipe that is too long.
+// kImpossible: something cannot be recomputed in this way, or only by a recipe that is too long.
 enum class ScheduleFit { kFits, kTooLarge, kImpossible };
 
-// Thread-safe: planning runs on a thread of its own.
+// Thread-safe, because planning runs on a separate thread.
 class ScheduleSource {
  public:
   virtual ~ScheduleSource() = default;
-  // The planner takes the fastest of them that fits without copies (plan_scheduled in joint_plan.h).
+  // The planner takes the fastest schedule that fits without copies (plan_scheduled in joint_plan.h).
   virtual std::vector<Schedule> schedules(const Profile& profile, const Lineage& lineage, Bytes limit) const = 0;
   // Calls `plan` for each schedule that may be the fastest that fits, one after the other.
   virtual void search(const Profile& profile, const Lineage& lineage, Bytes limit,

@@ -21,7 +21,7 @@ std::vector<Schedule> SqrtSchedules::schedules(const Profile& profile, const Lin
       if (begin > 0) ends.push_back(static_cast<std::uint32_t>(begin - 1));
     }
     all.push_back(recompute_segments(pass, lineage, ends));
-    // Needs less room: a segment is made bit by bit, and its backward pass takes as long as three segments.
+    // This needs less room: segments are recomputed in small steps; a backward pass takes as long as three segments.
     Schedule by_need = recompute_segments(pass, lineage, ends, false);
     by_need.recomputations.clear();
     by_need.kept_for = static_cast<std::uint32_t>(3 * profile.places() / segments);

@@ -13,8 +13,8 @@ class SqrtSchedules : public ScheduleSource {
   std::vector<Schedule> schedules(const Profile& profile, const Lineage& lineage, Bytes limit) const override;
 };
 
-// What frameworks do that checkpoint every module: each input of a module is kept, and the rest of the module is
-// recomputed. Traces name no modules: the narrow points of the forward pass stand for their inputs (forward_pass.h).
+// Checkpointing of every module, as frameworks do it: the inputs of each module are kept, and the rest is recomputed.
+// Traces name no modules: the narrow points of the forward pass stand for their inputs (forward_pass.h).
 class CheckpointAllSchedules : public ScheduleSource {
  public:
   std::vector<Schedule> schedules(const Profile& profile, const Lineage& lineage, Bytes limit) const override;

@@ -10,7 +10,7 @@ namespace thermocline {
 
 Verification::~Verification() {
   not_rehearsed();
-  // The kernel's trial goes on in other engines.
+  // The kernel's trial continues in other engines.
   for (const std::unique_ptr<Rehearsal>& one : rehearsals_) end(*one, Outcome::kInVain);
   for (const auto& [buffer, content] : dropped_) release(&content->digests);
   for (const std::unique_ptr<InUse>& content : made_again_) release(&content->digests);
@@ -90,7 +90,7 @@ void Verification::made_again(BufferNumber buffer, AddressRange at, const UseSet
   std::unique_ptr<InUse> content = std::move(known->second);
   dropped_.erase(known);
   content->trials = versions_.trials_of_dropped(buffer);
-  // It is made by others than was known when it was dropped, and they need not be verified.
+  // Its makers are not those known when it was dropped, and their results need no verification.
   if (content->trials.empty()) return release(&content->digests);
   if (digests_.take(at, behind, {}, &content->digests.other)) submitted->add(content->digests.other.use);
   made_again_.push_back(std::move(content));

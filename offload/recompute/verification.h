@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether what is made again is what was there, by digests that the device computes (../digest).
+// Verifies by digests, which the device computes (../digest), that recomputed contents equal the original ones.
 //
-// A rehearsal: while a kernel is on trial (../kernel_trial.h), its launch runs once before its time, into scratch
-// memory, and what both wrote is compared. So nothing hangs on a kernel whose results differ: the program has its own,
-// and no host copy has to be kept of a content that is to be made again, nor brought back. The rehearsal comes first
-// because all that the launch reads is as it will be then: what the launch updates in place is copied, not restored.
-// Scratch memory holds what others left there, so that a kernel that leaves part of its output as it was is found, too.
+// A rehearsal: while a kernel is on trial (../kernel_trial.h), its launch runs once in advance, into scratch memory,
+// and the two outputs are compared. So a kernel whose results differ does no harm: the program has its own results, and
+// no host copy has to be kept or fetched for contents that may be recomputed. The rehearsal comes first because all
+// inputs are then as they will be for the launch: data that the launch updates in place is copied, not restored.
+// Scratch memory holds leftovers of other uses, so a kernel that leaves part of its output unwritten is found, too.
 //
-// With `always`, contents are also compared in use: a digest is taken when they are dropped, and one when they have been
-// made again. A difference is reported, but no copy is left that could mend it.
+// With `always`, contents are also compared in use: one digest is taken when they are dropped, and one when they have
+// been recomputed. A difference is reported; there is no copy left to repair it.
 //
 // Invariants (checked by validate()):
 // - A rehearsal in preparation has asked for no more digests of the launch than of the rehearsal itself.
-// - A rehearsal that is over has a result for each output, and both digests of each have been asked for.
+// - A rehearsal in flight has a result for each output, and both digests of each result have been requested.
 // - Without `always` nothing is compared in use.
-// - A content that was dropped has one digest. One that was made again has the kernels that made it; the second
-//   digest may not have been taken.
-// - Each digest that is pending is known to the digests as on its way, so that it becomes known or fails.
-// - As many rehearsals are under way as were begun and have not ended.
+// - A dropped content has one digest. A recomputed one has the kernels that made it; its second digest may be
+//   missing.
+// - Each pending digest is known to Digests as in flight, so it becomes known or fails.
+// - The number of rehearsals in progress equals the number begun minus the number ended.
 //
-// The host never waits for a digest. Each is a use of the memory it was taken of: `submitted` has to be added to its
-// uses. Guarded by the engine's lock.
+// The host never waits for a digest. Each digest uses the memory that it is taken of: the caller has to add `submitted`
+// to the uses of that memory. Guarded by the engine's lock.
 #pragma once
 
 #include <cstddef>
@@ -43,9 +43,9 @@ namespace thermocline {
 
 struct VerificationStatistics {
   std::uint64_t rehearsals = 0;                // begun
-  std::uint64_t verified = 0, mismatched = 0;  // launches rehearsed, and contents made again in use
+  std::uint64_t verified = 0, mismatched = 0;  // launches rehearsed, and contents recomputed in use
   std::uint64_t promoted = 0, demoted = 0;     // kernels
-  std::uint64_t unverified = 0;                // contents made again in use that could not be compared
+  std::uint64_t unverified = 0;                // contents recomputed in use that could not be compared
 };
 
 class Verification {
@@ -58,24 +58,24 @@ class Verification {
   Verification(const Verification&) = delete;
   Verification& operator=(const Verification&) = delete;
 
-  // Whether a launch of the kernel is to be rehearsed. True: one of the two follows, rehearsed() or not_rehearsed().
+  // Whether a launch of the kernel is to be rehearsed. True: rehearsed() or not_rehearsed() has to follow.
   bool begin_rehearsal(KernelTrial* trial);
-  // What the launch writes has been written to `at` by its rehearsal, behind these uses. False: as not_rehearsed().
+  // The rehearsal has written an output of the launch to `at`, after these uses. False: same as not_rehearsed().
   bool rehearsed(AddressRange at, const UseSet& behind, UseSet* submitted);
   void not_rehearsed();
   bool has_rehearsed() const { return rehearsal_ != nullptr; }
-  // The launch itself has been submitted. As often as rehearsed(), in that order.
+  // The launch itself has been submitted. Call it as often as rehearsed(), in the same order.
   void performed(AddressRange at, const UseSet& behind, UseSet* submitted);
 
-  // It has been dropped, but its contents are still there; `resident`: all of them on the device. False: it must not be
-  // dropped, for no digest can be taken of it.
+  // The buffer has been dropped, but its contents still exist; `resident`: all of them on the device. False: it must
+  // not be dropped, because no digest can be taken.
   bool dropping(BufferNumber buffer, AddressRange at, const UseSet& behind, bool resident, UseSet* submitted);
-  // It is about to be as it was.
+  // The dropped contents have been recomputed, after these uses, and are about to be used again.
   void made_again(BufferNumber buffer, AddressRange at, const UseSet& behind, UseSet* submitted);
-  // The buffer is gone, and with it what was dropped.
+  // The buffer has been freed or overwritten: its dropped contents are not needed any more.
   void forget(BufferNumber buffer);
 
-  // What has become known; never blocks.
+  // Evaluates the digests that have become known; never blocks.
   void poll();
   const VerificationStatistics& statistics() const { return statistics_; }
   void validate() const;
@@ -92,7 +92,7 @@ class Verification {
   struct InUse {
     Bytes bytes;
     Pair digests;
-    std::vector<KernelTrial*> trials;  // once it has been made again
+    std::vector<KernelTrial*> trials;  // set when it has been recomputed
   };
 
   using Outcome = KernelTrial::Outcome;

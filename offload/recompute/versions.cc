@@ -9,7 +9,7 @@
 namespace thermocline {
 namespace {
 
-// A version's id is the operand of the operation that wrote it, or it is a version that existed before.
+// A version's id is the operand of the operation that wrote it; or the version existed before.
 constexpr unsigned kOperandBits = 16;
 constexpr VersionId kFound = VersionId{1} << 63;
 
@@ -150,7 +150,7 @@ std::optional<Recipe> Versions::recipe_for(std::span<const BufferNumber> buffers
 bool Versions::drop(BufferNumber buffer) {
   THERMOCLINE_CHECK(!is_dropped(buffer), "contents are dropped once");
   if (!find_another_recipe(buffer, {})) return false;
-  // What is computed from this buffer must be computed from its inputs now.
+  // Contents that are computed from this buffer must be computed from its inputs now.
   const auto readers = readers_.find(buffer);
   if (readers == readers_.end()) return true;
   std::vector<BufferNumber> others(readers->second.begin(), readers->second.end());
@@ -181,7 +181,7 @@ bool Versions::find_another_recipe(BufferNumber buffer, std::span<const BufferNu
   return true;
 }
 
-// What has been dropped is made again by whatever made it, even if that was demoted since.
+// Contents already dropped are recomputed by the kernels that made them, even if these were demoted since.
 bool Versions::may_rely_on(const Recipe& recipe) const {
   return by_proof_ || std::ranges::all_of(recipe.runs, [this](const Recipe::Run& run) {
            const KernelTrial* const trial = record(run.operation).trial;
@@ -256,7 +256,7 @@ DeviceAddress Versions::address_of(std::uint64_t operation, std::size_t i) const
   return aside == asides_.end() ? known.operands[i].address : aside->second;
 }
 
-// Of a version that can be made again.
+// The size of a version that can be recomputed.
 Bytes Versions::bytes_of(VersionId version) const {
   return record(operation_of(version)).operands[version & ((VersionId{1} << kOperandBits) - 1)].bytes;
 }
@@ -277,7 +277,7 @@ std::vector<Versions::BufferNumber> Versions::lost_without(std::span<const Buffe
   return readers;
 }
 
-// As many as the relauncher remembers, or half as many again.
+// Keeps as many records as the relauncher remembers, or half as many again.
 void Versions::forget_old() {
   if (records_.size() < remembered_) return;
   // Buffers dropped since too_old() was called may depend on old operations.
@@ -368,12 +368,12 @@ std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
                           .writes = operand.use.writes,
                           .in_place = operand.use.in_place});
     }
-    // Those on trial are counted on: until they are promoted what they made stays, or is copied.
+    // Kernels on trial are counted on: until they are promoted their results stay, or are copied.
     const bool is_refused = record.trial != nullptr && record.trial->is_refused();
     lineage.add(record.may_run_again && !is_refused, accesses);
   }
-  // What the program frees behind the last operation has not been freed yet; what crosses into the next iteration has
-  // another role there.
+  // Buffers that the program frees after the last operation have not been freed yet; buffers that live on into the next
+  // iteration have another role there.
   for (LineageBuffer& buffer : lineage.buffers) {
     if (buffer.name == kNoBuffer || buffer.death != LineageBuffer::kOutlives) continue;
     const ProfiledBuffer& profiled = profile.buffers[buffer.name];

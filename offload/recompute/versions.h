@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The versions of the buffers' contents at run time: which operation made each, from what, and which of them are
-// dropped: their buffers are alive but have no contents anywhere, and the contents can be recomputed.
+// The versions of the buffers' contents at run time: which operation made each, from which inputs, and which are
+// dropped. A dropped buffer is alive but has no contents anywhere; they can be recomputed.
 //
 // Invariants (checked by validate()):
 //   1. Every version that is dropped can be recomputed from versions that exist, by operations that are remembered.
-//   2. For each buffer that such a recipe reads, the reader is known: before the buffer is overwritten or freed, the
+//   2. For each buffer that such a recipe reads, the reader is known. Before the buffer is overwritten or freed, the
 //      dropped version is recomputed, another recipe is found, or the contents are copied aside (the write barrier).
 #pragma once
 
@@ -33,17 +33,17 @@ class Versions {
     BufferNumber buffer = 0;
     DeviceAddress address;
     Bytes bytes = 0;
-    bool owns_pages = false;  // it has a block of its own
+    bool owns_pages = false;  // it has a block to itself
     OperandUse use;
   };
 
   // About this many operations are remembered; more while dropped contents depend on them.
-  // `by_proof`, for tests: what kernels make that are on trial may be dropped, too.
+  // `by_proof`, for tests: results of kernels on trial may be dropped, too.
   explicit Versions(std::uint64_t remembered = Relauncher::kRemembered, bool by_proof = false)
       : remembered_(remembered), by_proof_(by_proof) {}
 
   // An operation is about to be submitted; each buffer once. `may_run_again`: everything about it is known. `is_all`:
-  // it accesses nothing else. `trial`: of its kernel; null: what it makes may be dropped at once.
+  // it accesses nothing else. `trial`: the trial of its kernel; null: its results may be dropped without one.
   void arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds, std::span<const Operand> operands,
                bool is_all = true, KernelTrial* trial = nullptr);
   // The operands of that operation.
@@ -52,40 +52,40 @@ class Versions {
   void submitted();
   // The operation that arrived last has not been submitted yet.
   bool is_arriving() const { return arriving_; }
-  // It may run again, and so now.
+  // The operation that is arriving may run again.
   bool arriving_may_run_again() const { return arriving_ && records_.back().may_run_again; }
-  // It will not be, as far as anybody knows: it writes nothing.
+  // The arriving operation was given up: it counts as not submitted, and writes nothing.
   void never_submitted() { arriving_ = false; }
-  // Anything may have been written, and nothing is dropped. Earlier contents are no longer used by recipes.
+  // Anything may have been written, and nothing is dropped. Recipes do not use earlier contents any more.
   void forget_contents();
-  // The buffer may be written by somebody who is not seen, and is not dropped.
+  // Unseen work may have written to the buffer, which is not dropped.
   void changed_unseen(BufferNumber buffer);
   // The buffer was freed; no dropped version depends on it.
   void freed(BufferNumber buffer);
 
-  // The version that the buffer contains, or that is dropped; kNoVersion: no known write.
+  // The version that the buffer contains, or that was dropped from it; kNoVersion: no known write.
   VersionId current(BufferNumber buffer) const;
   bool is_dropped(BufferNumber buffer) const { return dropped_.contains(buffer); }
   bool any_dropped() const { return !dropped_.empty(); }
   std::vector<BufferNumber> dropped() const;
-  // True: its contents can be recomputed, and are dropped from now on.
+  // Drops the contents of the buffer if they can be recomputed; true if so.
   bool drop(BufferNumber buffer);
   // The buffer has its contents again, or new ones.
   void restored(BufferNumber buffer);
   // These buffers are about to be overwritten or freed. Dropped versions that depend on them get other recipes if
-  // possible; returns those that have none.
+  // possible; returns the buffers of those that get none.
   std::vector<BufferNumber> lost_without(std::span<const BufferNumber> going);
-  // Whether the buffer, which the program frees, is kept because something much larger is dropped that is made of it
+  // Whether a buffer that the program frees is kept, because something much larger is dropped that is computed from it
   // (kept_inputs.h).
   bool is_kept(BufferNumber buffer, Bytes bytes);
-  // Whether the buffer, which the program overwrites, is small compared with all that is dropped and made of it: then it is
-  // worth a copy (lasting_contents.h).
+  // Whether a buffer that the program overwrites is small compared with all dropped contents computed from it, so that
+  // it is worth a copy (lasting_contents.h).
   bool is_worth_a_copy(BufferNumber buffer, Bytes bytes) const;
-  // The contents of the buffer have been copied to another one, `copy`, which the program does not know. What was made of
-  // the one is made of the other.
+  // The contents of the buffer have been copied to another buffer, `copy`, which the program does not know. Recipes
+  // that read the buffer now read the copy.
   void copied_aside(BufferNumber buffer, BufferNumber copy, DeviceAddress at);
   bool is_copied_aside(BufferNumber copy) const { return asides_.contains(copy); }
-  // Something that is dropped is made of it.
+  // Whether dropped contents are computed from the buffer.
   bool is_read(BufferNumber buffer) const { return readers_.contains(buffer); }
   // The recipe for the contents of the dropped `buffers`, all of them in their own memory; nothing: impossible.
   std::optional<Recipe> recipe_for(std::span<const BufferNumber> buffers) const;
@@ -94,22 +94,22 @@ class Versions {
   std::uint64_t id_of(std::uint64_t operation) const { return record(operation).id; }
   std::uint64_t nanoseconds_of(std::uint64_t operation) const { return record(operation).nanoseconds; }
   std::span<const Operand> operands_of(std::uint64_t operation) const { return record(operation).operands; }
-  // Of its kernel; may be null.
+  // The trial of the operation's kernel; may be null.
   KernelTrial* trial_of(std::uint64_t operation) const { return record(operation).trial; }
-  // Of the kernels that make the dropped contents of the buffer, first the one that makes it itself; each once.
+  // The trials of the kernels that make the dropped contents, each once; first the kernel whose result they are.
   const std::vector<KernelTrial*>& trials_of_dropped(BufferNumber buffer) const { return dropped_.at(buffer).trials; }
-  // Where its i-th operand is, which a recipe reads where it is.
+  // The address of the operation's i-th operand, which a recipe reads where it is.
   DeviceAddress address_of(std::uint64_t operation, std::size_t i) const;
   // Dropped versions that depend on the oldest operations and must be recomputed before these are forgotten.
   std::vector<BufferNumber> too_old() const;
 
-  // By operation of the last `period` ones, which repeat: bytes of contents that are there before it, and read by it or later.
-  // Empty: not so many are remembered.
+  // For each of the last `period` operations, which repeat: the bytes of contents that exist before it, and are read by
+  // it or later. Empty: fewer operations are remembered.
   std::vector<Bytes> content_bytes(std::size_t period) const;
-  // The lineage of the last `period` operations, whose profile this is. Nothing: not enough is known of them, or one of
-  // them may have accessed anything.
+  // The lineage of the last `period` operations, whose profile is given. Empty: too little is known about them, or one
+  // of them may have accessed anything.
   std::optional<Lineage> lineage_of(const Profile& profile) const;
-  // Whether these access nothing but what is known.
+  // Whether the last `period` operations access only memory that is known.
   bool are_all_known(std::size_t period) const;
 
   void validate() const;
@@ -153,12 +153,12 @@ class Versions {
   bool arriving_ = false;    // the last record has not been submitted yet
   std::unordered_map<BufferNumber, VersionId> current_;
   std::unordered_map<VersionId, BufferNumber> buffer_of_;  // the inverse
-  // for buffers in the records: the last operation before the free
+  // For buffers in the records: the last operation before the free.
   std::unordered_map<BufferNumber, std::uint64_t> deaths_;
   std::unordered_map<BufferNumber, Dropped> dropped_;
   std::unordered_map<BufferNumber, std::unordered_set<BufferNumber>>
       readers_;                                             // dropped buffers, by what they depend on
-  std::unordered_set<BufferNumber> in_place_;               // some operation has read them so (OperandUse)
+  std::unordered_set<BufferNumber> in_place_;               // some operation has read them in place (OperandUse)
   std::unordered_map<BufferNumber, DeviceAddress> asides_;  // copies that the program does not know
 };
 

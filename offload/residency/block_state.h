@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine knows of a live block beyond the allocator: where its contents are, and who must wait for whom.
+// The engine's knowledge of a live block beyond the allocator: where its contents are, and who must wait for whom.
 //
-// A large block leaves and returns in units, so that it never needs all its room at once before its turn, and gives
-// room back while the rest of it is still on its way out. An operation that is given a block's address accesses all of
-// its units; one that names ranges (copies, sets) those that the ranges lie in.
+// A large block is evicted and fetched in units. So it never needs all its room before its turn, and it gives room
+// back while the rest of it is still being copied out. An operation that is given a block's address accesses all of
+// its units; one that names ranges (copies, sets) accesses the units that the ranges lie in.
 //
-// A unit that an operation overwrites whole need not have its old contents back. It is `hollow` from the time it gets
-// its pages until the operation has been submitted: its host copy is its contents still, and comes back if the
+// A unit that an operation overwrites completely does not need its old contents. It is `hollow` from the time it gets
+// its pages until the operation has been submitted: its contents are still its host copy, which is copied back if the
 // operation is not submitted after all.
 //
 // Invariants (Residency::validate recomputes them):
-//   1. A unit without pages whose contents are defined has a current host copy (trusting: or one that is being made, on
-//   pages that whoever has them next uses only behind it): contents are never only in memory that is gone.
-//   2. copy == kNone exactly when it is neither on the host nor in the spill file. A stale copy is no copy: only a unit
-//   with its pages has one. What is in the file, or on its way there or back, is kCurrent (file_copy.h).
-//   3. A unit is in one list: kDirty or kClean while it has its pages and contents, else kEvicted; `state` says which.
-//   4. kClean holds the units whose copy is kCopyingOut or kCurrent; an access that may write moves them to kDirty and
-//   drops the copy, or lets it be stale where its digest may show later that nothing was written (clean_drop.cc).
-//   5. pins > 0 implies all units have pages; those of one unit, that it has: what is pinned has been brought before.
+//   1. A unit without pages whose contents are defined has a current host copy (trusting: or one in progress, which the
+//      next user of its pages waits for on the device): contents are never only in memory that is gone.
+//   2. copy == kNone exactly if there is a copy neither on the host nor in the spill file. A stale copy counts as none:
+//      only a unit with pages has one. A copy in the file, or in transfer, is kCurrent (file_copy.h).
+//   3. A unit is in one list: kDirty or kClean while it has pages and contents, else kEvicted; `state` says which.
+//   4. kClean holds the units whose copy is kCopyingOut or kCurrent. An access that may write moves them to kDirty and
+//      drops the copy, or makes it stale if a digest may show later that nothing was written (clean_drop.cc).
+//   5. pins > 0 implies that all units (for pins of a unit: the unit) have pages: memory is fetched, then pinned.
 //   6. The units of a block cover its pages in order, each once.
 //   7. A hollow unit has a copy, on the host or in the file.
-//   8. No unit of a dropped block has defined contents or a host copy, and no operation accesses it before it has been
+//   8. No unit of a dropped block has defined contents or a host copy, and no operation accesses it before it is
 //      recomputed.
 #pragma once
 
@@ -39,98 +39,98 @@
 
 namespace thermocline {
 
-// kNone: the device (or nobody) has the contents. kCopyingOut: a copy out has been submitted, or one on the condition that
-// something has changed. kCurrent: the copy out has
-// passed and nothing can have written to the unit since. kStale: something may have; its digest is known or on its way.
+// kNone: only the device (or nobody) has the contents. kCopyingOut: a copy out, or one that depends on a digest, has
+// been submitted. kCurrent: the copy out is complete, and nothing can have written to the unit since. kStale: something
+// may have written; the unit's digest is known or in flight.
 enum class HostCopy : std::uint8_t { kNone, kCopyingOut, kCurrent, kStale };
 
-// The list a unit is in. Each list is in order of last access, oldest first.
+// The list that a unit is in. Each list is in order of last access, oldest first.
 enum class ResidencyState : std::uint8_t { kUnmapped, kDirty, kClean, kEvicted };
 
 struct BlockState;
 
-// What digests say of a unit (clean_drop.cc).
+// The results of a unit's digests (clean_drop.cc).
 struct Evidence {
-  TakenDigest copied;  // of what the host copy holds; kNone: not known
-  // How often it has been found changed, and how often no digest is taken of it for that.
+  TakenDigest copied;  // of the contents of the host copy; kNone: not known
+  // How often it was found changed; how many of its next copies get no digest because of that.
   std::uint8_t changed = 0, skip = 0;
-  bool proven = false;  // the digest of the copy has saved one
+  bool proven = false;  // a comparison with this digest has saved a copy
 };
 
 struct EvictionUnit : boost::intrusive::list_base_hook<> {
   BlockState* whole = nullptr;
   PageRange range;
-  void* host = nullptr;  // pinned, host_bytes long; null also where the copy is in the spill file alone
+  void* host = nullptr;  // pinned, host_bytes long; null also if the copy is only in the spill file
   Bytes host_bytes = 0;
   std::unique_ptr<FileCopy> file;  // null: none
   HostCopy copy = HostCopy::kNone;
   ResidencyState state = ResidencyState::kUnmapped;
-  bool mapped_to_host = false;  // its addresses lead to `host` while it is evicted (host_fallback.h)
-  bool used_there = false;      // meanwhile by an operation that is known to (HostMappings::used_where_it_is)
-  bool defined = false;         // accessed since its block was handed out: its contents must survive
-  bool hollow = false;          // whatever its pages hold, its contents are its host copy
-  bool prefetched = false;      // brought back, or kept, for a use to come, and not accessed since
+  bool mapped_to_host = false;  // while evicted, its addresses map to `host` (host_fallback.h)
+  bool used_there = false;      // an operation known to the engine used that mapping (HostMappings::used_where_it_is)
+  bool defined = false;         // accessed since its block was handed out, so its contents must survive
+  bool hollow = false;          // its contents are its host copy, whatever its pages contain
+  bool prefetched = false;      // fetched or kept for a future use, and not accessed since
   bool fetched_ahead = false;   // prefetched by a copy; implies prefetched
-  bool stays_on_host = false;   // its host copy could not be written to the file since it was made
+  bool stays_on_host = false;   // since its host copy was made, writing it to the file has failed
   bool asleep = false;          // evicted since its program was put to sleep (sleep.cc)
-  // Why it was chosen to leave, until it has left, is fetched or accessed.
+  // Why it was chosen for eviction, until it has been evicted, fetched or accessed.
   std::optional<EvictReason> evict_reason;
-  std::uint64_t digest = 0;  // of `host` when that began
+  std::uint64_t digest = 0;  // digest of `host` when the mapping began
   Use copy_out;              // the copy out, while kCopyingOut
   Evidence evidence;
   std::uint32_t pins = 0;  // ranges in it that are held on the device (held_ranges.cc)
-  UseSet host_reads;       // copies of the program's that read `host`
-  UseSet uses;             // of its pages, beside the block's: our copies, and former users of borrowed pages
+  UseSet host_reads;       // copies by the program that read `host`
+  UseSet uses;             // uses of its pages beside the block's: our copies, and earlier users of borrowed pages
 
-  // Scratch of the operation in preparation, which has the block among its operands by ranges (BlockState::listed).
+  // State of the operation in preparation, if it accesses the block by ranges (BlockState::listed).
   std::uint64_t named = 0;   // the resolution that named a range in it
-  bool may_write = false;    // that is not only read
-  bool overwritten = false;  // all of it is written, and nothing is read
+  bool may_write = false;    // the operation does not only read it
+  bool overwritten = false;  // the operation writes all of it, and reads nothing
 
   DeviceAddress begin() const;
   Bytes bytes() const;
   bool mapped() const { return state == ResidencyState::kDirty || state == ResidencyState::kClean; }
-  // Its contents are on the host, or on their way there.
+  // Its contents are on the host, or are being copied there.
   bool has_copy() const { return copy == HostCopy::kCopyingOut || copy == HostCopy::kCurrent; }
-  // They are in the spill file, or on their way from there, and not on the host.
+  // Its contents are in the spill file, or are being read from there, and are not on the host.
   bool in_file_only() const { return file != nullptr && host == nullptr; }
-  // Or is about to be: what an access changes beside its place among the others.
+  // Has a copy, or a pending movement: an access then changes more than its position in the list.
   bool has_been_moved() const { return copy != HostCopy::kNone || hollow || prefetched || evict_reason.has_value(); }
 };
 
 struct BlockState {
   Block* block = nullptr;
-  bool dropped = false;  // it has no contents anywhere: they can be recomputed (recompute/versions.h)
+  bool dropped = false;  // it has no contents anywhere, but they can be recomputed (recompute/versions.h)
   // Scratch of the operation in preparation.
-  bool whole = false;      // all units are accessed; else those that `named` says
+  bool whole = false;      // all units are accessed; else those marked by `named`
   bool may_write = false;  // where they are
   std::uint32_t pins = 0;
   std::uint32_t nonresident_units = 0;
   std::uint32_t hollow_units = 0;
-  // What any stream must wait for before its next access: earlier page owners of the pages, our copies; and in a slab,
-  // what used the bytes of its buffers before. Each buffer's own share of the latter is in Buffer::former.
+  // wait_for: what a stream must wait for before its next access: earlier owners of the pages, our copies. former: in a
+  // slab, earlier users of the bytes of its buffers (each buffer's own share: Buffer::former).
   UseSet wait_for;
   UseSet former;
   std::uint64_t operation = 0;  // the last operation that accessed it, by the engine's count
-  std::uint64_t held = 0;       // the preparation (Residency) that may not lose it
-  std::uint64_t listed = 0;     // the resolution (Engine::State) that has it among its operands
+  std::uint64_t held = 0;       // the preparation (Residency) during which it must not be evicted
+  std::uint64_t listed = 0;     // the resolution (Engine::State) that lists it as an operand
 
   std::span<EvictionUnit> units() { return {many ? many.get() : &one, count}; }
   std::span<const EvictionUnit> units() const { return {many ? many.get() : &one, count}; }
   bool resident() const { return nonresident_units == 0 && hollow_units == 0; }
   bool defined() const;
-  // Of the operation in preparation:
+  // For the operation in preparation:
   bool wants(const EvictionUnit& unit) const { return whole || unit.named == listed; }
   bool overwrites(const EvictionUnit& unit) const { return !whole && unit.named == listed && unit.overwritten; }
   bool writes(const EvictionUnit& unit) const { return whole ? may_write : unit.may_write; }
   bool only_reads() const;
-  // It has been found equal to its host copy since that was made, whatever was submitted that may write (clean_drop.cc).
+  // Found equal to its host copy since that was made, although something that may write was submitted (clean_drop.cc).
   bool was_found_unchanged() const;
   bool has_wanted() const;  // on the device, as far as the operation needs it
   Bytes wanted_bytes() const;
 
-  EvictionUnit one;                      // where it is the only unit
-  std::unique_ptr<EvictionUnit[]> many;  // where there are several
+  EvictionUnit one;                      // if it is the only unit
+  std::unique_ptr<EvictionUnit[]> many;  // if there are several
   std::size_t count = 0;
 };
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Units whose host copy may be stale, because something was submitted that may have written to them, leave without
-// being copied where they have not changed (docs/directions.md).
+// Clean drops: units whose host copy may be stale, because something was submitted that may have written to them, are
+// evicted without a copy if they have not changed (docs/directions.md).
 //
 //   copied out, or back in    a digest is taken of what the host copy holds, behind the same uses as the copy
 //   something may write       the copy becomes stale, and is kept
 //   the unit is to leave      the device compares the digests, and copies where they differ
 //
-// The last is one step for the host, which need not know the outcome: behind it the copy is current. So it takes the
-// place of a copy out everywhere. Each digest is a use of the unit: its pages do not change hands, and nobody writes to
-// it, before that has passed. A copy that the device could reach while the unit was evicted (host fallback) is taken for
-// another one: its digest is taken anew, of what was copied in.
+// The last is a single step for the host, which need not know the outcome: after it the copy is current. So it replaces
+// a copy out everywhere. Each digest is a use of the unit: its pages do not change owners, and nothing writes to it,
+// before that use has passed. A copy that the device could reach while the unit was evicted (host fallback) counts as a
+// different copy: its digest is taken again, of the contents that were copied in.
 #include <algorithm>
 
 #include "driver/check.h"
@@ -18,18 +18,18 @@
 namespace thermocline {
 namespace {
 
-// Below that a copy takes about as long as the launches, and what the host spends on them.
+// Below this size a copy takes about as long as the launches, including their host time.
 constexpr Bytes kLeastBytes = 256 * kKiB;
 // A unit that was found changed is left alone for 2, 4, ... copies.
 constexpr unsigned kMostDoublings = 6;
-// After so many digests of copies that went without having saved one a copy is only now and then worth a digest.
+// After this many digests in a row of copies that were made all the same, a digest is taken only now and then.
 constexpr std::uint64_t kUseless = 64;
 constexpr std::uint64_t kNowAndThen = 8;
 
 }  // namespace
 
 bool Residency::takes_digests(const EvictionUnit& unit) const {
-  // What a slab has been given since it was copied is not in the copy.
+  // Contents that a slab got since it was copied are not in the copy.
   return takes_digests() && !host_mappings_.full() && unit.host_bytes >= kLeastBytes &&
          unit.host_bytes == migration_.contents_of(unit);
 }
@@ -89,7 +89,7 @@ bool Residency::copy_out_if_changed(EvictionUnit& unit, EvictReason reason) {
   return true;
 }
 
-// What the last comparison of the unit has come to, if it is known.
+// Takes note of the outcome of the unit's last comparison, if it is known.
 void Residency::learn_outcome(Evidence& evidence) {
   using Outcome = TakenDigest::Outcome;
   const Outcome outcome = std::exchange(evidence.copied.outcome, Outcome::kNotCompared);

@@ -94,7 +94,7 @@ void FileCopies::ended_writing(EvictionUnit& unit) {
   }
   ranges_.give(unit.file->offset);
   unit.file.reset();
-  // Not again before it has left again: what fails once for lack of room would fail for ever.
+  // Not written again before it has been evicted again: a write that fails for lack of room would fail for ever.
   unit.stays_on_host = true;
   ++(is_for_lack_of_room(transfer->error) ? statistics_.full : statistics_.failed_writes);
   report(false, transfer->error, unit.host_bytes);
@@ -161,7 +161,7 @@ std::shared_ptr<SpillTransfer> FileCopies::next_to_end() const {
   if (moving_.empty()) return nullptr;
   const auto write =
       std::ranges::find_if(moving_, [](const EvictionUnit* unit) { return unit->file->transfer->writes; });
-  // Another thread's operation may have what is being read; when that has ended it can be read again.
+  // Another thread's operation may be reading the unit; when that has ended it can be read again.
   return (write != moving_.end() ? *write : moving_.front())->file->transfer;
 }
 

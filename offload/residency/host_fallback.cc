@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kLines = 64;
-// In one operation of the program.
+// The most mappings made during one operation of the program.
 constexpr int kAtOnce = 4;
 
 std::uint64_t mix_bytes(std::uint64_t digest, std::span<const unsigned char> bytes) {
@@ -67,7 +67,7 @@ void HostMappings::map_to_host_now(EvictionUnit& unit) {
   const bool mappable = unit.host != nullptr && host_.pages_of(unit.host, unit.bytes(), &pages_);
   if (!mappable || !heap_.show(*unit.whole->block, unit.range, pages_).ok()) {
     ++statistics_.unmapped;
-    // Its addresses may lead to it all the same, without access.
+    // Even on failure the addresses may be mapped to the host copy, without access.
     unit.mapped_to_host = mappable;
     unit.digest = mappable ? digest_of(unit) : 0;
     return;
@@ -90,7 +90,7 @@ bool HostMappings::abandon(EvictionUnit& unit) {
   forget_late(unit);
   if (!unit.mapped_to_host) return false;
   unit.mapped_to_host = false;
-  // Whoever has been given the address may still be on its way there.
+  // Work that was given the address may not have accessed it yet.
   return heap_.abandon_shown(*unit.whole->block, unit.range, unit.host, clock_.newest());
 }
 

@@ -51,7 +51,7 @@ void LinkMeter::collect() {
 
 Link LinkMeter::link() {
   collect();
-  // One direction alone tells about the other.
+  // If only one direction was measured, it serves for both.
   const double out = best_[kOut] > 0 ? best_[kOut] : best_[kIn] > 0 ? best_[kIn] : kAssumedBytesPerNs;
   const double in = best_[kIn] > 0 ? best_[kIn] : out;
   return {out, in};

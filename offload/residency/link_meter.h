@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures what the link carries, from the library's own copies: a few large ones per direction are put between two
-// timed events.
+// Measures the bandwidth of the link with the library's own copies: a few large ones per direction are submitted
+// between two timed events.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class LinkMeter {
  public:
   enum Direction : std::size_t { kOut, kIn };
 
-  // A copy between two events; without events it is not measured.
+  // A copy between two events; if it has no events, it is not measured.
   struct Sample {
     Direction direction = kOut;
     Bytes bytes = 0;
@@ -35,14 +35,14 @@ class LinkMeter {
   LinkMeter(const LinkMeter&) = delete;
   LinkMeter& operator=(const LinkMeter&) = delete;
 
-  // Around the submission of a copy of `bytes` to `stream`.
+  // Call these before and after the submission of a copy of `bytes` to `stream`.
   Sample begin(Direction direction, Bytes bytes, StreamHandle stream);
   void end(const Sample& sample, StreamHandle stream);
 
-  // Asks the driver about samples that have passed; never blocks. The best rate seen, kAssumed where there is none.
+  // Evaluates the samples that have completed; never blocks. Returns the best rates seen; kAssumed if there is none.
   Link link();
 
-  // PCIe 3.0 with 16 lanes as programs see it (12.2 GB/s measured on a Titan X (Pascal), github.com/yaroslavvb/stuff).
+  // PCIe 3.0 with 16 lanes, as programs see it (12.2 GB/s measured on a Titan X (Pascal), github.com/yaroslavvb/stuff).
   static constexpr double kAssumedBytesPerNs = 12;
 
  private:

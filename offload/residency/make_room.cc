@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making room: which units give their pages, in the order that residency.h lists.
+// Making room: which units give up their pages, in the order that residency.h lists.
 #include <algorithm>
 
 #include "driver/check.h"
@@ -93,7 +93,7 @@ bool Residency::evict_clean(Bytes missing, Victims victims) {
   return dropped > 0;
 }
 
-// What has been submitted to be copied out, oldest first.
+// Gives up units whose copy out has been submitted, oldest first.
 Bytes Residency::give_up_leaving(Bytes missing, std::optional<Victims> victims) {
   Bytes dropped = 0;
   if (missing == 0) return dropped;
@@ -106,8 +106,8 @@ Bytes Residency::give_up_leaving(Bytes missing, std::optional<Victims> victims) 
   return dropped;
 }
 
-// False where the driver did not unmap: the unit keeps its pages and stays what it is. If it lost some of them it has
-// left all the same, for its contents are on the host; drop_partial finds the others.
+// False: the driver did not unmap, and the unit keeps its pages and its state. If it lost some of them it counts as
+// evicted all the same, because its contents are on the host; drop_partial finds the remaining pages.
 bool Residency::evict_unit(EvictionUnit& unit) {
   THERMOCLINE_CHECK(!unit.defined || unit.copy == HostCopy::kCurrent,
                     "contents leave the device only with a current host copy");
@@ -146,7 +146,7 @@ Status Residency::await(const EvictionUnit& unit) {
   return clock_.synchronize(unit.uses);
 }
 
-// Waits for the copy out that began first, and for what still reads the unit, and drops it.
+// Waits for the copy out that began first, and for work that still reads the unit, and evicts it.
 Status Residency::drop_first_leaving(Victims victims, bool* progress) {
   Status status;
   for_each_victim(clean_, [&](EvictionUnit& unit) {
@@ -159,7 +159,7 @@ Status Residency::drop_first_leaving(Victims victims, bool* progress) {
   return status;
 }
 
-// A non-resident unit may lie partly over mapped space (Heap::allocate); its pages are free for others until it is accessed.
+// A non-resident unit may lie partly over mapped space (Heap::allocate); others may take its pages until an access.
 Status Residency::drop_partial(bool* progress) {
   for (EvictionUnit& unit : evicted_) {
     const BlockState& state = *unit.whole;
@@ -175,8 +175,8 @@ Status Residency::drop_partial(bool* progress) {
   return {};
 }
 
-// Begins to copy out the oldest units until `missing` bytes are on their way. Units without defined contents leave at
-// once.
+// Begins to copy out the oldest units until `missing` bytes are being copied. Units without defined contents are
+// evicted at once.
 Status Residency::start_copies(Bytes missing, bool* progress) {
   Bytes started = 0;
   Status status;
@@ -198,7 +198,7 @@ Status Residency::start_copies(Bytes missing, bool* progress) {
     *progress = true;
     return started < missing;
   });
-  // What has been started may be enough.
+  // The copies that were started may be enough.
   return out_of_host_memory ? Status() : status;
 }
 

@@ -9,8 +9,8 @@
 
 namespace thermocline {
 
-// The unit's bytes up to the end of what any buffer of the block has. With a host fallback also what nobody is seen to
-// use, which in a slab may be a buffer that it is given while it is evicted.
+// The unit's bytes up to the end of the contents of the block's buffers. With a host fallback, includes bytes that no
+// seen operation uses; in a slab these may belong to a buffer that it gets while it is evicted.
 Bytes Migration::contents_of(const EvictionUnit& unit) const {
   const Block& block = *unit.whole->block;
   if (host_mappings_.on() && block.is_slab()) return unit.bytes();
@@ -43,7 +43,7 @@ Status Migration::copy_out(EvictionUnit& unit) {
   BlockState& state = *unit.whole;
   THERMOCLINE_CHECK(unit.mapped() && unit.defined && unit.copy == HostCopy::kNone,
                     "only defined contents on the device, without a host copy, are copied out");
-  // The copies behind it would be blocked, too.
+  // Copies submitted after it would be blocked, too.
   if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(unit.uses)) return Status::not_ready();
   const Bytes bytes = contents_of(unit);
   void* host = allocate_host(bytes, unit.bytes());

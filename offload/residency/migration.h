@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves the contents of units of blocks between the device and pinned host memory on two streams of its own, one a
-// direction, so that both directions of the link work at once and neither stands behind the program's kernels.
+// Copies the contents of eviction units between the device and pinned host memory, on two streams of its own, one for
+// each direction. So both directions of the link work at once, and neither waits behind the program's kernels.
 //
-// Contract: a copy out waits on the device for everything submitted that may use the unit; whoever accesses the block
-// afterwards finds the copy in `wait_for`. Host memory is reused only after every copy that reads or writes it has
-// passed. Guarded by the engine's lock.
+// Contract: a copy out waits on the device for all submitted work that may use the unit. Later users of the block
+// find the copy in `wait_for`. Host memory is reused only after every copy that reads or writes it has
+// completed. Guarded by the engine's lock.
 #pragma once
 
 #include <cstdint>
@@ -37,17 +37,17 @@ class Migration {
 
   Status open(void (*without_host_memory)() = nullptr);
 
-  // Submits the copy of a mapped, defined unit without a host copy; it becomes kCopyingOut. out_of_memory: the host limit.
+  // Submits the copy of a mapped, defined unit without host copy: then kCopyingOut. out_of_memory: the host limit.
   Status copy_out(EvictionUnit& unit);
-  // A unit without contents gets host memory, to which its addresses can lead; false: there is none.
+  // Gives a unit without contents host memory to which its addresses can be mapped; false: there is none.
   bool set_aside(EvictionUnit& unit);
-  // Submits the copy back into a unit that has just got pages. The host copy stays valid until somebody writes.
+  // Submits the copy into a unit that has just got pages. The host copy is valid until something writes to the unit.
   Status copy_in(EvictionUnit& unit);
-  // The unit's host copy has been made current, behind `use`, by somebody else; it becomes kCopyingOut.
+  // Something else makes the unit's host copy current, and does so before `use`; the unit becomes kCopyingOut.
   void evicted_after(EvictionUnit& unit, Use use);
-  // What has turned out to have been copied so.
+  // Counts bytes that turned out to have been copied by evicted_after()'s work.
   void copied_out(Bytes bytes) { statistics_.evicted_bytes += bytes; }
-  // What a copy has to move of the unit.
+  // How many bytes of the unit a copy has to move.
   Bytes contents_of(const EvictionUnit& unit) const;
   // The host copy is stale or not needed any more.
   void drop_host_copy(EvictionUnit& unit);
@@ -55,47 +55,47 @@ class Migration {
   // The spill file; null: there is none.
   FileCopies* files() { return files_.get(); }
   const FileCopies* files() const { return files_.get(); }
-  // The unit's contents are in the file, too: its host memory is free once no copy uses it.
+  // The unit's contents are in the file, too. Frees its host memory after the last copy that uses it.
   void free_host_of(EvictionUnit& unit);
-  // The unit's contents are on the host, and what is in the file is not needed.
+  // The unit's contents are on the host. Gives up the copy in the file.
   void drop_file_copy(EvictionUnit& unit);
   Bytes host_limit() const { return host_.limit(); }
   Bytes host_live_bytes() const { return host_.live_bytes(); }
   // Host memory into which the unit's contents can be read from the file; null: there is none.
   void* allocate_for(const EvictionUnit& unit) { return allocate_host(unit.host_bytes, unit.bytes()); }
-  // Until the next operation: the unit's host memory is read by it, and stays.
+  // The operation in preparation reads the unit's host memory, so it must remain until the next operation.
   void keep(const EvictionUnit* unit) { kept_ = unit; }
   bool is_kept(const EvictionUnit& unit) const { return kept_ == &unit; }
-  // Ok: it has ended. not_ready: somebody has to wait for it without the engine's lock (take_awaited).
+  // Ok: the transfer has ended. not_ready: the caller has to wait for it without the engine's lock (take_awaited).
   Status wait_for(const std::shared_ptr<SpillTransfer>& transfer);
   std::shared_ptr<SpillTransfer> take_awaited() { return std::exchange(awaited_, nullptr); }
   bool awaits() const { return awaited_ != nullptr; }
 
-  // True once the copy out has passed; never blocks. The unit is then kCurrent.
+  // True once the copy out is complete; never blocks. The unit is then kCurrent.
   bool has_left(EvictionUnit& unit);
-  // Blocks the host until the copy out has passed.
+  // Blocks the host until the copy out is complete.
   Status finish(EvictionUnit& unit);
 
-  // Copies submitted and not known to have passed, per direction; polls.
+  // Numbers of copies submitted and not known to have completed, per direction; polls.
   std::size_t copies_out();
   std::size_t returning();
-  // Of these the one that was submitted first.
+  // The first and the last submitted of these.
   std::optional<Use> oldest_copy_out() { return copies_out() == 0 ? std::nullopt : std::optional(copies_out_.front()); }
   std::optional<Use> oldest_returning() { return returning() == 0 ? std::nullopt : std::optional(returning_.front()); }
   std::optional<Use> newest_returning() { return returning() == 0 ? std::nullopt : std::optional(returning_.back()); }
 
-  // What the link has been seen to carry; an assumption until enough has been copied.
+  // The measured bandwidth of the link; an assumption until enough has been copied.
   Link link() { return meter_.link(); }
 
   // Frees the host memory of dropped copies that no copy uses any more; polls.
   void collect_retired();
 
-  // Waits for both streams and frees retired host memory; used before everything is given back.
+  // Waits for both streams and frees retired host memory. Called before everything is given back.
   void drain();
 
-  // How much pinned host memory was asked for in vain the last time; 0: it was there.
+  // Bytes of pinned host memory that could not be had at the last attempt; 0: they could.
   Bytes host_refused() const { return host_refused_; }
-  // Without the engine's lock there would be more host memory (HostPool::make_way).
+  // More host memory could be had without the engine's lock (HostPool::make_way).
   bool wants_trim() const { return host_.wants_trim(); }
 
   const MigrationStatistics& statistics() const { return statistics_; }
@@ -106,13 +106,13 @@ class Migration {
     UseSet uses;
   };
 
-  // Host memory for `bytes`, in pages with a host fallback; waits for copies that still use retired memory only when
-  // there is none without.
+  // Allocates `bytes` of host memory, in pages if there is a host fallback. Waits for copies that still use retired
+  // memory only if there is no other memory.
   void* allocate_host(Bytes bytes, Bytes page_bytes);
   void free_abandoned(Wait wait);
   static UseSet uses_of_host(EvictionUnit& unit);
   void collect_ended();
-  // Of what is retired: copies to the program's memory may be blocked behind what it does later.
+  // The first retired memory whose uses are not blocked: copies to the program's memory may be behind a blocked stream.
   std::deque<Retired>::iterator first_that_goes_on();
 
   const Driver& driver_;

@@ -12,7 +12,7 @@ Status Residency::copy_out(EvictionUnit& unit, EvictReason reason) {
   while (status.is_out_of_memory() && make_host_room_again(migration_.contents_of(unit), false))
     status = migration_.copy_out(unit);
   if (!status.ok()) return status;
-  // What the device can reach while it is evicted is another copy by the time that it returns.
+  // A copy that the device can reach while the unit is evicted may have changed when the unit is fetched.
   if (!host_mappings_.on() || reason == EvictReason::kWriteBehind) take_digest_of_copy(unit);
   const Bytes copied = migration_.statistics().evicted_bytes - before;
   statistics_.by_reason.of(reason).copied_bytes += copied;
@@ -38,7 +38,7 @@ MovedUnit Residency::moved_unit(const EvictionUnit& unit, Bytes bytes) const {
   return {unit.begin(), bytes, block.begin(), block.bytes(), block.is_slab()};
 }
 
-// It has just lost its pages.
+// The unit has just lost its pages.
 void Residency::count_eviction(EvictionUnit& unit) {
   const EvictReason reason = unit.evict_reason.value_or(makes_room_for_);
   unit.evict_reason.reset();

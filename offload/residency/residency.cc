@@ -27,7 +27,7 @@ void Residency::adopt(const Buffer& buffer) {
   (block.is_slab() ? state.former : state.wait_for).join(buffer.former);
 }
 
-// Into units of nearly equal size; each goes to the list of what its pages say.
+// Cuts the block into units of nearly equal size; each goes to the list that its pages determine.
 void Residency::cut(BlockState& state) {
   const Block& block = *state.block;
   state.count = std::min(units_of(block.bytes()), block.pages());
@@ -64,7 +64,7 @@ void Residency::forget(Block& block) {
 void Residency::succeed(Buffer& buffer) {
   const Block& block = buffer.block();
   BlockState& state = state_of(block);
-  // What stands is another page owner's, or the stream's that has it next.
+  // The uses that are there belong to another page owner, or to the next owner's stream.
   if (block.is_slab()) {
     clock_.join_without_blocking(block.uses, &buffer.former);
     state.former.join(buffer.former);
@@ -84,13 +84,13 @@ void Residency::succeed(Buffer& buffer) {
   }
 }
 
-// What is written without being seen counts as contents, from the first access on that nobody sees. Where there is no
-// host memory, contents begin with the first access that somebody does.
+// Unseen writes count as contents, from the first unseen access on. If there is no host memory, contents begin with the
+// first access that is seen.
 void Residency::map_new_to_host(BlockState& state) {
   bool all = true;
   for (EvictionUnit& unit : state.units()) {
     if (unit.mapped() || unit.mapped_to_host) continue;
-    // Pages that it lies over are given up: all of it leads to one place.
+    // Pages that it lies over are given up: all of it maps to one place.
     all &= heap_.unmap(*state.block, unit.range).ok() && migration_.set_aside(unit);
     if (unit.host != nullptr) host_mappings_.map_to_host(unit);
   }
@@ -110,7 +110,7 @@ void Residency::set_prefetched(EvictionUnit& unit, bool prefetched) {
   prefetched_bytes_ += prefetched ? unit.bytes() : -unit.bytes();
 }
 
-// Whoever waits for all that is submitted would never come to an end while others go on submitting.
+// Waits with the lock held: while other threads go on submitting, a wait for everything submitted would never end.
 Status Residency::come_to_rest() {
   const WaitsInPlace others_submit;
   const StreamClock::Deferring none(clock_, false);
@@ -135,7 +135,7 @@ Status Residency::wait_for_users(std::span<BlockState* const> blocks) {
   return come_to_rest();
 }
 
-// They are held, and some are not there.
+// The blocks are held, and some are not resident.
 Status Residency::make_absent_resident(std::span<BlockState* const> blocks) {
   Bytes wanted = 0;
   for (const BlockState* state : blocks) wanted += state->wanted_bytes();
@@ -148,7 +148,7 @@ Status Residency::make_absent_resident(std::span<BlockState* const> blocks) {
   }
   const bool blocked = clock_.any_blocked();
   Status status = not_ready_if_put_off(make_each_resident(blocks), blocked);
-  // Also what came before the one for which there was no room.
+  // Also waits for blocks before the one for which there was no room.
   if (Status waited = host_mappings_.full() ? wait_for_users(blocks) : Status(); status.ok()) status = waited;
   return status;
 }
@@ -182,7 +182,7 @@ Status Residency::make_whole_resident(BlockState& state, FetchReason reason) {
   return make_resident({&one, 1}, reason);
 }
 
-// A new block gets its pages in one go, where there are enough.
+// A new block gets its pages in one go, if there are enough.
 bool Residency::map_whole(BlockState& state) {
   if (state.nonresident_units != state.count) return false;
   for (const EvictionUnit& unit : state.units()) {
@@ -190,8 +190,8 @@ bool Residency::map_whole(BlockState& state) {
   }
   Block& block = *state.block;
   const bool mapped = heap_.map(block, Wait::kBehindNewest).ok();
-  // Where mapping fails and the driver does not undo it, pages stay, of this attempt (block.uses) or of one before
-  // (a unit's): the next one finds them there.
+  // If mapping fails and the driver does not undo it, pages stay: of this attempt (block.uses) or of one before (a
+  // unit's). The next attempt finds them there.
   state.wait_for.join(block.uses);
   for (const EvictionUnit& unit : state.units()) state.wait_for.join(unit.uses);
   if (!mapped) return false;
@@ -202,12 +202,12 @@ bool Residency::map_whole(BlockState& state) {
   return true;
 }
 
-// Of a unit that has just got its pages. It stays evicted, with pages, when its contents can not be copied: the next
-// access tries again. `untouched`: it has got its own pages back before anybody else had them, with what is in them.
+// Restores a unit that has just got its pages. It stays evicted, with pages, if its contents cannot be copied: the next
+// access tries again. `untouched`: it has got its own pages back before anybody else had them, with their contents.
 Status Residency::restore(EvictionUnit& unit, bool untouched, bool overwritten) {
   unit.whole->wait_for.join(unit.uses);
   unit.evict_reason.reset();
-  // Whoever was not seen may have written to the copy.
+  // Unseen work may have written to the copy.
   if (unit.mapped_to_host) release_digest(unit);
   host_mappings_.mapped_to_pages(unit);
   if (unit.copy != HostCopy::kNone && (!untouched || unit.hollow)) {
@@ -285,7 +285,7 @@ bool Residency::fetch(EvictionUnit& unit) {
   return true;
 }
 
-// Contents that nobody has defined are as good as any others.
+// Undefined contents are as good as any others.
 Status Residency::make_host_copy(EvictionUnit& unit) {
   if (unit.hollow || unit.has_copy()) return {};
   if (!unit.mapped() && !migration_.set_aside(unit)) return Status::out_of_memory();
@@ -324,7 +324,7 @@ bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
     } else if (!may_wait && !is_free_to_come(unit)) {
       return false;
     } else if (!fetch(unit)) {
-      // What has left by now gives its room to what comes.
+      // Units that are evicted by now give their room to the fetched ones.
       const bool planned = reason == FetchReason::kPlanned;
       if (!evict_clean(unit.bytes(), Victims::kPlanned) && (planned || !evict_clean(unit.bytes(), Victims::kOthers)))
         return false;
@@ -343,7 +343,7 @@ Status Residency::make_room_for_limit(Bytes new_limit) {
   if (!host_mappings_.full()) return not_ready_if_put_off(shrink_to(new_limit), blocked);
   if (Status status = come_to_rest(); !status.ok()) return status;
   Status status = not_ready_if_put_off(shrink_to(new_limit), blocked);
-  // Copies out that were begun and are not needed after all.
+  // Ends copies out that were begun and are not needed after all.
   if (Status waited = come_to_rest(); status.ok()) status = waited;
   return status;
 }
@@ -375,8 +375,8 @@ bool Residency::is_evictable(const EvictionUnit& unit) const {
          !clock_.is_blocked(state.block->uses) && !clock_.is_blocked(unit.uses);
 }
 
-// A stream that was blocked may have gone on by now: then there is more room than was seen. So there is when what had to be waited for
-// has passed, and on the host when what is unused there has been returned, or written to a file.
+// A blocked stream may have continued by now: then there is more room than was seen. There is also more when awaited
+// work has completed; and on the host, when unused memory has been returned, or written to a file.
 Status Residency::not_ready_if_put_off(Status status, bool blocked) {
   const bool put_off = blocked || clock_.has_deferred() || migration_.wants_trim() || migration_.awaits();
   return put_off && status.is_out_of_memory() ? Status::not_ready() : status;
@@ -413,13 +413,13 @@ void Residency::set_state(EvictionUnit& unit, ResidencyState state) {
       clean_bytes_ += unit.bytes();
       break;
     case ResidencyState::kEvicted:
-      unit.whole->dropped ? evicted_.push_front(unit) : evicted_.push_back(unit);  // never the youngest to bring back
+      unit.whole->dropped ? evicted_.push_front(unit) : evicted_.push_back(unit);  // last to be fetched
       ++unit.whole->nonresident_units;
       break;
   }
 }
 
-// It is about to be placed there.
+// The unit is about to be put into that list.
 void Residency::log_change(const EvictionUnit& unit, ResidencyState state) {
   const bool comes = state == ResidencyState::kDirty || state == ResidencyState::kClean;
   if (unit.mapped() == comes) return;

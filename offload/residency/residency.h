@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides which blocks are on the device and which are evicted for others.
+// Decides which eviction units are on the device, and which are evicted to make room.
 //
-// Strict: the pages of a live block are reused only after all submitted work that may use them has completed, and their
-// contents are on the host (or were never defined). Trusting: they are reused as soon as the copy out has been
-// submitted, for work that is ordered after that copy on the device. The host then does not wait, and the block's
-// addresses still map to pages of another block until the block is fetched, or somebody unmaps them. So an access that
+// Strict: the pages of a live block are reused only after all submitted work that may use them has completed, and the
+// contents are on the host (or were never defined). Trusting: pages are reused as soon as the copy out has been
+// submitted, by work that is ordered after that copy on the device. The host then does not wait, and the block's
+// addresses still map to another block's pages until the block is fetched, or the mapping is removed. So an access that
 // the engine was not told of reads, or overwrites, another block's bytes.
 //
 // Reclaim: the sources of pages, cheapest first (make_room):
@@ -13,8 +13,8 @@
 //   2. clean units whose uses have completed, oldest first: no copy and no wait. Trusting: after these, units whose
 //      copy out has been submitted;
 //   3. wait for the copy out that began first.
-//      2 and 3 are done for the units that the plan has chosen to leave; then for others, which the plan counts on to
-//      stay; then for units that were prefetched: whoever planned that expects the wait, but not a second fetch;
+//      2 and 3 are done first for the units that the plan has chosen for eviction; then for others, which the plan
+//      expects to stay; then for prefetched units: the plan's timing then includes a wait, but no second fetch;
 //   4. take pages from units that have only some of their pages, and no contents in them yet;
 //   5. wait for free space, if the driver refused what step 1 needs;
 //   6. begin to copy out the oldest idle units, as many as needed;
@@ -44,16 +44,16 @@ struct ResidencyOptions {
   const std::atomic<bool>* evict_no_more = nullptr;  // EngineOptions
   bool trusting = false;
   Bytes min_offload_bytes = 0;
-  bool compares_copies = false;  // by digests (clean_drop.cc)
+  bool compares_copies = false;  // with digests (clean_drop.cc)
   MovementObserver* observer = nullptr;
 };
 
 struct ResidencyStatistics {
   std::uint64_t evictions = 0, restores = 0;            // of units
-  std::uint64_t prefetches = 0, wasted_prefetches = 0;  // of units; the latter left without an access
-  // Pages that units gave up where room was needed; of these, whose contents had been copied out by write-behind.
+  std::uint64_t prefetches = 0, wasted_prefetches = 0;  // of units; wasted: evicted without an access
+  // Pages taken from units to make room; and the part of these whose contents write-behind had copied out before.
   Bytes given_up_bytes = 0, written_behind_bytes = 0;
-  // Units that were found unchanged, or changed, since their copy went out, as far as that is known; bytes that were not copied out for that.
+  // Units found unchanged, or changed, since their copy out, as far as known; bytes not copied out because of that.
   std::uint64_t unchanged = 0, changed = 0;
   Bytes uncopied_bytes = 0;
   MovementCounts by_reason;
@@ -74,24 +74,24 @@ class Residency {
   std::uint32_t pins_of(const Block& block) const { return by_index_.data()[block.index()]->pins; }
   BlockState& state_of(const Block& block) { return *by_index_.data()[block.index()]; }
 
-  // A buffer has been handed out: earlier users of its space are waited for before the next access of its block.
+  // A buffer has been handed out: the next access of its block waits for earlier users of its memory.
   void adopt(const Buffer& buffer);
-  // adopt() where the block has other buffers.
+  // adopt() for a block that has other buffers.
   void adopt_beside_others(const Buffer& buffer) { state_of(buffer.block()).former.join(buffer.former); }
-  // The block's last page owner is about to go: its host copy goes, its uses stay with the space.
+  // The last owner of the block's pages is about to go: drops its host copy; its uses remain with the memory.
   void forget(Block& block);
 
-  // The buffer has been freed and is another one's now, or will be, as adopt after forget; its space stays with it.
+  // The buffer has been freed and gets, or will get, a new owner: like forget and adopt, but the memory stays with it.
   void succeed(Buffer& buffer);
 
-  // Gives pages to every block (contents restored where defined), evicting others but none of these. On out_of_memory
-  // some of them may have got pages already; no contents are lost.
-  // Of an operation with ranges, to the units that it wants; those that it overwrites are hollow then.
+  // Gives pages to all these blocks, with their contents if these are defined. Evicts other blocks, but none of these.
+  // On out_of_memory some of them may have got pages already; no contents are lost. If the operation names ranges, only
+  // the units that it wants get pages; those that it overwrites are hollow then.
   Status make_resident(std::span<BlockState* const> blocks, FetchReason reason = FetchReason::kAccessed) {
     return hold(blocks, reason) ? Status() : make_absent_resident(blocks);
   }
-  // The first step: none of these leaves before the next call. True: all that the operation wants of them is there, and
-  // make_resident() would do nothing more.
+  // The first step of make_resident(): none of these blocks is evicted before the next call. True: everything that the
+  // operation wants is resident, and make_resident() would do nothing more.
   bool hold(std::span<BlockState* const> blocks, FetchReason reason = FetchReason::kAccessed) {
     ++preparation_;
     makes_room_for_ = EvictReason::kPressure;
@@ -104,16 +104,16 @@ class Residency {
     }
     return are_there;
   }
-  // hold() where the caller knows that all are there.
+  // hold() if the caller knows that all of them are resident.
   void hold_resident(std::span<BlockState* const> blocks) {
     ++preparation_;
     makes_room_for_ = EvictReason::kPressure;
     fetches_for_ = FetchReason::kAccessed;
     for (BlockState* state : blocks) state->held = preparation_;
   }
-  // All of one.
+  // Makes all units of one block resident.
   Status make_whole_resident(BlockState& state, FetchReason reason);
-  // The operation that accessed the block as `operation` has been submitted.
+  // The operation that accessed the block, number `operation`, has been submitted.
   void accessed(BlockState& state, std::uint64_t operation) {
     state.operation = operation;
     if (state.count == 1 && state.whole && log_ == nullptr && is_plain(state.one)) [[likely]] {
@@ -122,120 +122,120 @@ class Residency {
       accessed_in_units(state);
     }
   }
-  // Somebody who was not seen may have written to all of it while it was pinned.
+  // Unseen work may have written to all of the block while it was pinned.
   void written_unseen(BlockState& state);
 
-  // Makes room for pages of the program's own: evicts until `bytes` of the limit are free.
+  // Makes room for mappings of the program's own: evicts until the heap fits into `new_limit`.
   Status make_room_for_limit(Bytes new_limit);
 
-  // Brings a unit back into free pages only; false when there are none to be had without waiting or evicting.
+  // Fetches a unit into free pages only; false if there are none without waiting or evicting.
   bool prefetch(EvictionUnit& unit);
 
-  // Victims are chosen in that order; null: what has been accessed longest ago goes first. `spill`: the same of host
-  // copies that go to the spill file.
+  // Sets the order in which victims are chosen; null: least recently accessed first. `spill`: the same for host copies
+  // that go to the spill file.
   void evict_in(VictimOrder* order, VictimOrder* spill = nullptr) {
     victim_order_ = order;
     spill_order_ = spill;
   }
-  // Where there is a spill file: host copies are written there while the host fills up. Waits for nobody.
+  // With a spill file: writes host copies to it while host memory fills up. Does not wait.
   void spill_behind();
 
-  // Submits the copy out of the oldest idle dirty unit; false when there is none worth it.
+  // Submits the copy out of the oldest idle dirty unit; false if none is worth it.
   bool write_behind();
-  // Of a unit that need not be on the device for what is to come: it has a host copy afterwards, or one is being made.
-  // out_of_memory: the host has no room for it.
+  // Makes, or begins to make, a host copy of a unit that the coming operation does not need on the device.
+  // out_of_memory: there is no host memory for it.
   Status make_host_copy(EvictionUnit& unit);
-  // As planned, or asked for: the first `units` units of the block are copied out now, and are the next to go when room
-  // is needed.
+  // Planned or requested: copies out the first `units` units of the block now; they are evicted first when room is
+  // needed.
   void begin_evictions(BlockState& state, std::size_t units, EvictReason reason);
-  // What the plan has chosen to leave, and has not left yet, is like all that is clean.
+  // Units that the plan has chosen for eviction, and that are still there, become ordinary clean units.
   void plan_ended();
-  // The block's contents can be recomputed: they are given up, and its pages at once, behind its uses on the device.
+  // Drops the block's contents, which can be recomputed. Its pages are free at once, after its uses on the device.
   void drop_contents(BlockState& state);
-  // As planned, or asked for: the block is wanted soon. True when it is on the device, or on its way there; false when
-  // there is no room yet. `may_wait`: the host may wait until nobody uses the block's addresses any more (trusting);
-  // else that is false, too.
+  // Planned or requested: the block is needed soon. True: it is on the device, or on its way. False: there is no room
+  // yet. `may_wait`: the host may wait until nobody uses the block's addresses any more (trusting); if it may not, that
+  // case returns false, too.
   bool prefetch(BlockState& state, bool may_wait, FetchReason reason);
 
-  // Sleep (sleep.cc), each in steps: the caller opens the lock, waits for `in_flight`, and goes on while `goes_on`.
+  // Sleep (sleep.cc), in steps: the caller releases the lock, waits for `in_flight`, and repeats while `goes_on`.
   struct Step {
-    bool goes_on = false;          // something was begun, or is on its way
-    std::optional<Use> in_flight;  // the copy that began first
-    std::optional<Use> newest;     // of waking: the copy that began last
-    EvictionUnit* busy = nullptr;  // in use by work in flight; valid until the lock is opened
-    bool is_busy = false;          // work in flight keeps something, `busy` or all of it
-    bool no_host = false;          // there was no host memory for something
-    bool no_room = false;          // of waking: there are no free pages for something
-    Status status;                 // of the driver, where it refused something
+    bool goes_on = false;          // something was begun, or is in progress
+    std::optional<Use> in_flight;  // the copy that was begun first
+    std::optional<Use> newest;     // for waking: the copy that was begun last
+    EvictionUnit* busy = nullptr;  // used by work in flight; valid until the lock is released
+    bool is_busy = false;          // work in flight prevents some evictions, of `busy` or of all
+    bool no_host = false;          // some unit found no host memory
+    bool no_room = false;          // for waking: some unit found no free pages
+    Status status;                 // the driver's error, if it refused something
   };
-  // Takes what can leave now, and begins to copy out more; nothing that an operation after `since` accessed. Unless it
-  // `waits`, it begins nothing behind a copy that something else began, which may come behind a kernel without an end.
+  // Evicts what can be evicted now and begins to copy out more; not what operations after `since` accessed. Unless it
+  // `waits`, it begins no copy behind one begun for another purpose, which may be behind a never-ending kernel.
   Step sleep_more(std::uint64_t since, bool waits);
-  // Evicts all that can leave in one go, under a full host fallback: nothing runs meanwhile.
+  // With a full host fallback: evicts everything that can be evicted, in one go, while nothing runs.
   Status sleep_at_rest();
-  // Begins to bring back what is asleep, into free pages only.
+  // Begins to fetch sleeping units, into free pages only.
   Step wake_more();
-  // What has stayed of what is on the device, and why; `no_host`: as the last step said.
+  // Bytes that have stayed on the device, by reason; `no_host`: from the last step.
   struct Staying {
     Bytes pinned = 0, in_use = 0, no_host = 0;
   };
   Staying staying(std::uint64_t since, bool no_host);
   Bytes asleep_bytes() const { return asleep_bytes_; }
 
-  // Nothing leaves any more, although it might have.
+  // Nothing is evicted any more, although the policy may evict.
   bool has_stopped() const {
     return options_.evict_no_more != nullptr && options_.evict_no_more->load(std::memory_order_relaxed);
   }
   bool is_trusting() const { return trusting_; }
-  // Whether buffers may be found unchanged (BlockState::was_found_unchanged).
+  // Whether digests are taken, so that buffers may be found unchanged (BlockState::was_found_unchanged).
   bool takes_digests() const { return options_.compares_copies && digests_.on(); }
-  // Strict: for a while all accesses are known, and pages are given away as if trusting.
+  // Strict: all accesses are known for a while, and pages are reused as if trusting.
   void trust() { trusting_ = true; }
-  // Unless trusting for good: from now on some are not. Nothing leads to pages of others any more, and what is evicted is
-  // on the host. Waits for what may still use those addresses; on failure it is trusting still.
+  // Ends trust(): from now on some accesses are unknown. No address maps to another block's pages any more; evicted
+  // contents are on the host. Waits for work that may use those addresses; on failure still trusts.
   Status distrust();
-  // Trusting: what leaves gives up its pages at once, and not when somebody asks for them. If nobody takes
-  // them before it returns, its contents are still in them.
+  // Trusting: evicted units give up their pages at once, not when somebody asks for them. If nobody has taken the pages
+  // by the time the unit is fetched, its contents are still in them.
   void give_up_at_once(bool does);
-  // The log is told of all units that have pages, and of every change from now on; null: nobody is.
+  // Reports all units that have pages, and from now on every change, to the log; null: to none.
   void watch(LiveRangeLog* log);
 
   bool any_nonresident() const { return !evicted_.empty(); }
-  // Sleep shows nothing of how much memory the program needs.
+  // Evictions for sleep do not count, because they do not show how much memory the program needs.
   bool has_evicted_for_room() const { return statistics_.given_up_bytes > 0; }
   EvictionUnit* youngest_evicted() { return evicted_.empty() ? nullptr : &evicted_.back(); }
-  Bytes resident_bytes() const { return resident_bytes_; }  // pages behind units of live blocks that have all theirs
-  Bytes clean_bytes() const { return clean_bytes_; }        // of these, with a host copy current or being made
-  // Of these, brought back for a use to come, which has not come yet.
+  Bytes resident_bytes() const { return resident_bytes_; }  // pages of completely resident units of live blocks
+  Bytes clean_bytes() const { return clean_bytes_; }        // of these: with a current host copy, or one in progress
+  // The part of the resident bytes that was fetched for a use that has not come yet.
   Bytes prefetched_bytes() const { return prefetched_bytes_; }
   const ResidencyStatistics& statistics() const { return statistics_; }
 
-  // Of units that left if they had changed, which the device has found changed by now. Never blocks.
+  // Counts the outcomes known by now of copies out that depended on a change: changed, or not. Never blocks.
   void count_outcomes();
 
-  // Frees every host copy; only when nothing will be restored any more.
+  // Frees every host copy. Only allowed if nothing will be fetched any more.
   void release_host_copies();
 
   void validate() const;
 
  private:
-  // Clean units, in the order in which they go: those that the plan has chosen, for it counts on the others; the others;
-  // those that have been brought back for a use to come.
+  // Clean units, in the order in which they are evicted: those that the plan has chosen; others, which the plan expects
+  // to stay; those that were fetched for a future use.
   enum class Victims : std::uint8_t { kPlanned, kOthers, kPrefetched };
   static Victims victims_of(const EvictionUnit& unit);
   bool is_evictable(const EvictionUnit& unit) const;
   static bool is_pinned(const EvictionUnit& unit) { return unit.whole->pins > 0 || unit.pins > 0; }
   bool may_sleep(const EvictionUnit& unit, std::uint64_t since) const;
   void set_asleep(EvictionUnit& unit, bool asleep);
-  // Whether a copy out is on its way that was not begun for sleep.
+  // Whether a copy out is in flight that was not begun for sleep.
   bool evicts_for_others();
   void drop_for_sleep(std::uint64_t since, Step* step);
   void unmap_partial();
   void copy_for_sleep(std::uint64_t since, Step* step);
   std::vector<EvictionUnit*> next_to_wake();
-  // The operation being prepared wants it.
+  // Whether the operation in preparation wants the unit.
   bool is_held(const EvictionUnit& unit) const { return unit.whole->held == preparation_ && unit.whole->wants(unit); }
-  // An access changes nothing but its place among the others.
+  // Whether an access changes only the unit's position in its list.
   static bool is_plain(const EvictionUnit& unit) {
     return unit.state == ResidencyState::kDirty && unit.defined && !unit.has_been_moved();
   }
@@ -246,8 +246,8 @@ class Residency {
   void set_prefetched(EvictionUnit& unit, bool prefetched);
   void note_use(EvictionUnit& unit);
   static void set_hollow(EvictionUnit& unit, bool hollow);
-  // not_ready for out_of_memory where streams were blocked: what they use may leave when they have gone on. And where something
-  // has been put off until the engine's lock is open.
+  // Returns not_ready instead of out_of_memory if streams were blocked (units that they use can be evicted when they
+  // continue), or if something was put off until the engine's lock is free.
   Status not_ready_if_put_off(Status status, bool blocked);
   void cut(BlockState& state);
   void set_state(EvictionUnit& unit, ResidencyState state);
@@ -256,12 +256,12 @@ class Residency {
   bool idle(const EvictionUnit& unit) { return clock_.passed(unit.whole->block->uses) && clock_.passed(unit.uses); }
   Status await(const EvictionUnit& unit);
   Status restore(EvictionUnit& unit, bool untouched, bool overwritten);
-  // Of what is chosen to leave for that reason.
+  // Copies out a unit that is chosen for eviction for that reason.
   Status copy_out(EvictionUnit& unit, EvictReason reason);
   Status copy_in(EvictionUnit& unit);
   void count_eviction(EvictionUnit& unit);
   MovedUnit moved_unit(const EvictionUnit& unit, Bytes bytes) const;
-  // While one lives, host memory may be waited for that a write to the spill file frees.
+  // While one lives, the caller may wait for a write to the spill file that frees host memory.
   struct WaitsForFile {
     explicit WaitsForFile(Residency& residency) : of(residency) {
       of.waits_for_file_ = true;
@@ -275,8 +275,8 @@ class Residency {
     WaitsForFile& operator=(const WaitsForFile&) = delete;
     Residency& of;
   };
-  // What is begun under a full host fallback ends where it is: come_to_rest() gives up the copies out, so that an
-  // operation that began again behind a wait for one of them would find it gone, and begin the same copy for ever.
+  // Under a full host fallback, work that was begun is finished in place. come_to_rest() abandons copies out. So an
+  // operation that waited for such a copy and started again would find it gone, and begin the same copy for ever.
   struct InOneGo {
     InOneGo(const HostMappings& host_mappings, StreamClock& clock) {
       if (!host_mappings.full()) return;
@@ -286,14 +286,14 @@ class Residency {
     std::optional<StreamClock::Deferring> none;
     std::optional<WaitsInPlace> in_place;
   };
-  // With a full host fallback: nothing runs that could access what is about to be evicted or fetched, and no copy is older
-  // than that.
+  // With a full host fallback: waits until nothing runs that could access what is about to be evicted or fetched, and
+  // abandons all earlier copies out.
   Status come_to_rest();
   Status wait_for_users(std::span<BlockState* const> blocks);
   Status make_absent_resident(std::span<BlockState* const> blocks);
   Status make_each_resident(std::span<BlockState* const> blocks);
   Status shrink_to(Bytes new_limit);
-  // Maps what is evicted to the host, whether or not it has contents.
+  // Maps the block's evicted units to the host, whether or not they have contents.
   void map_new_to_host(BlockState& state);
   bool map_whole(BlockState& state);
   Status make_room(EvictionUnit& unit, bool* untouched);
@@ -301,7 +301,7 @@ class Residency {
   // May move the unit to another list.
   template <class Visit>
   void for_each_victim(UnitList& list, Visit visit);
-  // Steps 2 to 4 of the list above, then 6 unless `enough_pending`. `progress`: whether one made room, or begins to.
+  // Steps 2 to 4 of the list above, then 6 unless `enough_pending`. `progress`: set if a step made room, or began to.
   Status reclaim(Bytes missing, bool enough_pending, bool* progress);
   bool evict_clean(Bytes missing, Victims victims);
   Bytes give_up_leaving(Bytes missing, std::optional<Victims> victims = {});
@@ -311,46 +311,46 @@ class Residency {
   // Clean drop (clean_drop.cc).
   bool takes_digests(const EvictionUnit& unit) const;
   void take_digest_of_copy(EvictionUnit& unit);
-  // An operation that may write has been submitted.
+  // An operation that may write to the unit has been submitted.
   void may_have_changed(EvictionUnit& unit);
-  // The unit, dirty, is to leave: its copy out begins, if need be on the condition that it has changed. It is clean
-  // then.
+  // Begins to evict a dirty unit by copying it out, or by copying it out if a digest shows that it has changed. The
+  // unit is then clean.
   Status begin_eviction(EvictionUnit& unit, EvictReason reason);
   bool copy_out_if_changed(EvictionUnit& unit, EvictReason reason);
   void learn_outcome(Evidence& evidence);
   void release_digest(EvictionUnit& unit);
   void drop_host_copy(EvictionUnit& unit);
-  // The oldest stale copy, for its host memory; false: there is none.
+  // Drops the oldest stale copy to free its host memory; false: there is none.
   bool drop_a_stale_copy();
   // Spill (spilling.cc).
   void sort_for_spill(std::vector<EvictionUnit*>* units) const;
   bool is_needed_on_host(const EvictionUnit& unit) const;
   Bytes free_host_of_written(Bytes bytes);
-  // Of one unit that need not leave: its copy, with that in the file or without one there.
+  // Drops the copy of a unit that need not be evicted: a copy in the file (`in_file`), or one only on the host.
   bool drop_copies_of_resident(bool in_file);
-  // Writes, farthest next use first, until `bytes` are being written, or `most` copies.
+  // Writes, farthest next use first, until `bytes` or `most` copies are being written.
   bool begin_spilling(Bytes bytes, std::size_t most);
   bool begin_spilling_of(UnitList& list, Bytes bytes, std::size_t most);
   bool may_spill(const EvictionUnit& unit) const;
   bool await_what_may_spill();
   bool forget_failed_writes();
   bool fetch_one();
-  // `reads`: for contents of the file; else for what is to leave the device, to which nothing comes back meanwhile.
+  // `reads`: room for contents to be read from the file; else for evictions, and then nothing is read back meanwhile.
   bool make_host_room(Bytes bytes, bool reads);
-  // make_host_room() after an allocation in vain; false where that was not for lack of host memory alone.
+  // make_host_room() after a failed allocation; false if lack of host memory was not the only reason.
   bool make_host_room_again(Bytes bytes, bool reads);
   bool begin_to_read(EvictionUnit& unit, bool makes_room);
   void begin_to_read_wanted(BlockState& state);
-  // The operation being prepared needs its contents: on the host, if they were in the file. not_ready: the read is
-  // waited for without the lock. operating_system: it has failed.
+  // The operation in preparation needs the contents: reads them to the host if they are in the file. not_ready: the
+  // caller has to wait for the read without the lock. operating_system: the read failed.
   Status read_to_host(EvictionUnit& unit);
   bool is_on_host(EvictionUnit& unit);
-  // prefetch() where the host may have to wait until the unit's addresses are free (trusting).
+  // prefetch() in the case that the host may have to wait until the unit's addresses are unused (trusting).
   bool fetch(EvictionUnit& unit);
-  // Nobody has its pages, and nobody uses its addresses.
+  // Whether nobody has the unit's pages, and nobody uses its addresses.
   bool is_free_to_come(const EvictionUnit& unit);
   bool evict_unit(EvictionUnit& unit);
-  // Trusting: the unit loses its pages while its uses, and its copy out, may still be to come.
+  // Trusting: the unit loses its pages although its uses, and its copy out, may not have completed.
   void give_up(EvictionUnit& unit);
   void evict_now(EvictionUnit& unit);
 
@@ -362,14 +362,14 @@ class Residency {
   const ResidencyOptions options_;
   bool trusting_;
   std::deque<BlockState> states_;
-  std::vector<BlockState*> by_index_;  // of these, by Block::index(): every operation and allocation looks there
+  std::vector<BlockState*> by_index_;  // states_ by Block::index(): every operation and allocation reads it
   UnitList dirty_, clean_, evicted_;
   struct Compared {
     MovedUnit unit;
     EvictReason reason;
   };
-  std::deque<Compared> compared_;  // of unknown outcome, in order of submission
-  // Since the last unit was found unchanged: copies that went though they had a digest; and copies that then got none.
+  std::deque<Compared> compared_;  // with unknown outcome, in order of submission
+  // Since a unit was last found unchanged: copies made although they had a digest; later copies that got none.
   std::uint64_t useless_digests_ = 0, undigested_copies_ = 0;
   Bytes resident_bytes_ = 0;
   Bytes clean_bytes_ = 0;
@@ -378,13 +378,13 @@ class Residency {
   std::uint64_t preparation_ = 0;  // blocks with held == preparation_ belong to the operation being prepared
   VictimOrder* victim_order_ = nullptr;
   VictimOrder* spill_order_ = nullptr;
-  // The unit that is being fetched: its host copy stays.
+  // The unit that is being fetched: its host copy must stay.
   const EvictionUnit* needed_on_host_ = nullptr;
-  bool waits_for_file_ = false;                            // whoever asks for room may wait for the disk
-  std::uint64_t nothing_to_spill_at_ = ~std::uint64_t{0};  // so many evictions
+  bool waits_for_file_ = false;                            // the caller may wait for the disk
+  std::uint64_t nothing_to_spill_at_ = ~std::uint64_t{0};  // the number of evictions at that time
   LiveRangeLog* log_ = nullptr;
   bool gives_up_at_once_ = false;
-  // Of what is going on: why room is made, and why something is fetched. Whoever begins either says so first.
+  // Reasons for the work in progress: why room is made, and why something is fetched. Set before either begins.
   EvictReason makes_room_for_ = EvictReason::kPressure;
   FetchReason fetches_for_ = FetchReason::kAccessed;
   ResidencyStatistics statistics_;

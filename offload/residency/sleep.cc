@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that may leave leaves (offload/sleep.h), step by step, so that the engine's lock is open in between. What
-// the program accesses meanwhile stays: a unit leaves at most once in a sleep, so that every sleep ends.
+// Evicts everything that may be evicted (offload/sleep.h), in steps, so that the engine's lock is free in between.
+// Memory that the program accesses meanwhile stays: a unit is evicted at most once in a sleep, so that it ends.
 #include <algorithm>
 
 #include "driver/check.h"
@@ -13,7 +13,7 @@ namespace {
 // takes several places (docs/architecture.md, Locks).
 constexpr std::size_t kMostCopiesOut = 64;
 constexpr std::size_t kMostReturning = 8;
-// Units that come back before the lock is opened: a unit's pages take the driver 3 ms to make.
+// Units that are fetched before the lock is released: the driver takes 3 ms to create a unit's pages.
 constexpr std::size_t kReturningAtOnce = 4;
 
 }  // namespace
@@ -24,7 +24,7 @@ void Residency::set_asleep(EvictionUnit& unit, bool asleep) {
   asleep_bytes_ += asleep ? unit.bytes() : -unit.bytes();
 }
 
-// Unlike is_evictable, of a block of any size: all of the memory is asked for.
+// Unlike is_evictable, applies to blocks of any size: all memory is wanted.
 bool Residency::may_sleep(const EvictionUnit& unit, std::uint64_t since) const {
   return !has_stopped() && !is_pinned(unit) && unit.whole->operation <= since &&
          !clock_.is_blocked(unit.whole->block->uses) && !clock_.is_blocked(unit.uses);
@@ -60,7 +60,7 @@ void Residency::drop_for_sleep(std::uint64_t since, Step* step) {
     if (!may_sleep(unit, since)) continue;
     if (!migration_.has_left(unit)) {
       step->goes_on = true;
-      // What was begun later has not left either.
+      // Copies that were begun later have not completed either.
       if (unit.evict_reason == EvictReason::kSleep) return;
       continue;
     }
@@ -78,7 +78,7 @@ void Residency::copy_for_sleep(std::uint64_t since, Step* step) {
     EvictionUnit& unit = *it++;
     if (!may_sleep(unit, since)) continue;
     if (!idle(unit)) {
-      // A copy behind work that does not end would keep all other copies from leaving.
+      // A copy behind work that does not end would keep all other copies from completing.
       step->busy = &unit;
     } else if (!unit.defined) {
       static_cast<void>(evict_unit(unit));
@@ -105,7 +105,7 @@ void Residency::copy_for_sleep(std::uint64_t since, Step* step) {
   }
 }
 
-// What lies partly over mapped space, without contents there (drop_partial).
+// Removes the pages of blocks that lie partly over mapped space, without contents there (drop_partial).
 void Residency::unmap_partial() {
   for (EvictionUnit& unit : evicted_) {
     const Block& block = *unit.whole->block;
@@ -138,7 +138,7 @@ Residency::Staying Residency::staying(std::uint64_t since, bool no_host) {
       } else if (!may_sleep(unit, since) || !idle(unit)) {
         bytes.in_use += unit.bytes();
       } else if (no_host && (unit.defined || host_mappings_.full()) && list == &dirty_) {
-        // With a full fallback undefined contents need host memory too: addresses lead there.
+        // With a full fallback undefined contents need host memory too: addresses are mapped to it.
         bytes.no_host += unit.bytes();
       }
     }
@@ -146,11 +146,11 @@ Residency::Staying Residency::staying(std::uint64_t since, bool no_host) {
   return bytes;
 }
 
-// Oldest access first: whoever repeats what it did needs those next.
+// Oldest access first: a program that repeats itself needs those next.
 std::vector<EvictionUnit*> Residency::next_to_wake() {
   std::vector<EvictionUnit*> next;
   for (EvictionUnit& unit : evicted_) {
-    // What a blocked stream uses would keep all others asleep.
+    // Units that a blocked stream uses would keep all others asleep.
     const bool is_blocked = clock_.is_blocked(unit.whole->block->uses) || clock_.is_blocked(unit.uses);
     if (unit.asleep && !is_blocked) next.push_back(&unit);
   }
@@ -171,7 +171,7 @@ Residency::Step Residency::wake_more() {
   for (EvictionUnit* const unit : next_to_wake()) {
     step.goes_on = true;
     if (migration_.returning() >= kMostReturning) break;
-    // Brought back to make room on the host for one of the others.
+    // It was fetched to make room on the host for one of the others.
     if (unit->mapped()) continue;
     if (Status status = read_to_host(*unit); !status.ok()) {
       step.goes_on = migration_.awaits() || clock_.has_deferred();
@@ -181,7 +181,7 @@ Residency::Step Residency::wake_more() {
     bool came = false;
     if (!host_mappings_.full()) {
       came = fetch(*unit);
-      // Nobody has guessed that it will be used: it is where it was.
+      // The fetch was not a guess about its use: it only returns to where it was.
       set_prefetched(*unit, false);
     } else if (heap_.available_bytes(Wait::kBehind) >= unit->bytes()) {
       came = make_whole_resident(*unit->whole, FetchReason::kWake).ok();

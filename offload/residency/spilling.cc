@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// When host copies go to the spill file, and come back.
+// When host copies are written to the spill file, and read back.
 //
-//   ahead of need    while the host fills up, the copies whose next use is farthest are written behind the program; they
+//   ahead of need    while the host fills up, the copies whose next use is farthest are written in the background; they
 //                    stay on the host as well
-//   no host memory   host memory goes of copies that are in the file as well; then of copies of what is on the device;
-//                    else somebody waits for a write
-//   wanted           read into host memory, and from there to the device: ahead where a prefetch asks for it, else
-//                    whoever needs it waits
+//   no host memory   frees host memory of copies that are also in the file; then of copies of units on the device; then
+//                    waits for a write
+//   wanted           reads into host memory, and from there to the device: ahead of need for a prefetch; otherwise the
+//                    operation waits
 //
-// A copy in the file is kept until the contents change or go, so that what is only read is written once.
+// A copy in the file is kept until the contents change or are freed, so that read-only contents are written once.
 #include <algorithm>
 #include <utility>
 
@@ -25,7 +25,7 @@ constexpr Bytes kReservePart = 4;
 
 }  // namespace
 
-// Those first whose next use is farthest, as the policy knows it.
+// Sorts units by their next use, as the policy knows it, the farthest first.
 void Residency::sort_for_spill(std::vector<EvictionUnit*>* units) const {
   std::ranges::stable_sort(*units, [](const EvictionUnit* a, const EvictionUnit* b) {
     if (a->whole->operation != b->whole->operation) return a->whole->operation < b->whole->operation;
@@ -49,7 +49,7 @@ Bytes Residency::free_host_of_written(Bytes bytes) {
     }
   }
   sort_for_spill(&units);
-  // What is on the device needs its copy there least; what is about to be brought there needs it most.
+  // A unit on the device needs its host copy least; one that is about to be fetched needs it most.
   std::ranges::stable_partition(units, [this](const EvictionUnit* unit) { return !is_held(*unit) || unit->mapped(); });
   std::ranges::stable_partition(units, [](const EvictionUnit* unit) { return unit->mapped(); });
   Bytes freed = 0;
@@ -61,7 +61,7 @@ Bytes Residency::free_host_of_written(Bytes bytes) {
   return freed;
 }
 
-// They are copied out again when they leave: the link is faster than a disk.
+// Dropped copies are made again when the units are evicted: the link is faster than a disk.
 bool Residency::drop_copies_of_resident(bool in_file) {
   for (EvictionUnit& unit : clean_) {
     const bool leaves = unit.evict_reason.has_value() && !is_held(unit);
@@ -82,7 +82,7 @@ bool Residency::may_spill(const EvictionUnit& unit) const {
 }
 
 bool Residency::begin_spilling(Bytes bytes, std::size_t most) {
-  // What is still on the device may yet be used there.
+  // Units that are still on the device may yet be used there.
   return begin_spilling_of(evicted_, bytes, most) || (waits_for_file_ && begin_spilling_of(clean_, bytes, most));
 }
 
@@ -108,7 +108,7 @@ bool Residency::begin_spilling_of(UnitList& list, Bytes bytes, std::size_t most)
   return begun;
 }
 
-// False: there were none.
+// Makes copies whose write has failed eligible again. False: there were none.
 bool Residency::forget_failed_writes() {
   bool any = false;
   for (UnitList* const list : {&evicted_, &clean_}) {
@@ -117,7 +117,7 @@ bool Residency::forget_failed_writes() {
   return any;
 }
 
-// Host and file are full, and the device is not: what is on the host goes there, so that its copy need not stay.
+// Host and file are full, but the device is not: fetches a unit, so that its host copy need not stay.
 bool Residency::fetch_one() {
   for (EvictionUnit& unit : evicted_) {
     if (unit.host == nullptr || unit.file != nullptr || unit.whole->dropped || is_needed_on_host(unit)) continue;
@@ -128,7 +128,7 @@ bool Residency::fetch_one() {
   return false;
 }
 
-// Waits for what is on its way to the host and may be written then. False: nothing is, or it is waited for elsewhere.
+// Waits for a copy out after which a unit may be written. False: there is none, or it is waited for elsewhere.
 bool Residency::await_what_may_spill() {
   for (UnitList* const list : {&evicted_, &clean_}) {
     const auto copying = std::ranges::find_if(*list, [this](const EvictionUnit& unit) {
@@ -151,7 +151,7 @@ bool Residency::make_host_room(Bytes bytes, bool reads) {
     if (files.on_both_bytes() > 0 && free_host_of_written(bytes) > 0) return true;
     const std::shared_ptr<SpillTransfer> transfer = files.next_to_end();
     if (transfer == nullptr) {
-      // Carried out at once, and failed: the next one.
+      // The write was carried out at once, and failed: try the next unit.
       if (begun || (waits_for_file_ && await_what_may_spill())) continue;
       // A disk that was full may have room again.
       if (std::exchange(tries_again, false) && forget_failed_writes()) continue;
@@ -159,7 +159,7 @@ bool Residency::make_host_room(Bytes bytes, bool reads) {
       continue;
     }
     if (!waits_for_file_ || !migration_.wait_for(transfer).ok()) return false;
-    // What nobody has any more has ended: its memory is free.
+    // A transfer without owner has ended: its memory is free.
     if (files.has_ended()) return true;
   }
 }
@@ -178,12 +178,12 @@ void Residency::spill_behind() {
   const Bytes at_hand = limit - used + files.on_both_bytes() + files.writing_bytes();
   const Bytes reserve = limit / kReservePart;
   if (at_hand >= reserve || files.writing() >= kMostWriting / 2) return;
-  // Looked through in vain, and nothing has left since.
+  // A former search found nothing, and nothing has been evicted since.
   if (statistics_.evictions == nothing_to_spill_at_) return;
   if (!begin_spilling(reserve - at_hand, kMostWriting / 2)) nothing_to_spill_at_ = statistics_.evictions;
 }
 
-// False: there is no host memory for it now, or it can not be read.
+// False: there is no host memory for the unit now, or it cannot be read.
 bool Residency::begin_to_read(EvictionUnit& unit, bool makes_room) {
   FileCopies& files = *migration_.files();
   files.note_completed();
@@ -209,11 +209,11 @@ Status Residency::read_to_host(EvictionUnit& unit) {
     if (Status status = migration_.wait_for(unit.file->transfer); !status.ok()) return status;
     migration_.files()->note_completed();
   }
-  // It is there as long as nobody says that it is not: the next access reads again.
+  // The contents count as present unless a read failed: the next access reads again.
   return unit.in_file_only() ? Status::operating_system() : Status();
 }
 
-// Those that the operation needs, at once, as far as there is host memory.
+// Begins to read all units that the operation needs, at once, as far as there is host memory.
 void Residency::begin_to_read_wanted(BlockState& state) {
   for (EvictionUnit& unit : state.units()) {
     if (!state.wants(unit) || state.overwrites(unit) || !unit.in_file_only()) continue;
@@ -221,7 +221,7 @@ void Residency::begin_to_read_wanted(BlockState& state) {
   }
 }
 
-// A prefetch waits for nobody: false until it has been read.
+// A prefetch does not wait: false until the unit has been read.
 bool Residency::is_on_host(EvictionUnit& unit) {
   if (!unit.in_file_only()) return true;
   return begin_to_read(unit, true) && !unit.in_file_only();

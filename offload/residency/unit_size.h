@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Into how many units a block is cut that leaves and returns in units (block_state.h).
+// The size of eviction units: into how many units a block is divided (block_state.h).
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ inline std::uint64_t units_of(Bytes block_bytes) {
   return block_bytes == 0 ? 1 : (block_bytes + kUnitBytes - 1) / kUnitBytes;
 }
 
-// The largest of them, of a block of so many pages.
+// The size of the largest unit of a block with that many pages.
 inline Bytes largest_unit_of(std::uint64_t pages, Bytes page_bytes) {
   const std::uint64_t units = std::min(units_of(pages * page_bytes), std::max<std::uint64_t>(pages, 1));
   return (pages + units - 1) / units * page_bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every cached number of a residency, and what block_state.h says, recomputed from first principles.
+// Recomputes every cached number of a residency, and checks the invariants of block_state.h.
 #include <algorithm>
 
 #include "driver/check.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is evicted first. Without a VictimOrder: what has been accessed longest ago.
+// The order in which units are evicted. Without a VictimOrder: least recently accessed first.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@ namespace thermocline {
 class VictimOrder {
  public:
   virtual ~VictimOrder() = default;
-  // Sorts `candidates`, which all may be evicted: the first is evicted first. They come in order of last access, oldest
-  // first, and are either all clean (no copy needed) or all dirty. Changes no unit.
+  // Sorts `candidates`, all of which may be evicted: the first is evicted first. They come in order of last access,
+  // oldest first, and are either all clean (no copy needed) or all dirty. Must not change any unit.
   virtual void sort(std::span<EvictionUnit*> candidates) = 0;
 };
 

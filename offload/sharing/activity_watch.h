@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a process counts as idle for those that share its device. One that goes on soon after it counted as idle has to
-// rest longer the next time, so that its memory does not go back and forth.
+// Decides when a process counts as idle for the processes that share its device. If it becomes active soon after it
+// counted as idle, it has to rest longer the next time, so that its memory does not move back and forth.
 //
-// Reads no clock: the time is its caller's.
+// Reads no clock: the caller passes the time.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ class ActivityWatch {
  public:
   static constexpr std::uint64_t kLeastRestNs = 100'000'000;
   static constexpr std::uint64_t kMostRests = 16;  // times the least
-  static constexpr std::uint64_t kWorthIt = 4;     // a rest of so many times the required one was worth it
+  static constexpr std::uint64_t kWorthIt = 4;     // a rest this many times longer than required was worth it
 
-  // `activity`: another number after each operation and allocation. `works`: something of it may still be running.
-  // Returns until when it counts as active.
+  // `activity`: a number that changes with each operation and allocation. `works`: some of its work may still be
+  // running. Returns the time until which the process counts as active.
   std::uint64_t look(std::uint64_t now_ns, std::uint64_t activity, bool works) {
     if (activity == activity_ && !works && is_known_) return active_until_ns_;
     if (is_known_ && now_ns > active_until_ns_) {

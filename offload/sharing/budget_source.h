@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an engine gets a budget from that changes while it runs (budget = "shared"). The engine calls with its lock
-// held, so what it may use and what is written down for others change together.
+// The source of a budget that changes while the engine runs (budget = "shared"). The engine calls it with its lock
+// held, so the engine's budget and the ledger entry for other processes change together.
 #pragma once
 
 #include "driver/units.h"
@@ -10,16 +10,16 @@ namespace thermocline {
 class BudgetSource {
  public:
   virtual ~BudgetSource() = default;
-  // The engine could use `wanted` bytes in all. Returns its budget from now on, no less than before. Does not wait; what
+  // The engine could use `wanted` bytes in all. Returns its new budget, no less than before. Does not wait: memory that
   // others have to give back first comes later (Engine::raise_budget).
   virtual Bytes raise(Bytes wanted) = 0;
-  // Raises the budget to what the engine should have now, without a wish.
+  // Raises the budget to what the engine should have now, without a request.
   virtual Bytes grow() = 0;
   // The engine uses no more than `budget` from now on.
   virtual void lowered(Bytes budget) = 0;
-  // True: what raise refused may be had once others have given back; the engine's caller is to ask again.
+  // True: bytes that raise() refused may come when others give back; the engine's caller should ask again.
   virtual bool may_have_later(Bytes wanted) = 0;
-  // What a program that sizes itself by its budget is told: its share if all had use for everything.
+  // The budget to report to a program that sizes itself by it: its share if all processes could use everything.
   virtual Bytes share() = 0;
 };
 

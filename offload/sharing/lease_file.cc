@@ -86,7 +86,7 @@ std::optional<std::size_t> take_lease_record(int file) {
   for (std::size_t at = 0; at < kRecords; ++at) {
     struct flock life = byte_lock(F_WRLCK, place_of(at));
     if (fcntl(file, F_SETLK, &life) != 0) continue;
-    // What its former holder left would count from here on.
+    // A value left by the former holder would count from here on.
     if (erase_lease(file, at)) return at;
     return std::nullopt;
   }
@@ -123,7 +123,7 @@ bool write_lease(int file, std::size_t at, const LeaseRecord& record, Bytes clai
   std::memcpy(stored.command.data(), record.command.data(), std::min(record.command.size(), stored.command.size()));
   stored.check = check_of(stored);
   const bool written = pwrite(file, &stored, sizeof stored, place_of(at)) == static_cast<ssize_t>(sizeof stored);
-  // Of two that write and then read, one sees the other. An exchange, because the thread sanitizer knows no fences.
+  // If two processes write and then read, one sees the other. An exchange: the thread sanitizer knows no fences.
   static std::atomic<int> fence{0};
   fence.exchange(0, std::memory_order_seq_cst);
   return written;

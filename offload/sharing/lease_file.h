@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of a lease ledger (lease_ledger.h): how records lie in it, and which of them count. It is only ever read and
-// written with system calls, because a mapping of a file that somebody truncates ends its reader.
+// The file of a lease ledger (lease_ledger.h): the layout of its records, and which of them count. It is only read and
+// written with system calls, because if somebody truncates a mapped file, its readers crash.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace thermocline {
 
-// The layout in the file, in the machine's own byte order. A record that does not match its checksum was read while it was
-// written, or is none.
+// The layout in the file, in the machine's byte order. A record that does not match its checksum was read while it was
+// being written, or is not a record.
 struct StoredLease {
   std::uint64_t lease, claim, minimum, reserve, demand, in_use, active_until_ns, device_bytes;
   std::uint32_t weight;
@@ -31,19 +31,19 @@ struct LivingLease {
 };
 
 std::string lease_file_name(const std::string& device);
-// Writes the head of a new file. False: it is another version's, or the file system is full or can not be written.
+// Writes the header of a new file. False: the file is of another version, or cannot be written, or the disk is full.
 bool prepare_lease_file(int file, std::string* why);
 
-// Takes a record for as long as this process lives.
+// Reserves a record for as long as this process lives.
 std::optional<std::size_t> take_lease_record(int file);
-// Held by at most one process while it enters; not waited for longer than a moment, as its holder may be stopped.
+// A lock for entering the ledger, held by one process at a time. Waits only briefly, because its holder may be stopped.
 bool lock_entry(int file);
 void unlock_entry(int file);
 
 bool write_lease(int file, std::size_t at, const LeaseRecord& record, Bytes claim);
 bool erase_lease(int file, std::size_t at);
-// Records of living processes; `self` is one whatever its lock says. Nothing: the file can not be read, or some record can not
-// be read whole.
+// The records of living processes; the record `self` counts whatever its lock says. Empty: the file cannot be read, or
+// some record cannot be read whole.
 std::optional<std::vector<LivingLease>> living_leases(int file, std::size_t self);
 
 }  // namespace thermocline

@@ -23,7 +23,7 @@ std::string own_command() {
   return name;
 }
 
-// Devices are the same for all, so the smallest says nothing against the others.
+// All processes use the same device, so the smallest value contradicts no other.
 Bytes capacity_of(const std::vector<LivingLease>& all) {
   Bytes device = ~Bytes{0}, reserved = 0;
   for (const LivingLease& one : all) {
@@ -96,13 +96,13 @@ bool LeaseLedger::enter(std::string* why) {
 LeaseLedger::~LeaseLedger() {
   if (getpid() == pid_ && at_ < kRecords && is_there_) {
     own_.lease = 0;
-    // Whoever sees it while its lock is being released sees nothing.
+    // A process that reads the record while its lock is being released reads zeros.
     if (write(0)) erase_lease(file_, at_);
   }
   if (is_there_) close(file_);
 }
 
-// The descriptor may have become another file's, which must not be written to.
+// The descriptor may belong to another file by now, which must not be written to.
 bool LeaseLedger::write(Bytes claim) {
   struct stat facts {};
   if (!is_there_ || getpid() != pid_) return false;
@@ -141,7 +141,7 @@ bool LeaseLedger::fits() const {
   if (!all.has_value()) return false;
   Bytes taken = 0;
   for (const LivingLease& one : *all) {
-    // Of its own minimum it may have a part before it has all.
+    // A process may have a part of its own minimum before it has all of it.
     taken += std::max({one.record.lease, one.claim, one.at == at_ ? 0 : one.record.minimum});
   }
   return taken <= capacity_of(*all);

@@ -11,7 +11,7 @@ __extension__ using Wide = unsigned __int128;
 
 constexpr Bytes kReservedPart = 64;
 constexpr Bytes kMostReserved = 512 * kMiB;
-// Beyond its demand: what it allocates next is there without asking.
+// Margins above its demand: its next allocations then need no request.
 constexpr Bytes kMarginOfDemand = 16, kMarginOfCapacity = 64;
 
 Bytes less(Bytes from, Bytes what) { return from - std::min(from, what); }
@@ -25,10 +25,10 @@ Bytes use_for(Bytes capacity, const Sharer& sharer) {
   return std::max(sharer.minimum, std::min(capacity, demand + margin(capacity, {.demand = demand})));
 }
 
-// What it keeps others from having.
+// The bytes that others cannot have because of it.
 Bytes taken_by(const Sharer& sharer) { return std::max(sharer.lease, sharer.minimum); }
 
-// Divides `left` by weights, to nobody more than makes `most`.
+// Divides `left` by weights; nobody gets more than `most`.
 void fill(Bytes left, std::span<const Sharer> sharers, std::span<const Bytes> most, std::vector<std::size_t> open,
           std::vector<Bytes>* targets) {
   while (!open.empty() && left > 0) {
@@ -57,7 +57,7 @@ void fill(Bytes left, std::span<const Sharer> sharers, std::span<const Bytes> mo
   }
 }
 
-// Of what others lack who are active, what the free memory does not cover; of a minimum, all that is lacking. The idle
+// The part of what active others lack that free memory does not cover; of a minimum, all that is lacking. Idle ones
 // wait until something is free.
 Bytes owed(Bytes capacity, std::span<const Sharer> sharers, std::span<const Bytes> targets, std::size_t self) {
   Bytes lacking = 0, lacking_minimums = 0, taken = 0;
@@ -112,11 +112,11 @@ Bytes next_lease(Bytes capacity, std::span<const Sharer> sharers, std::size_t se
   const Bytes needed = owed(capacity, sharers, targets, self);
   Bytes surpluses = 0;
   for (std::size_t i = 0; i < sharers.size(); ++i) surpluses += less(sharers[i].lease, targets[i]);
-  // Each gives its part of what is needed; the last bytes of it, which rounding leaves, too.
+  // Each gives its part of the need, including the last bytes that rounding leaves.
   const Bytes part =
       surpluses == 0 ? 0 : static_cast<Bytes>((static_cast<Wide>(needed) * surplus + surpluses - 1) / surpluses);
   const Bytes kept = own.lease - std::min(surplus, part);
-  // What it has no use for goes even if nobody asks: later it might be stopped.
+  // Unused bytes are given back even if nobody asks: later the process might be stopped.
   const Bytes use = use_for(capacity, own);
   return kept > use + 2 * margin(capacity, own) ? std::max(use, target) : kept;
 }

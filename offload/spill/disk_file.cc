@@ -21,7 +21,7 @@
 namespace thermocline {
 namespace {
 
-// So much at a time, so that a file system that has room for what is asked for is not asked for each byte.
+// Reserves this much at a time, so that the file system is not asked for every few bytes.
 constexpr Bytes kReserveStep = 256 * kMiB;
 constexpr mode_t kOwnerOnly = S_IRUSR | S_IWUSR;
 
@@ -47,7 +47,7 @@ std::string file_system_of(int file) {
   return known == kFileSystems.end() ? "another" : known->name;
 }
 
-// A file of that folder that has no name, or has none any more. -1: errno says why.
+// Opens a file in the folder that has no name, or has lost it. -1: errno says why.
 int open_nameless(const std::string& folder) {
   const int file = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwnerOnly);
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return file;
@@ -114,14 +114,14 @@ DiskFile::~DiskFile() {
   if (is_ours()) close(file_);
 }
 
-// A program may close descriptors that are not its own, and get the number for a file of its own: perhaps one with the
-// inode that this one had, but hardly without a name.
+// A program may close descriptors that are not its own, and get the same number for its own file. That file might have
+// the same inode number, but it hardly has no name.
 bool DiskFile::is_ours() const {
   struct stat facts {};
   return fstat(file_, &facts) == 0 && facts.st_dev == device_ && facts.st_ino == number_ && facts.st_nlink == names_;
 }
 
-// One block there and back by what may be used, else by what is left.
+// Writes and reads one block with the permitted methods; methods that fail are not used.
 int DiskFile::try_access(Access access) {
   const std::unique_ptr<void, FreeMemory> block(std::aligned_alloc(kSpillAlignment, kSpillAlignment));
   if (block == nullptr) return ENOMEM;
@@ -156,7 +156,7 @@ int DiskFile::reserve(Bytes bytes) {
     if (!may_grow_to(wanted)) continue;
     if (!is_ours()) return EBADF;
     error = fallocate(file_, 0, 0, static_cast<off_t>(wanted)) == 0 ? 0 : errno;
-    // The file system can not say.
+    // The file system cannot tell.
     if (error == EOPNOTSUPP || error == ENOSYS || error == EINVAL || error == EPERM) error = 0;
     if (error != 0) continue;
     reserved_.store(wanted, std::memory_order_relaxed);
@@ -176,7 +176,7 @@ int DiskFile::transfer(bool writes, Bytes offset, void* memory, Bytes bytes) {
   if (!is_ours()) return EBADF;
   const bool was_direct = is_direct();
   const int error = transfer_once(writes, offset, memory, bytes);
-  // A file system, or memory of a driver's, that is not for unbuffered access.
+  // The file system, or the driver's memory, does not support unbuffered access.
   if (!was_direct || (error != EINVAL && error != EFAULT && error != EOPNOTSUPP)) return error;
   go_through_cache();
   return transfer_once(writes, offset, memory, bytes);
@@ -190,7 +190,7 @@ int DiskFile::transfer_once(bool writes, Bytes offset, void* memory, Bytes bytes
       return 0;
     }
   }
-  // What the ring said may be its own fault.
+  // The ring's error may be its own.
   return transfer_in_place(writes, offset, memory, bytes);
 }
 

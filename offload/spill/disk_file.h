@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file without a name in a folder of the user's: it is gone when its process ends, however that ends. It is accessed
-// past the page cache (O_DIRECT) and by io_uring, each where it can be; else through the cache, and by pread and
+// A file without a name in a user's folder: it is gone when its process ends, however it ends. It is accessed past
+// the page cache (O_DIRECT) and with io_uring, if these are available; else through the cache, and with pread and
 // pwrite.
 #pragma once
 
@@ -21,13 +21,13 @@ namespace thermocline {
 
 class DiskFile final : public SpillFile {
  public:
-  // What may be used, where it can be.
+  // Access methods that may be used if they are available.
   struct Access {
     bool direct = true;
     bool ring = true;
   };
 
-  // Null: `why` says what is wrong with the folder.
+  // Null: `why` says why the folder cannot be used.
   static std::unique_ptr<DiskFile> create(const std::string& folder, Access access, std::string* why);
   ~DiskFile() override;
 
@@ -39,7 +39,7 @@ class DiskFile final : public SpillFile {
   bool is_direct() const { return direct_.load(std::memory_order_relaxed); }
   bool has_rings() const { return has_rings_.load(std::memory_order_relaxed); }
   const std::string& file_system() const { return file_system_; }
-  // What the file system has for this user.
+  // The bytes that the file system has left for this user.
   Bytes free_bytes() const;
   int descriptor() const { return file_; }
 
@@ -62,12 +62,12 @@ class DiskFile final : public SpillFile {
   std::atomic<bool> direct_{false}, has_rings_{false};
   std::atomic<Bytes> reserved_{0};
   Mutex mutex_{"spill file", lock_level::kSpillFile};  // held briefly
-  // That nobody uses; one for each transfer at a time.
+  // Unused rings; each serves one transfer at a time.
   std::vector<std::unique_ptr<Ring>> rings_ THERMOCLINE_GUARDED_BY(mutex_);
 };
 
-// The part of a file system's free space that a limit which nobody has set leaves to others: programs that write logs
-// and checkpoints stop when a disk is full.
+// A default limit leaves one part in this many of a file system's free space to others: programs that write logs and
+// checkpoints stop when a disk is full.
 inline constexpr unsigned kKeptFreeOnDisk = 10;
 inline constexpr Bytes spill_limit_for(Bytes free_bytes) { return free_bytes - free_bytes / kKeptFreeOnDisk; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranges of a file are taken: best fit, with coalescing. Each range belongs to one owner.
+// Allocates ranges of a file: best fit, with coalescing. Each range belongs to one owner.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class FileRanges {
   Bytes limit() const { return limit_; }
   Bytes taken_bytes() const { return taken_bytes_; }
   std::size_t ranges() const { return taken_.size(); }
-  // Of the range that begins there; 0: none does.
+  // The length of the range that begins there; 0: none does.
   Bytes bytes_at(Bytes offset) const;
 
   void validate() const;

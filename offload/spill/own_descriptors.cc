@@ -13,7 +13,7 @@ namespace {
 constexpr int kFirstHigh = 700;  // below the usual limit of 1024
 constexpr int kNone = 0;
 
-// More are not closed in a child: they cost it the file's space, nothing else.
+// Descriptors beyond these are not closed in a child: that only keeps the file's space taken.
 constinit std::array<std::atomic<int>, 64> known{};
 
 }  // namespace

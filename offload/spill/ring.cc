@@ -14,7 +14,7 @@
 namespace thermocline {
 namespace {
 
-// Disks reach their rate with a few MiB under way; a unit of 32 MiB is 16 pieces.
+// Disks reach their full rate with a few MiB in flight; a unit of 32 MiB is 16 pieces.
 constexpr unsigned kDepth = 8;
 constexpr Bytes kPieceBytes = 2 * kMiB;
 
@@ -30,7 +30,7 @@ struct Ring::State {
   io_uring ring{};
   std::array<Piece, kDepth> pieces;
 
-  // Of one call of transfer.
+  // State of one call of transfer().
   int file = -1;
   bool writes = false;
   Bytes next = 0, end = 0;  // offsets not handed out yet
@@ -47,7 +47,7 @@ std::unique_ptr<Ring> Ring::create(int* error) {
   auto state = std::make_unique<State>();
   *error = -io_uring_queue_init(kDepth, &state->ring, 0);
   if (*error != 0) return nullptr;
-  // Its memory is shared with the kernel: a child would submit to the parent's.
+  // The ring's memory is shared with the kernel: a child would submit to the parent's ring.
   static_cast<void>(io_uring_ring_dontfork(&state->ring));
   note_descriptor(state->ring.ring_fd);
   return std::unique_ptr<Ring>(new Ring(std::move(state)));
@@ -87,7 +87,7 @@ void Ring::State::ended(io_uring_cqe* entry) {
   --under_way;
   if (result == -EINTR || result == -EAGAIN) return submit(piece);
   if (result <= 0) {
-    // Nothing more: a read at the end of the file, or a write without room.
+    // No progress: a read at the end of the file, or a write without room.
     if (error == 0) error = result < 0 ? -result : EIO;
     return;
   }
@@ -108,12 +108,12 @@ int Ring::transfer(int file, bool writes, Bytes offset, void* memory, Bytes byte
   state.next_memory = static_cast<char*>(memory);
   state.error = 0;
   for (Piece& piece : state.pieces) state.begin_piece(piece);
-  // The memory is the kernel's until every piece has ended, whatever went wrong.
+  // The kernel may use the memory until every piece has ended, whatever went wrong.
   while (state.under_way > 0) {
     if (const int submitted = io_uring_submit_and_wait(&state.ring, 1);
         submitted < 0 && submitted != -EINTR && submitted != -EAGAIN && submitted != -EBUSY) {
       if (state.error == 0) state.error = -submitted;
-      // Entries that the kernel has not taken never end.
+      // Entries that the kernel has not taken will never end.
       if (io_uring_sq_ready(&state.ring) >= state.under_way) break;
       std::this_thread::yield();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large transfers by io_uring: several pieces of one are with the disk at a time. One thread at a time.
+// Large transfers with io_uring: the disk works on several pieces of a transfer at a time. One thread at a time.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@ namespace thermocline {
 
 class Ring {
  public:
-  // Null where it is not permitted (seccomp, kernel.io_uring_disabled) or not there; `error`: a number of errno.
+  // Null if io_uring is forbidden (seccomp, kernel.io_uring_disabled) or not available; `error`: a value of errno.
   static std::unique_ptr<Ring> create(int* error);
   ~Ring();
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  // Blocks until all of it has been transferred, or nothing more of it will be. 0, or a number of errno; the ring is
-  // not used again then.
+  // Blocks until all of it has been transferred, or no more of it will be. Returns 0, or a value of errno: then the
+  // ring is not to be used again.
   int transfer(int file, bool writes, Bytes offset, void* memory, Bytes bytes);
 
  private:

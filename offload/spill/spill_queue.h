@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries out transfers between host memory and a file, behind the caller: on a few threads of its own, reads first.
-// What has been read is compared with the checksum of what was written.
+// Carries out transfers between host memory and a file in the background: on a few threads of its own, reads first.
+// Data that was read is compared with the checksum of the data that was written.
 //
-// begin and the state of a transfer never block. Thread-safe.
+// begin() never blocks, nor do queries of a transfer's state. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace thermocline {
 
-// What was read is not what was written.
+// The data read differs from the data written.
 inline constexpr int kWrongChecksum = -1;
 
 struct SpillTransfer {
@@ -28,10 +28,10 @@ struct SpillTransfer {
 
   bool writes = false;
   Bytes offset = 0;
-  void* memory = nullptr;  // stays until the transfer is not pending any more; not written to while `writes`
+  void* memory = nullptr;  // must stay while the transfer is pending; not to be written to if `writes`
   Bytes bytes = 0;
-  std::uint64_t checksum = 0;  // of a read: what it has to be; of a write: what it is, once done
-  int error = 0;               // once failed: a number of errno, or kWrongChecksum
+  std::uint64_t checksum = 0;  // of a read: the expected one; of a write: the result
+  int error = 0;               // if failed: a value of errno, or kWrongChecksum
   std::atomic<State> state{State::kPending};
 
   bool is_pending() const { return state.load(std::memory_order_acquire) == State::kPending; }
@@ -40,16 +40,16 @@ struct SpillTransfer {
 
 class SpillQueue {
  public:
-  // `in_place`: transfers are carried out by begin, in the caller's thread, so that the same calls give the same
-  // results at the same time. Also where no thread can be created.
+  // `in_place`: begin() carries out transfers in the caller's thread, so that the same calls give the same results at
+  // the same time. This is also done if no thread can be created.
   SpillQueue(std::shared_ptr<SpillFile> file, bool in_place) : file_(std::move(file)), in_place_(in_place) {}
-  // Waits for what has begun.
+  // Waits for transfers that have begun.
   ~SpillQueue();
   SpillQueue(const SpillQueue&) = delete;
   SpillQueue& operator=(const SpillQueue&) = delete;
 
   void begin(std::shared_ptr<SpillTransfer> transfer);
-  // Blocks until the transfer is not pending. Without locks, or within a WaitsInPlace.
+  // Blocks until the transfer is not pending. Must be called without locks, or within a WaitsInPlace.
   void wait(const SpillTransfer& transfer);
 
   SpillFile& file() { return *file_; }

@@ -27,7 +27,7 @@ class Findings {
   // The operation accesses memory that does not exist.
   void inaccessible(const Mark& mark, Address at, OperationId newest_at_unmapping);
 
-  // Of the kernel no more than so many ranges of one kind are known. Said once for each name.
+  // No more than `ranges` ranges of one kind are known of the kernel. Reported once for each name.
   void partly_seen(Label kernel, std::size_t ranges);
 
   std::uint64_t count() const { return count_; }
@@ -35,7 +35,7 @@ class Findings {
   void summarize() const;
 
  private:
-  // True the first time. `second` is an operation, or the position of a host call among the operations.
+  // True the first time. `second`: an operation, or the position of a host call among the operations.
   bool is_new(OperationId first, OperationId second);
   void say(const std::string& sentence);
   std::string describe(const Mark& mark) const;

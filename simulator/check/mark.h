@@ -14,7 +14,7 @@ namespace simulator {
 
 using Label = std::uint32_t;
 
-// kAtomic: a kernel updates it by atomic operations, which may come between those of others.
+// kAtomic: a kernel updates it with atomic operations, which may come between those of other kernels.
 // kName: a parameter names the buffer, but it is unknown what the kernel does with it, and where.
 enum class Accessed : std::uint8_t { kRead, kWrite, kAtomic, kName };
 

@@ -146,8 +146,8 @@ void Order::event_destroyed(EventId event) {
 
 void Order::keep(OperationId id) { at(id).kept = true; }
 
-// What the operations of its stream, and of streams ordered with that, have learned after their submission. Those
-// operations have all been executed, and none that is ordered after this one.
+// The knowledge that operations of its stream, and of streams ordered with that, have gained after their submission.
+// All of those operations have been executed; none of them is ordered after this one.
 Clock Order::late_before(const Entry& entry) const {
   const Stream& stream = streams_[entry.stream];
   Clock late = stream.late;

@@ -6,10 +6,10 @@
 // All host threads count as one, because their order among each other is not visible here: every call counts as after
 // every earlier one. That can hide a race between threads but never invents one.
 //
-// Two rules are decided late. When a wait for a value ends, it is ordered after the stream operation that wrote the word,
-// and after everything that this one was ordered after; a host function that returns is ordered after what the host
-// knows then, because it may have waited for the host. So is everything that was submitted after them long before. What
-// is learned so late is passed on when operations are executed.
+// Two rules are decided late. When a wait for a value ends, it is ordered after the stream operation that wrote the
+// word and after everything before that one; a host function that returns is ordered after everything that the host
+// knows then, because it may have waited for the host. So are operations that were submitted after them long before.
+// Late knowledge is passed on when operations are executed.
 //
 // Invariants: an operation's clock includes the operation itself. Clocks can be looked up for operations that may still
 // be named: those that have not been executed, are an event's newest record, are kept, or are among the newest kRecent.
@@ -36,7 +36,7 @@ class Order {
   explicit Order(DeviceId devices = 1);
 
   void stream_created(StreamId stream, bool non_blocking, DeviceId device = 0);
-  // Its earlier work still counts as that of a blocking stream.
+  // The stream's earlier work still counts as work of a blocking stream.
   void stream_destroyed(StreamId stream);
 
   // Operations are submitted in order of their numbers. `detached`: ordered only by `after`, not by the stream.
@@ -46,7 +46,7 @@ class Order {
   void event_destroyed(EventId event);
   // The submitted operation may be named at any time until the host knows that it is complete.
   void keep(OperationId id);
-  // executes: called before the operation's accesses are checked. The other one: when it has been executed.
+  // executes: called before the operation's accesses are checked; the next function: after it has been executed.
   void executes(OperationId id);
   void executed(OperationId id);
 
@@ -54,7 +54,7 @@ class Order {
   // the word. `may_be_hosts`: the host may have written it.
   void released(OperationId id, Address word);
   void acquired(OperationId id, Address word, bool may_be_hosts);
-  // The host has had a part in when it ended, as after every earlier call: a host function has returned.
+  // The operation's end depended on the host, so it follows every earlier call: a host function has returned.
   void follows_host(OperationId id);
   // The words in this range belong to another owner from now on.
   void forget_words(Address begin, Address end) { words_.erase(words_.lower_bound(begin), words_.lower_bound(end)); }
@@ -100,7 +100,7 @@ class Order {
   bool is_legacy(StreamId stream) const { return stream < devices_; }
   Entry& at(OperationId id) { return entries_[id & (entries_.size() - 1)]; }
   const Entry& at(OperationId id) const { return entries_[id & (entries_.size() - 1)]; }
-  // nullptr: known to the host.
+  // nullptr: the host knows that the operation is complete.
   const Clock* clock_of(OperationId id) const;
   Chain take_chain();
   Chain chain_behind(std::span<const OperationId> after);

@@ -55,7 +55,7 @@ void Shadow::assign(Page page, Reference to) {
   if (to != 0) ++groups_[to].pages;
 }
 
-// Lists each group that occurs among the pages once, with the number of its pages; and each split page.
+// Lists each group among the pages once, with the number of its pages; and each split page.
 void Shadow::find_distinct(std::span<const Page> pages) {
   distinct_.clear();
   reference(*std::max_element(pages.begin(), pages.end()));  // there is room for all of them

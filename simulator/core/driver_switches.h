@@ -15,14 +15,14 @@
 
 namespace simulator {
 
-// What a second mapping of a mapped handle does: shows the same memory; is refused; shows other memory.
+// The effect of a second mapping of a handle: it shows the same memory; it is refused; it shows other memory.
 enum class Alias : std::uint8_t { kOn, kOff, kApart };
 
 struct DriverSwitches {
   std::optional<std::uint64_t> queue;  // operations that a stream holds before a call waits; 0: no limit
   std::optional<Bytes> lazy_load;      // device memory that a kernel takes at its first launch
   Alias alias = Alias::kOn;
-  bool map_waits = false, unmap_waits = false;     // for all submitted work
+  bool map_waits = false, unmap_waits = false;     // these calls wait for all submitted work
   bool unmap_one = false, access_one = false;      // a call that covers several mappings is refused
   bool remap_forgets = false;                      // memory that is not mapped anywhere loses its contents
   bool host_free_returns = false;                  // freeing pinned memory does not wait for its users

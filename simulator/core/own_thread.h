@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that the simulated device makes.
+// How the simulated device creates its threads.
 #pragma once
 
 #include <pthread.h>
@@ -8,8 +8,8 @@
 
 namespace simulator {
 
-// Calls `make`, which makes a thread, and returns what it returns. The program's signals are for its own threads: they are
-// blocked in the new one, which inherits that, from its beginning. Synchronous faults are not.
+// Calls `make`, which creates a thread, and returns its result. The program's signals are for its own threads: the new
+// thread inherits a mask that blocks them from its beginning. Synchronous faults are not blocked.
 template <typename Make>
 auto with_signals_left_to_the_program(Make make) {
   struct Blocked {

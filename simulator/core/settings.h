@@ -29,7 +29,7 @@ struct Settings {
   Bytes others = 0;        // part of the memory that other processes hold all the time
   Bytes lazy_loading = 0;  // device memory that a kernel takes at its first launch; 0: modules are loaded as a whole
   bool made_up_kernels = false;  // kernels without a host implementation mix what they name, whatever their code is
-  // of a thread in one loop, before the loop is considered endless
+  // Most steps of a thread in one loop, before the loop is considered endless.
   std::uint64_t kernel_steps = std::uint64_t{1} << 34;
   unsigned cores = 0;  // of the host, that may run blocks of a kernel at the same time; 0: all that the process may use
   bool tensor_rate = false;

@@ -18,9 +18,9 @@ enum class Needs { kNothing, kDriver, kSoundDriver, kContext };
 
 class Call {
  public:
-  // kDriver: cuInit must have been called. kSoundDriver: in addition no fault may have happened. kContext: in addition a
-  // live context must be current. Inside a host function every call is refused, because the lock is held there. `name` is the driver
-  // function's own name, for the fault plan; helpers that several functions share take it from their callers.
+  // kDriver: cuInit must have been called. kSoundDriver: also, no fault may have happened. kContext: also, a live
+  // context must be current. Host functions run with the lock held, so every call in them is refused. `name`: the
+  // driver function, for the fault plan; helpers that several functions share take it from their callers.
   explicit Call(Needs needs = Needs::kContext, const char* name = __builtin_FUNCTION());
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;

@@ -97,7 +97,7 @@ struct CUmod_st {
 struct CUfunc_st {
   CUmodule module = nullptr;
   simulator::ImageKernel kernel;
-  std::map<int, int> attributes;  // those that were set
+  std::map<int, int> attributes;  // the attributes that were set
   simulator::Address code = 0;    // where it was loaded lazily; 0: not yet
   bool is_resolved = false;       // `function` has been looked for
   simulator::KernelFunction function = nullptr;
@@ -116,7 +116,7 @@ struct CUlib_st {
 
 struct CUlinkState_st {
   std::vector<std::string> texts;  // PTX of the inputs
-  std::string linked;              // what cuLinkComplete returned points here
+  std::string linked;              // the result of cuLinkComplete points here
   bool is_complete = false;
   char* errors = nullptr;  // the program's
   std::size_t error_bytes = 0;
@@ -140,7 +140,7 @@ struct CUmemPoolHandle_st {
   struct Kept {
     simulator::Address address = 0;
     simulator::OperationId freed = 0;           // the operation of the free in its stream
-    std::optional<simulator::StreamId> stream;  // that may reuse it before then; none once the stream is destroyed
+    std::optional<simulator::StreamId> stream;  // the stream that may reuse it before then; none once it is destroyed
   };
   std::multimap<simulator::Bytes, Kept> kept;
   simulator::Bytes kept_bytes = 0;

@@ -14,7 +14,7 @@ struct Format {
 };
 bool to_format(const cudaChannelFormatDesc& desc, Format* out);
 cudaChannelFormatDesc from_format(CUarray_format format, unsigned channels);
-// Of one element with all channels; 0: unknown format.
+// The size of one element with all channels; 0: unknown format.
 size_t element_bytes(CUarray_format format, unsigned channels);
 
 CUmemorytype source_type(cudaMemcpyKind kind);

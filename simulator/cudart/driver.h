@@ -11,7 +11,7 @@
 
 namespace simulator::cudart {
 
-// What stream 0 means to the caller: `_ptsz` and `_ptds` functions use the per-thread default stream.
+// The meaning of stream 0 for the caller: `_ptsz` and `_ptds` functions use the per-thread default stream.
 enum class Rule { kLegacy, kPerThread };
 
 // A function that the driver lacks is null; invoke() turns a call of it into an error.

@@ -87,7 +87,7 @@ Problem add_out_of_memory(const Words& words, FaultPlan* plan) {
   return {};
 }
 
-// Adds the wanted number of failures, of random functions with random errors of theirs, early in the run.
+// Adds the requested number of failures, early in the run; their functions, and these functions' errors, are random.
 Problem add_random(const Words& words, FaultPlan* plan) {
   std::uint64_t count = 0, seed = 0;
   if (!number(words[1], std::uint64_t{1}, std::uint64_t{1000}, &count) ||

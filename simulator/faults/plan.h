@@ -17,7 +17,7 @@
 namespace simulator {
 
 inline constexpr int kDriverVersion = 13000;
-// Of a driver that has variants of functions which nobody knows yet.
+// The version of a driver with newer variants of known functions.
 inline constexpr int kNewerDriverVersion = 14000;
 
 struct FaultRule {

@@ -60,7 +60,7 @@ std::optional<std::vector<std::byte>> plain(const Entry& entry, ByteSpan payload
                                         : decompress_lz4(*compressed, entry.plain_bytes);
 }
 
-// Empty if it is none.
+// Empty if the bytes are not PTX.
 std::string text_of(std::span<const std::byte> bytes) {
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   text = text.substr(0, text.find('\0'));

@@ -34,7 +34,7 @@ std::uint32_t magic_of(const void* data) {
   return magic;
 }
 
-// Of the files that nvcc -rdc=true linked. Nothing unless each of them has PTX: without one, its functions are missing.
+// The joined PTX of the files that nvcc -rdc=true linked. No value if one has none: its functions would be missing.
 std::optional<std::string> linked_text(const std::vector<const void*>& fatbins) {
   std::vector<std::string> texts;
   for (const void* const fatbin : fatbins) {
@@ -49,7 +49,7 @@ std::optional<std::string> linked_text(const std::vector<const void*>& fatbins) 
   return link_ptx(texts);
 }
 
-// The linker keeps code for single architectures; the PTX is in what it linked.
+// The linker keeps code for single architectures; the files that it linked contain the PTX.
 ImageResult add_linked_text(const std::vector<const void*>& fatbins, const ImageResult& found, Image* out) {
   if (!found.ok() && found.error != ImageError::kNoBinary) return found;
   const auto text = linked_text(fatbins);

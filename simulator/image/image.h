@@ -61,7 +61,7 @@ struct ImageVariable {
 };
 
 struct Image {
-  std::uint32_t architecture = 0;  // that it was compiled for, as in sm_90; 0: unknown
+  std::uint32_t architecture = 0;  // the one that it was compiled for, as in sm_90; 0: unknown
   bool is_ptx = false;             // as opposed to a cubin
   std::vector<ImageKernel> kernels;
   std::vector<ImageVariable> variables;
@@ -89,10 +89,10 @@ ImageResult read_image(std::span<const std::byte> data, Image* out);
 // Reads what a program passes as `const void*`. `data` must not be nullptr.
 ImageResult read_image(const void* data, Image* out);
 
-// Lays out the parameters of kernels that were read from PTX as a compiler for `architecture` (10 * major + minor) does.
-// Parameters are aligned in the constant bank, where they do not begin at a round address: a tensor map that is the only
-// parameter has offset 48 on sm_90. Source: KPARAM_INFO and PARAM_CBANK of what ptxas 13.0 writes for sm_75 to sm_121, with
-// alignments up to 4096 and up to 5,000 bytes of parameters.
+// Lays out the parameters of kernels that were read from PTX as a compiler for `architecture` (10 * major + minor)
+// does. Parameters are aligned in the constant bank, where they do not begin at a round address: a tensor map that is
+// the only parameter has offset 48 on sm_90. Source: KPARAM_INFO and PARAM_CBANK as written by ptxas 13.0 for sm_75 to
+// sm_121, with alignments up to 4096 and up to 5,000 bytes of parameters.
 void place_parameters(std::uint32_t architecture, Image* image);
 
 }  // namespace simulator

@@ -6,8 +6,8 @@
 namespace simulator {
 namespace {
 
-// Where parameters begin in the constant bank. Before 7.0, which today's ptxas does not compile for, it is not measured. From 10.0
-// on the offsets themselves are aligned.
+// The offset at which parameters begin in the constant bank. Not measured before 7.0, for which today's ptxas does not
+// compile. From 10.0 on the offsets themselves are aligned.
 std::uint32_t parameter_base(std::uint32_t architecture) {
   if (architecture < 70) return 0x140;
   if (architecture < 90) return 0x160;
@@ -15,7 +15,7 @@ std::uint32_t parameter_base(std::uint32_t architecture) {
   return 0;
 }
 
-// Before 9.0, more parameters than these begin elsewhere.
+// Before 9.0, larger parameter lists begin at another offset.
 constexpr std::uint32_t kFewParameterBytes = 4352, kBaseOfMany = 0x1a80;
 
 void place(std::uint32_t base, ImageKernel* kernel) {

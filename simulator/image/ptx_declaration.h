@@ -31,13 +31,13 @@ bool read_ptx_declaration(PtxLexer& lexer, PtxDeclaration* out);
 // The next name and dimensions with the same type.
 bool read_ptx_declarator(PtxLexer& lexer, PtxDeclaration* out);
 
-// What follows `=`, up to `;` or `,`.
+// Reads the initializer: the text after `=`, up to `;` or `,`.
 bool read_ptx_initializer(PtxLexer& lexer, const PtxDeclaration& declaration, ImageVariable* out);
 
 // Bytes of one scalar of a type (`.u32`). 0: not a type.
 std::uint64_t ptx_type_bytes(std::string_view type);
 
-// Decimal, octal, hexadecimal or binary, with or without the suffix U. False: no such number.
+// A decimal, octal, hexadecimal or binary number, with or without the suffix U. False: it is none.
 bool read_ptx_integer(const PtxToken& token, std::uint64_t* out);
 
 }  // namespace simulator

@@ -7,8 +7,8 @@
 
 namespace simulator {
 
-// One module that declares what all of these do. What a file keeps to itself (no .visible, .weak or .common) gets a
-// name of its own where another file has the same name. Lines are those of the texts one after the other.
+// Makes one module of all texts. A symbol that a file keeps to itself (no .visible, .weak or .common) is renamed if
+// another file has the same name. Line numbers count through the texts, one after the other.
 std::string link_ptx(std::span<const std::string> texts);
 
 }  // namespace simulator

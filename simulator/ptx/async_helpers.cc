@@ -81,8 +81,8 @@ void copy(ThreadContext* thread, std::uint32_t site, std::uint64_t into, std::ui
   }
 }
 
-// What cp.async copies of a source that has fewer bytes than the copy; the rest is zeros. Generated code has counted all
-// of `bytes`.
+// Copies what the source has if it is shorter than the copy of cp.async; the rest is zeros. Generated code has counted
+// all of `bytes`.
 void copy_part(ThreadContext* thread, std::uint32_t site, std::byte* into, std::uint64_t from, std::uint32_t bytes,
                std::uint32_t count) {
   std::byte part[16] = {};

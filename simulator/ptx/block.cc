@@ -230,7 +230,7 @@ void BlockRun::arrive_at_cluster(ThreadContext& context) {
   states_[context.thread].cluster_phase = cluster_->arrive();
 }
 
-// Who has not arrived waits for nothing.
+// A thread that has not arrived does not wait.
 void BlockRun::wait_for_cluster(ThreadContext& context) {
   Thread& thread = states_[context.thread];
   if (cluster_ == nullptr || !thread.cluster_phase || cluster_->is_over(*thread.cluster_phase)) return;

@@ -23,10 +23,10 @@ namespace simulator::ptx {
 
 struct Kernel;  // compiled (kernel.h)
 
-// Of each stack: for helpers, and for signal handlers of the host.
+// The reserve of each stack: for helpers, and for signal handlers of the host.
 inline constexpr std::uint64_t kStackReserve = std::uint64_t{48} << 10;
 
-// What all blocks of a launch share.
+// The data that all blocks of a launch share.
 struct GridRun {
   const Kernel& kernel;
   const Launch& launch;
@@ -40,8 +40,8 @@ struct GridRun {
 
 class BlockRun {
  public:
-  // The stacks from `first_stack` on are this block's. `in_company`: its threads may wait for other blocks. `cluster`
-  // outlives it; nullptr: no block knows of another.
+  // This block uses the stacks from `first_stack` on. `in_company`: its threads may wait for other blocks. `cluster`
+  // outlives the block; nullptr: no block knows another one.
   BlockRun(GridRun& grid, Stacks& stacks, std::size_t first_stack = 0, bool in_company = false,
            ClusterRun* cluster = nullptr);
   ~BlockRun();
@@ -63,7 +63,7 @@ class BlockRun {
   std::uint64_t shared_bytes() const { return contexts_[0].shared_bytes; }
   void open_cluster_barrier();  // for all who wait at it
 
-  // ---- called from the running thread, with its context
+  // ---- called by the running thread, with its context
   std::uint64_t exchange(ThreadContext& thread, WarpOperation operation, std::uint32_t mask, std::uint64_t value,
                          std::uint64_t second);
   enum class BarrierKind : std::uint32_t { kSync, kArrive, kCount, kAnd, kOr };
@@ -78,7 +78,7 @@ class BlockRun {
   [[noreturn]] void fail(ThreadContext& thread, Fault fault, std::uint64_t address, const std::string& what,
                          int site = -1);
   void access(ThreadContext& thread, std::uint64_t address, std::uint32_t kind, std::uint32_t site);
-  // All accesses of a span (spans.h), whose sites follow one another.
+  // Makes all accesses of a span (spans.h); their sites have consecutive numbers.
   void access_span(ThreadContext& thread, std::uint64_t base, std::uint32_t first_site, std::uint32_t count);
   // Checks an access through a generic address, for helpers, as generated code does: faults, or returns.
   void check(ThreadContext& thread, std::uint64_t address, std::uint32_t bytes, bool writes, std::uint32_t site);
@@ -125,7 +125,7 @@ class BlockRun {
   bool release_active(std::uint32_t warp);
   void check_barrier(std::uint32_t id);
   [[noreturn]] void stop(ThreadContext& thread);
-  // Shared memory, of its cluster too, local memory, parameters.
+  // Shared memory (the cluster's included), local memory, parameters.
   bool is_own_memory(const ThreadContext& thread, std::uint64_t address, std::uint64_t bytes, std::uint32_t kind) const;
 
   GridRun& grid_;

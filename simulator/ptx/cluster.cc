@@ -38,7 +38,7 @@ std::uint64_t ClusterRun::arrive() {
 
 void ClusterRun::end_thread(std::optional<std::uint64_t> phase) {
   --live_;
-  if (phase == phases_) return;  // it has arrived
+  if (phase == phases_) return;  // the thread has arrived already
   --missing_;
   open_if_due();
 }
@@ -82,7 +82,7 @@ std::uint64_t address_in_cluster(ThreadContext* thread, std::uint64_t address, s
   return block.shared_begin() + offset;
 }
 
-// All ones if it is no generic address in the cluster's shared memory.
+// All ones if the address is not a generic one in the cluster's shared memory.
 std::uint64_t offset_in_cluster(ThreadContext* thread, std::uint64_t address) {
   const auto place = thread->block->cluster().find(address);
   if (!place) return ~std::uint64_t{0};

@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kMostClusterBlocks = 16;
 
 class ClusterRun {
  public:
-  // In order of rank, before any of them runs.
+  // Adds the blocks in order of rank, before any of them runs.
   void add(BlockRun* block, std::uint32_t threads);
   // The block has ended: its shared memory is no longer there.
   void leave(const BlockRun* block);
@@ -29,22 +29,22 @@ class ClusterRun {
     std::uint32_t rank;
     std::uint64_t offset;
   };
-  // Of a generic address; nothing outside of the cluster's shared memory.
+  // The place of a generic address; nothing if it is outside of the cluster's shared memory.
   std::optional<Place> find(std::uint64_t address) const;
-  // nullptr if there is none, or it has ended.
+  // nullptr if there is no such block, or if it has ended.
   const BlockRun* block(std::uint64_t rank) const { return rank < blocks_.size() ? blocks_[rank] : nullptr; }
 
-  // The number of the phase at whose end the barrier opens for who arrives now.
+  // A thread arrives. Returns the number of the phase at whose end the barrier opens for it.
   std::uint64_t arrive();
   bool is_over(std::uint64_t phase) const { return phases_ > phase; }
-  // A thread has ended. `phase`: what it last got from arrive().
+  // A thread has ended. `phase`: the last result that it got from arrive().
   void end_thread(std::optional<std::uint64_t> phase);
 
  private:
   void open_if_due();
 
   std::vector<BlockRun*> blocks_;  // by rank; nullptr when they have ended
-  std::uint64_t phases_ = 0;       // that are over
+  std::uint64_t phases_ = 0;       // the number that are over
   std::uint32_t live_ = 0;         // threads
   std::uint32_t missing_ = 0;      // of these, those that have not arrived
 };

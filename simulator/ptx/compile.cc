@@ -19,8 +19,8 @@
 namespace simulator::ptx {
 namespace {
 
-// Few passes, because kernels are compiled while the program waits, and nvcc has already optimized the PTX. `indvars` takes
-// the counts of arithmetic and bytes out of loops whose rounds are known when they begin.
+// Few passes, because kernels are compiled while the program waits, and nvcc has already optimized the PTX. `indvars`
+// moves the counts of arithmetic and bytes out of loops whose rounds are known when they begin.
 constexpr const char* kPasses =
     "always-inline,globaldce,function(sroa,early-cse,simplifycfg,instcombine,simplifycfg,loop-mssa(licm),loop(indvars),"
     "early-cse<"

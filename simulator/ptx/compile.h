@@ -16,7 +16,7 @@ class Code {
   virtual KernelEntry entry() const = 0;
 };
 
-// The function `kernel` of the text. Throws Error (module.h) with LLVM's message, which means a bug in the emitter.
+// Compiles the function `kernel` of the text. Throws Error (module.h) with LLVM's message: a bug in the emitter.
 std::unique_ptr<Code> compile(const std::string& ir);
 
 }  // namespace simulator::ptx

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What generated code knows about the thread that it runs, accessed by offsets in this structure; and the signature of
-// a kernel's function.
+// The data of a thread that generated code accesses, by offsets in this structure; and the signature of a kernel's
+// function.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct ThreadContext {
   // stack on which the thread runs.
   std::uint64_t stack_low;
   std::uint64_t stack_high;
-  std::uint64_t steps;       // that Emitter::hand_over_counts() has handed over
+  std::uint64_t steps;       // the steps that Emitter::hand_over_counts() has handed over
   std::uint64_t step_limit;  // ptx_tick is called at backward jumps when more steps than this have been executed
   BlockRun* block;
   std::uint32_t thread;            // number in the block
@@ -48,7 +48,7 @@ using KernelEntry = void (*)(ThreadContext*);
 // Rights in entries of page tables (simulator/core/memory/page_table.h).
 inline constexpr std::uint32_t kMayRead = 1u << 28, kMayWrite = 1u << 29;
 
-// What BlockRun::access is told of an access, beside its size in the low bits.
+// The properties of an access that BlockRun::access is given, beside its size in the low bits.
 inline constexpr std::uint32_t kAccessBytes = 255;
 inline constexpr std::uint32_t kAccessWrites = 256;
 inline constexpr std::uint32_t kAccessIsGeneric = 512;   // it may be outside of global memory

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one execution of an instruction counts for, besides itself: arithmetic and bytes of global memory.
+// The cost of one execution of an instruction, besides itself: arithmetic, and bytes of global memory.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace simulator::ptx {
 
-// As the members of Counts (interface.h) that generated code adds up.
+// The members correspond to those members of Counts (interface.h) that generated code adds up.
 struct Costs {
   std::uint32_t flops = 0, doubles = 0, tensor_flops = 0, accessed = 0;
 
@@ -21,14 +21,14 @@ struct Costs {
   }
 };
 
-// A generic address counts as one of global memory; an access that turns out to be elsewhere is taken back (block_memory.cc).
-// What helpers access in loops of their own (bulk copies, matrices, textures) is counted there.
+// A generic address counts as global memory. An access that turns out to be elsewhere is subtracted again
+// (block_memory.cc). Accesses that helpers make in loops (bulk copies, matrices, textures) are counted there.
 Costs costs_of(const Instruction& instruction);
 
 // Whether costs_of() counts the bytes of an access with these modifiers.
 bool counts_bytes(const Instruction& instruction);
 
-// Atomic operations and reductions: costs_of() counts their bytes twice.
+// Whether it is an atomic operation or a reduction, whose bytes costs_of() counts twice.
 bool reads_and_writes(const Instruction& instruction);
 
 }  // namespace simulator::ptx

@@ -282,7 +282,7 @@ constexpr Counter kCounters[] = {
     {"%accessed", &Costs::accessed, offsetof(ThreadContext, counts.accessed)},
 };
 
-// Those that are not zero.
+// Visits the counters that are not zero.
 template <typename Visit>
 void for_counters(const Costs& costs, Visit visit) {
   for (const Counter& counter : kCounters) {
@@ -345,7 +345,7 @@ void Emitter::find_leaders() {
   for (const auto& [name, targets] : function_.branch_targets) leaders_.insert(targets.begin(), targets.end());
 }
 
-// Counts all of the basic block's instructions at once, at its beginning; but what guarded ones cost, where they are
+// Counts all instructions of the basic block at its beginning; the costs of guarded ones are counted where these are
 // executed.
 void Emitter::count_steps(unsigned from) {
   const auto next = leaders_.upper_bound(from);
@@ -373,7 +373,7 @@ std::string Emitter::steps_since_handed_over() {
   return let("sub i64 " + let("load i64, i64* %steps") + ", " + let("load i64, i64* %handed"));
 }
 
-// The function goes on counting its steps from where it was: count_backward() looks for loops without end.
+// Adds the counts since the last call to the thread's. %steps is not reset: count_backward() finds endless loops by it.
 void Emitter::hand_over_counts() {
   const std::string in_context =
       let("getelementptr i8, i8* %ctx, i64 " + std::to_string(offsetof(ThreadContext, steps)));

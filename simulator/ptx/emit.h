@@ -35,7 +35,7 @@ struct Site {
   unsigned line = 0;
   std::string source;  // Module::source_of
   std::string text;
-  // Of a member of a span (spans.h): its place from the span's base, and its access, as BlockRun::access takes it.
+  // For a member of a span (spans.h): its offset from the span's base, and its access, as for BlockRun::access.
   std::int64_t offset = 0;
   std::uint32_t access = 0;
 };
@@ -55,8 +55,8 @@ struct Emitted {
   std::uint64_t stack_bytes = 0;  // of local variables and registers, of all functions together
 };
 
-// The kernel and everything that it may call. Throws Error.
-// `parameters`: where each of its parameters is in what a launch passes.
+// Emits the kernel and everything that it may call. Throws Error. `parameters`: the place of each parameter in what a
+// launch passes.
 Emitted emit_kernel(const Module& module, const Function& kernel, const VariableAddresses& addresses,
                     std::span<const ParameterPlace> parameters);
 
@@ -113,7 +113,7 @@ class Emitter {
 
   // The operand's value with this type; a register must have its size, or may be larger if `may_be_wider`.
   std::string read(const Operand& operand, Type type, bool may_be_wider = false);
-  // As an integer of this many bits.
+  // The operand's value as an integer of this many bits.
   std::string read_bits(const Operand& operand, unsigned bits, bool may_be_wider = false);
   void write(const Operand& operand, Type type, const std::string& value, bool may_be_wider = false);
   Type register_type(const Operand& operand) const;
@@ -141,10 +141,10 @@ class Emitter {
   std::string pointer(const Instruction& instruction, const Operand& operand, Space space, unsigned bytes, bool writes,
                       const std::string& type);
   std::string parameter_slot(std::string_view name) const;
-  // Not checked: for helpers that check themselves.
+  // Not checked: for helpers that make their own checks.
   std::string generic_address(const Operand& operand, Space space);
   std::string shared_base();  // address of the block's shared memory
-  // From an address in the shared memory of the cluster to a generic one. Not checked, but its block must be running.
+  // A generic address for an address in the cluster's shared memory. Not checked, but its block must be running.
   std::string address_in_cluster(const std::string& address);
   unsigned current_line() const { return current_ == nullptr ? 0 : current_->line; }
 
@@ -152,7 +152,7 @@ class Emitter {
   void emit_return();
   void emit_branch(const Instruction& instruction, const std::string& condition);
   void count_backward(unsigned target);
-  // Before control may leave the function without coming back: what it has counted so far is the thread's.
+  // To be called where control may leave the function for good: adds what it has counted so far to the thread's counts.
   void hand_over_counts();
   std::string steps_since_handed_over();
 

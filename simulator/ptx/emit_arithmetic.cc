@@ -154,7 +154,7 @@ void emit_madc(Emitter& to, const Instruction& instruction, Modifiers& modifiers
   emit_mad_with(to, instruction, modifiers, true);
 }
 
-// Of the lower 24 bits.
+// The product of the lower 24 bits.
 std::string product24(Emitter& to, const Instruction& instruction, Modifiers& modifiers, Type* type) {
   const std::string_view part = modifiers.take_any({"lo", "hi"});
   *type = integer(to, modifiers, kWord);

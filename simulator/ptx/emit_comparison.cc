@@ -157,7 +157,7 @@ void emit_setp(Emitter& to, const Instruction& instruction, Modifiers& modifiers
   to.write(into, kPredicate, combined(to, instruction, with, value));
 }
 
-// What `set` writes for true: all ones, or 1.0 as a floating-point number.
+// The value that `set` writes for true: all ones, or 1.0 as a floating-point number.
 std::string true_value(Type type) {
   if (!type.is_float()) return "-1";
   return type.bits == 32 ? "1065353216" : type.kind == Kind::kBfloat ? "16256" : "15360";

@@ -245,7 +245,7 @@ void emit_stacksave(Emitter& to, const Instruction& instruction, Modifiers& modi
   to.write(instruction.operands[0], {Kind::kBits, 64}, to.let("ptrtoint i8* " + top + " to i64"));
 }
 
-// Only to where stacksave may have been: another number would lead the host astray.
+// Accepts only values that stacksave may have returned: any other number would crash the host.
 void emit_stackrestore(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   to.expect_operands(instruction, 1, 1);
   if (modifiers.take_type().bits != 64) to.refuse("an address of this space has 64 bits");

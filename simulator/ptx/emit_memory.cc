@@ -39,10 +39,10 @@ std::string dynamic_shared(Emitter& to) {
 
 std::string slot_address(Emitter& to, const std::string& slot) { return to.let("ptrtoint i8* " + slot + " to i64"); }
 
-// May meet accesses of other kernels to the same bytes at the same time.
+// Whether it may meet accesses of other kernels to the same bytes at the same time.
 bool is_atomic(const Instruction& instruction) { return reads_and_writes(instruction) || has_order(instruction); }
 
-// As BlockRun::access takes it.
+// The flags for BlockRun::access.
 std::uint32_t access_kind(const Instruction& instruction, Space space, unsigned bytes, bool writes) {
   const bool is_generic = space == Space::kGeneric || space == Space::kParam;
   return bytes | (writes ? kAccessWrites : 0u) | (is_generic ? kAccessIsGeneric : 0u) |
@@ -132,7 +132,7 @@ std::string Emitter::address_of_symbol(const Operand& operand, Space* space, std
   return std::to_string(kFunctionPointers + std::uint64_t{16} * function->second);
 }
 
-// The address, after the test that a device makes of it; the place in memory where it lies in the shared or local space.
+// Tests the address as a device does, and returns it; in the shared or local space, the place in memory where it lies.
 std::string Emitter::checked_address(const Instruction& instruction, const std::string& address, Space space,
                                      unsigned bytes, bool writes) {
   const std::string low = std::to_string(bytes - 1);
@@ -214,7 +214,7 @@ std::string Emitter::pointer(const Instruction& instruction, const Operand& oper
     space = Space::kGeneric;
   }
   if (space == Space::kParam && !is_known && own == Space::kParam) refuse("outside of the parameter");
-  // Whoever reaches a variable's page has to be seen.
+  // Every access to a variable's page has to be recorded.
   if (base.form == Operand::Form::kSymbol && (space == Space::kGlobal || space == Space::kConst)) is_known = false;
   if (!is_known) {
     address = checked_address(instruction, address, space, bytes, writes);
@@ -224,7 +224,7 @@ std::string Emitter::pointer(const Instruction& instruction, const Operand& oper
   return let("inttoptr i64 " + address + " to " + type + "*");
 }
 
-// From an address of the instruction to a generic one.
+// Converts an address of the instruction to a generic one.
 std::string Emitter::generic_address(const Operand& operand, Space space) {
   if (operand.form != Operand::Form::kAddress || operand.parts.size() != 1) refuse("expected an address");
   const Operand& base = operand.parts[0];
@@ -387,7 +387,7 @@ void emit_isspacep(Emitter& to, const Instruction& instruction, Modifiers& modif
   to.write(instruction.operands[0], {Kind::kPredicate, 1}, result);
 }
 
-// The operand says how many, or is a predicate: true, if the source is not to be read.
+// The operand is the number of bytes, or a predicate: true means that the source is not read.
 std::string bytes_to_copy(Emitter& to, const Operand& operand, const std::string& all) {
   if (operand.form != Operand::Form::kRegister || to.register_type(operand).bits != 1) return to.read_bits(operand, 32);
   return to.let("select i1 " + to.read(operand, {Kind::kPredicate, 1}) + ", i32 0, i32 " + all);

@@ -14,11 +14,11 @@
 namespace simulator::ptx {
 namespace {
 
-// Threads are made for each launch, once it has executed so many instructions: half a millisecond, several times what they
-// cost.
+// Threads are created for a launch once it has executed this many instructions: half a millisecond, several times the
+// cost of the threads.
 constexpr std::uint64_t kWorthThreads = std::uint64_t{1} << 19;
 
-// Each has stacks of its own, with guard pages, of which a process may have some 65,000 (fiber.cc).
+// Each worker has stacks of its own, with guard pages, of which a process may have some 65,000 (fiber.cc).
 constexpr std::uint32_t kMostWorkers = 16;
 
 // The block with this number, in order of execution.
@@ -31,7 +31,7 @@ Place place_of(const Launch& launch, std::uint64_t block) {
            static_cast<std::uint32_t>(row / launch.grid[1])}};
 }
 
-// Blocks are taken in order, so when one fails, all before it have been taken, and end. The lowest that fails counts.
+// Blocks are taken in order: when one fails, all earlier ones have been taken, and will end. The lowest failure counts.
 struct Work {
   GridRun& grid;
   std::uint64_t blocks;
@@ -97,7 +97,7 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-// As many as the system permits.
+// Starts as many threads as the system permits.
 std::vector<std::thread> start(std::vector<Worker>& workers) {
   const SignalsBlocked blocked;
   std::vector<std::thread> threads;
@@ -109,7 +109,7 @@ std::vector<std::thread> start(std::vector<Worker>& workers) {
   return threads;
 }
 
-// This thread runs none: a fault of the host would jump out of here while the others run. False: there are no threads.
+// This thread runs no block: a fault of the host would jump out of here while the others run. False: no threads.
 bool run_at_once(GridRun& grid, StackPools& stacks, std::uint64_t first, std::uint64_t blocks) {
   Work work{grid, blocks, first, blocks};
   const std::size_t count = std::min<std::uint64_t>(std::min(grid.launch.cores, kMostWorkers), blocks - first);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that do not wait for one another: one after the other, or, if the kernel can not tell the difference, on several
-// threads of the host at the same time. What they compute, count and report is the same, unless two blocks access the
-// same bytes without atomic operations and one of them writes.
+// Runs blocks that do not wait for one another: one after the other, or, if the kernel cannot tell the difference, on
+// several threads of the host at the same time. The results, counts and reports are the same, unless two blocks access
+// the same bytes without atomic operations and one of them writes.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace simulator::ptx {
 
-// Stacks of the threads of the host that run blocks, by their numbers; the caller's is 0. Kept between launches.
+// The stacks of those threads of the host that run blocks, by thread number; the caller's is 0. Kept between launches.
 class StackPools {
  public:
   explicit StackPools(std::size_t bytes) : bytes_(bytes) {}

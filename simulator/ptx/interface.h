@@ -36,7 +36,7 @@ struct Texture {
   std::uint64_t bytes() const { return slice_pitch * extent[2]; }
 };
 
-// Atomic: also by a volatile store, or one with an order. Loads of this kind are not traced: they poll.
+// kAtomic: also a volatile store, or one with an order. Such loads are not traced, because they poll.
 enum class Traced : std::uint8_t { kRead, kWrite, kAtomic };
 inline constexpr std::size_t kMostTraced = 4096;
 
@@ -44,24 +44,24 @@ struct Launch {
   std::uint32_t grid[3], block[3];
   std::uint32_t dynamic_shared = 0;
   bool is_cooperative = false;  // blocks may wait for one another
-  // Of each cluster; zeros: the launch names none, and the kernel's own is used, or 1. Divides the grid.
+  // The shape of each cluster; zeros: the launch gives none, and the kernel's own is used, or 1. Divides the grid.
   std::uint32_t cluster[3] = {};
   const void* parameters = nullptr;
   std::size_t parameter_bytes = 0;
   std::uint64_t grid_id = 0;
   std::uint64_t most_steps = 0;  // of a thread in one loop, before the loop is considered endless
-  // How many threads of the host may run blocks at the same time. Only blocks that can not tell are: no atomic or
-  // volatile access to memory that others see, no clock, no printing, no allocation.
+  // The most threads of the host that may run blocks at the same time. Only blocks that cannot tell run so: no atomic
+  // or volatile access to memory that others see, no clock, no printing, no allocation.
   std::uint32_t cores = 1;
-  // Runs the body on another thread of the host; false, and where: it accessed what it must not. nullptr: calls it.
+  // Runs the body on another thread of the host. False: it made a wrong access, at `at`. nullptr: the body is called.
   bool (*guarded)(void (*body)(void*), void* data, std::uint64_t* at) = nullptr;
   // The device's page table (simulator/core/memory/page_table.h). may_touch is called for accesses that it does not
   // allow.
   const std::uint32_t* pages = nullptr;
   bool (*may_touch)(void* asked, std::uint64_t at, std::uint64_t bytes, bool writes) = nullptr;
   void* asked = nullptr;
-  // If it is not null, it is told every byte that the kernel accesses in memory of the device or of the host: when the
-  // kernel has ended, in ranges that rise, at most kMostTraced of each kind.
+  // If not null, it is called for every byte that the kernel accesses in memory of the device or of the host: when the
+  // kernel has ended, in ascending ranges, at most kMostTraced of each kind.
   void (*traced)(void* to, std::uint64_t address, std::uint64_t bytes, Traced how) = nullptr;
   void* traced_to = nullptr;
   // False if no texture or surface has this handle.
@@ -82,7 +82,7 @@ enum class Fault : std::uint32_t {
   kTimeout,  // an endless loop, or threads that wait for one another
 };
 
-// What was executed, of all threads together; a multiply-add is two operations.
+// Counts over all threads together; a multiply-add counts as two operations.
 struct Counts {
   std::uint64_t flops = 0;         // on numbers of up to 32 bits
   std::uint64_t doubles = 0;       // on numbers of 64 bits
@@ -109,7 +109,7 @@ struct Outcome {
   char message[kMessageBytes] = {};                 // one sentence about the fault
 };
 
-// A parameter in what a launch passes.
+// The place of a parameter in what a launch passes.
 struct ParameterPlace {
   std::uint32_t offset, bytes;
 };
@@ -121,16 +121,16 @@ struct Interface {
   void (*unload)(void* module);
   // The compiled kernel, valid as long as its module. nullptr, with a message, if it can not be run.
   void* (*find)(void* module, const char* name, const ParameterPlace* parameters, std::size_t count, char* error);
-  // What its launch must provide.
+  // Whether a launch of the kernel must provide a heap.
   bool (*needs_heap)(void* kernel);
-  // The shape of its clusters, if its code names one; else zeros.
+  // The shape of its clusters, if its code specifies one; else zeros.
   void (*cluster_of)(void* kernel, std::uint32_t* shape);
-  // Runs to the end or to a fault, on this thread or on several of its own, which call may_touch and find_texture, too.
+  // Runs to the end or to a fault, on this thread or on several of its own; all call may_touch and find_texture.
   // Only one kernel at a time.
   void (*run)(void* kernel, const Launch* launch, Outcome* outcome);
 };
 
 }  // namespace simulator::ptx
 
-// What the library exports.
+// The function that the library exports.
 extern "C" const simulator::ptx::Interface* thermocline_ptx_interface();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that can be run: native code, and what its launch must provide.
+// A kernel that can be run: native code, and what a launch of it must provide.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace simulator::ptx {
 
 struct Kernel {
   std::string name;
-  std::uint32_t cluster[3] = {};  // that its code asks for
+  std::uint32_t cluster[3] = {};  // the size that its code asks for
   Emitted emitted;                // without its text
   std::unique_ptr<Code> code;
   KernelEntry entry = nullptr;

@@ -31,7 +31,7 @@ constexpr unsigned bits_of(Element element) {
   }
 }
 
-// One of A (m rows, k columns), B (k, n), C and D (m, n).
+// One of the matrices A (m rows, k columns), B (k, n), C and D (m, n).
 struct Fragment {
   Element element = Element::kF32;
   unsigned registers = 0;  // of 32 bits, or of 64 for 64-bit elements

@@ -16,7 +16,7 @@
 
 namespace simulator::ptx {
 
-// Text that is not PTX, or not supported: one sentence that names the line.
+// The text is not PTX, or not supported: one sentence that names the line.
 class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -35,7 +35,7 @@ struct Type {
   bool operator==(const Type&) const = default;
 };
 
-// `.u32` without the dot; bits is 0 if it is no type.
+// `.u32` without the dot; bits is 0 if the name is not a type.
 Type type_of(std::string_view name);
 
 // kShared is the block's own shared memory, kSharedCluster that of all blocks of its cluster.
@@ -94,7 +94,7 @@ struct Function {
   std::size_t of_text = 0;  // in Module::files
   bool is_entry = false;
   bool has_body = false;
-  std::uint32_t cluster[3] = {};     // that `.reqnctapercluster` asks for; zeros: none
+  std::uint32_t cluster[3] = {};     // the size that `.reqnctapercluster` asks for; zeros: none
   std::string_view unsupported;      // a directive that is not supported
   std::vector<Variable> results;     // .param
   std::vector<Variable> parameters;  // .param
@@ -110,13 +110,13 @@ struct Module {
   std::string text;
   std::vector<Function> functions;
   std::vector<Variable> variables;  // of module scope
-  // Of each text that was linked, which begins with `.version`: names by number, as its `.file` have them.
+  // For each linked text, which begins with `.version`: file names by number, from its `.file` directives.
   std::vector<std::map<std::uint64_t, std::string_view>> files{1};
   std::map<std::string_view, unsigned> function_index;
   std::map<std::string, unsigned, std::less<>> variable_index;
   std::set<std::string, std::less<>> addressed;  // functions whose address is taken by code or a variable
 
-  // Where the source has the instruction; "": not given.
+  // The place of the instruction in the source code; "": not given.
   std::string source_of(const Function& function, const Instruction& instruction) const;
   const Function* find(std::string_view name) const {
     const auto found = function_index.find(name);

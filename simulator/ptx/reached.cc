@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kPageBits = 21, kAddressBits = 47;
 
-// One for the process, because only one kernel runs at a time. Takes real memory only where it is written.
+// One table for the process, because only one kernel runs at a time. It takes real memory only where it is written.
 std::uint32_t* own_table() {
   static auto* const table = [] {
     constexpr std::size_t kBytes = sizeof(std::uint32_t) << (kAddressBits - kPageBits);
@@ -56,7 +56,7 @@ void Reached::add_page(std::uint64_t page, std::uint32_t right) {
 
 void Reached::trace(std::uint64_t address, std::uint64_t bytes, std::uint32_t kind) {
   if (launch_.traced == nullptr) return;
-  // What malloc() gives to one kernel may be given to the next one, which need not wait for the first.
+  // Memory that malloc() gives to one kernel may be given to the next one, which need not wait for the first.
   if (address - launch_.heap < launch_.heap_bytes) return;
   const bool writes = (kind & kAccessWrites) != 0;
   if ((kind & kAccessIsAtomic) == 0) return trace_.add(address, bytes, writes ? Traced::kWrite : Traced::kRead);
@@ -75,7 +75,7 @@ bool Reached::add(std::uint64_t address, std::uint64_t bytes, std::uint32_t kind
   return true;
 }
 
-// As a whole, because its texels are not followed. The checker knows what textures read.
+// Adds the texture as a whole, because reads of texels are not tracked. The checker knows which textures are read.
 void Reached::add_texture(const Texture& texture) {
   const std::lock_guard guard(lock_);
   for (const std::uint32_t right : {kMayRead, kMayWrite}) {

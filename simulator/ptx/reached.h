@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel reaches: pages of the device, or, if its launch is traced, every byte. Generated code looks into a table
-// of rights that is empty when the kernel starts, so the first access to each page comes here, and the others cost
-// nothing. For a trace the table stays empty, and every access comes here. Several threads may run the kernel, unless it is
-// traced.
+// Records what a kernel accesses: pages of the device or, if its launch is traced, every byte. Generated code reads a
+// table of rights that is empty when the kernel starts. So the first access to each page calls this class, and later
+// ones cost nothing. For a trace the table stays empty, and every access calls this class. Several threads may run the
+// kernel, unless it is traced.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ class Reached {
   const std::uint32_t* table() const { return table_; }
   // `kind`: as for BlockRun::access. False, and nothing has changed: the device's own table does not allow the access.
   bool add(std::uint64_t address, std::uint64_t bytes, std::uint32_t kind);
-  // Notes an access to what is not in the table: host memory, surfaces.
+  // Notes an access to memory that is not in the table: host memory, surfaces.
   void trace(std::uint64_t address, std::uint64_t bytes, std::uint32_t kind);
   void add_texture(const Texture& texture);
-  // To the outcome, and the trace to whom the launch names.
+  // Writes the pages to the outcome, and the trace to the launch's `traced`.
   void report(Outcome* out) const;
 
  private:
@@ -37,8 +37,8 @@ class Reached {
 
   const Launch& launch_;
   std::uint32_t* const table_;
-  // If the launch is traced, every access comes here, on one thread. Some of the pages in pages_, plus one: that were read,
-  // and that were written, each at its lowest bits.
+  // For a traced launch, which runs on one thread: a cache of entries of pages_ (page number plus one) that were read,
+  // and of those that were written, each indexed by its lowest bits.
   static constexpr std::size_t kRecent = 64;
   std::uint64_t recent_[2][kRecent] = {};
   std::mutex lock_;                                          // of the following

@@ -11,7 +11,7 @@
 namespace simulator::ptx {
 namespace {
 
-// Where branches that arrive at an instruction come from; none: first > last.
+// The range of instructions whose branches lead to an instruction; none: first > last.
 struct Arrivals {
   unsigned first = ~0u, last = 0;
 };
@@ -28,14 +28,14 @@ std::map<unsigned, Arrivals> arrivals_of(const Function& function) {
       if (operand.form == Operand::Form::kLabel) arrives(operand.index, i);
     }
   }
-  // From anywhere.
+  // Arrivals from anywhere.
   for (const auto& [name, targets] : function.branch_targets) {
     for (const unsigned target : targets) arrives(target, 0), arrives(target, ~0u);
   }
   return all;
 }
 
-// Only calculates or accesses memory, then goes on with the next instruction.
+// Whether it only calculates or accesses memory, and then continues with the next instruction.
 bool goes_on(const Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
   if (opcode == "ld" || opcode == "st") return !has_order(instruction);
@@ -58,7 +58,7 @@ struct Shape {
   unsigned bytes;
 };
 
-// Nothing if it is of another space.
+// No value: it belongs to another space.
 std::optional<Shape> shape_of(const Instruction& instruction) {
   Modifiers modifiers(instruction);
   const Space space = take_space(modifiers);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accesses to global memory that one check of an address covers: loads and stores at constant offsets from one register,
-// each of which is executed whenever the first one is. A loop that nvcc has unrolled has dozens of them.
+// Accesses to global memory whose address is checked by a single check: loads and stores at constant offsets from one
+// register that all execute whenever the first one does. A loop that nvcc has unrolled has dozens of them.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ struct Span {
 
 inline constexpr std::int64_t kMostSpanBytes = 1 << 16;
 
-// By its modifiers: others may see where it comes among the thread's accesses.
+// Whether the access has an order, by its modifiers: others may see its position among the thread's accesses.
 bool has_order(const Instruction& instruction);
 
-// By the first member's instruction. Accesses that belong to no span with others are not in it.
+// By the first member's instruction. Accesses that form no span with others are not included.
 std::map<unsigned, Span> find_spans(const Function& function);
 
 }  // namespace simulator::ptx

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kWord = 64;
 
-// Reports ranges of one kind. Adjacent ones are one; after the most that may be reported the rest is left out.
+// Reports ranges of one kind. Adjacent ranges are merged; ranges beyond the limit are left out.
 class Ranges {
  public:
   Ranges(const Launch& launch, Traced how) : launch_(launch), how_(how) {}

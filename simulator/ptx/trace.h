@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bytes a kernel accesses, exactly, for the race checker. One bit for each byte and kind of access, in pages that
-// are made when they are first accessed.
+// Records exactly which bytes a kernel accesses, for the race checker: one bit for each byte and kind of access, in
+// pages that are created when they are first accessed.
 #pragma once
 
 #include <array>

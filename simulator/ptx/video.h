@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a video instruction does besides its operands: the emitter packs it into one word for the helper.
+// The part of a video instruction besides its operands: the emitter packs it into one word for the helper.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ enum class VideoOperation : std::uint8_t {
   kGreaterOrEqual,
 };
 
-// Of the result and c.
+// The second operation, on the result and c.
 enum class VideoSecond : std::uint8_t { kNone, kAdd, kMin, kMax };
 
 struct Video {

@@ -153,7 +153,7 @@ TEST_F(HeapDeferredUnmapTest, PagesAreMappedWhileAStreamIsBlockedWhereOnlyUnmapp
   EXPECT_EQ(heap->created_bytes(), 5 * kPage);
 }
 
-// What was given up may have to be mapped over, after its own mapping is gone.
+// Addresses that were given up may have to be mapped again after their own mapping is gone.
 TEST_F(HeapDeferredUnmapTest, StaleAddressesStayWhileAStreamIsBlockedWhereUnmappingWaits) {
   make(9 * kPage);
   fake.allow_aliases = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A heap on the fake driver, with two streams; looked over after each change, and for what it leaves behind.
+// A heap on the fake driver, with two streams; validated after each change, and checked for leaks at the end.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace thermocline {
 class HeapFixture : public testing::Test {
  protected:
   static constexpr Bytes kPage = FakeDriver::kPage;
-  // A buffer that leaves so much of its last page unused needs no guard: the next one may begin behind that.
+  // A buffer with this much unused memory in its last page needs no guard: the next buffer may begin right after it.
   static constexpr Bytes kTail = Heap::kMostElement + 1;
 
   FakeDriver fake;

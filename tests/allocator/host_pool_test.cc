@@ -216,7 +216,7 @@ TEST_F(HostPoolTest, RefusalsAreForgottenWhereSomebodyElseBegins) {
   EXPECT_FALSE(pool->wants_trim());
 }
 
-// Whoever asks while a step is on its way to the driver waits for that, and finds the room.
+// A request during the return of a step to the driver waits for that, and finds the room.
 TEST_F(HostPoolTest, WhatOthersGiveBackMakesWay) {
   make(64 * kMiB);
   pool->trim_later(true);

@@ -22,7 +22,7 @@ struct Result {
 
 Result run(const Rule& rule, const std::string& library);
 
-// What the driver reports about itself and about device 0. On failure `why` says what is missing, and the rest is
+// The driver's facts about itself and about device 0. On failure `why` says what is missing, and the rest is
 // undefined.
 struct DeviceFacts {
   std::string why;

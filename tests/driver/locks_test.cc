@@ -6,7 +6,7 @@
 namespace thermocline {
 namespace {
 
-// What breaks a rule ends the process, so each test sets the switch in a process of its own.
+// A broken rule ends the process, so each test sets the switch in a process of its own.
 class Locks : public testing::Test {
  protected:
   void SetUp() override {
@@ -15,7 +15,7 @@ class Locks : public testing::Test {
   }
   void TearDown() override { locks_are_checked.store(false); }
 
-  // What clang's analysis refuses already, and gcc compiles.
+  // Code that clang's analysis rejects, and gcc compiles.
   void take_twice(Mutex& mutex) THERMOCLINE_NOT_ANALYSED {
     mutex.lock();
     mutex.lock();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all programs of a process share: the contexts, the module, its functions.
+// Shared by all programs of a process: the contexts, the module, its functions.
 #pragma once
 
 #include <cuda.h>

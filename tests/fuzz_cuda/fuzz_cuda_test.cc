@@ -116,7 +116,7 @@ TEST(RandomPrograms, AgreeWithTheModelOnSeveralHostThreads) {
 }
 
 TEST(RandomPrograms, AgreeWithTheModelWhenTheySleep) {
-  // Of one program none may sleep while it has anything on the device.
+  // In a single run, perhaps no sleep finds anything on the device: so all runs are summed.
   std::uint64_t evictions = 0;
   for (std::uint64_t order = 0; order < 6; ++order) {
     const std::uint64_t threads = order % 3 == 2 ? 3 : 1;
@@ -209,7 +209,7 @@ TEST(RandomPrograms, AgreeOrAreClearlyRefusedUnderEachSwitchOfTheDriver) {
   }
 }
 
-// What `fuzz_cuda` runs for hours.
+// The setups that `fuzz_cuda` runs for hours.
 TEST(RandomPrograms, AgreeWithTheModelUnderManySetups) {
   const std::uint64_t setups = scaled_seeds(8);
   for (std::uint64_t seed = 1; seed <= setups; ++seed) {

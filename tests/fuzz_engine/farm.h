@@ -33,7 +33,7 @@ struct Totals {
   double seconds = 0;
 };
 
-// Until the first failure.
+// Runs programs until the first failure.
 std::optional<Failure> run_many(const FarmOptions& options, Totals* totals);
 
 // Runs in a process of its own, which is ended after some time; returns the failure, or nothing.

@@ -27,10 +27,10 @@ struct Outcome {
 };
 
 Outcome run_on_engine(const Program& program, const FaultPlan& faults);
-// Repeats what was done there. `check`: with the race checker, which then checks the program itself.
+// Repeats the steps that are marked in `done`. `check`: with the race checker, which then checks the program itself.
 Outcome run_alone(const Program& program, const std::vector<bool>& done, bool check);
 
-// Both, compared.
+// Runs both, and compares them.
 Outcome run(const Program& program);
 Outcome run(const Program& program, const FaultPlan& faults);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program is told about memory for each value of the setting `advertise`.
+// The sizes of memory that a program is told for each value of the setting `advertise`.
 #include "hooks/entry/advertise.h"
 
 #include <gtest/gtest.h>

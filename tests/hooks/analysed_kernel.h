@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel of a text, and what is proven of it.
+// A kernel of a text, and the proof about it.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ struct AnalysedKernel {
   std::string refused() const { return text_of(proof->refused().why); }
 };
 
-// Null: it is not understood.
+// Null: the kernel is not understood.
 inline std::unique_ptr<AnalysedKernel> analyse_kernel(const std::string& parameters, const std::string& body) {
   auto one = std::make_unique<AnalysedKernel>();
   one->text = ".version 9.0\n.target sm_75\n.address_size 64\n.global .align 4 .u32 counter;\n.visible .entry k(\n" +

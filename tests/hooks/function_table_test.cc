@@ -52,7 +52,7 @@ void for_each(const std::string& text, const std::regex& form, Visit visit) {
   for (auto it = std::sregex_iterator(text.begin(), text.end(), form); it != std::sregex_iterator(); ++it) visit(*it);
 }
 
-// What cudaTypedefs.h says about one version of a function.
+// The declaration of one version of a function in cudaTypedefs.h.
 struct Declared {
   std::string base;
   int since = 0;
@@ -177,7 +177,7 @@ TEST(FunctionTable, EveryVersionOfTheTypedefsStandsInIt) {
       // A name that cuGetProcAddress knows but that is no symbol; it resolves to cuGraphInstantiate_v2 and others.
       const std::string base = function.base == "cuGraphInstantiateWithFlags" ? "cuGraphInstantiate" : function.base;
       ASSERT_TRUE(passed_by_base.contains(base)) << said;
-      // Of a hooked function only the first versions may be passed.
+      // Only the first versions of a hooked function may be passed.
       EXPECT_TRUE(!has_hooked_base(base) || function.since < 3020) << said;
     }
   }

@@ -26,7 +26,7 @@ const std::string kBegin =
     "cvta.to.global.u64 %rd6, %rd2; add.s64 %rd7, %rd6, %rd4;\n"
     "ld.global.u32 %r8, [%rd5]; shl.b32 %r18, %r5, 2; mov.u32 %r19, shared; add.s32 %r20, %r19, %r18;\n";
 const std::string kPut = "st.shared.u32 [%r20], %r8;\n", kBarrier = "bar.sync 0;\n";
-// Of the next thread, 64 around.
+// Loads the value of the next thread; 64 wrap around.
 const std::string kGetNext =
     "add.s32 %r30, %r5, 1; and.b32 %r31, %r30, 63; shl.b32 %r32, %r31, 2; add.s32 %r33, %r19, %r32;\n"
     "ld.shared.u32 %r8, [%r33];\n";
@@ -133,7 +133,7 @@ TEST(PtxExchange, DoesNotHoldForMoreVariablesThanAddressesTellApart) {
   EXPECT_FALSE(holds(many + "st.shared.u32 [v0], %r8;\n" + kBarrier + "ld.shared.u32 %r8, [v256];\n", 1));
 }
 
-// What has been found for one number is not said of another one.
+// Facts found for one number do not hold for another one.
 TEST(PtxExchange, ALoopMayLeaveTheVariable) {
   const std::string loop =
       "mov.u32 %r50, 0; mov.u32 %r51, %r20;\n$LOOP: st.shared.u32 [%r51], %r8; add.s32 %r51, %r51, 4;\n"
@@ -222,7 +222,7 @@ Program random_program(std::mt19937* random) {
   return program;
 }
 
-// What each thread has in the end, if they take turns by chance.
+// The final value of each thread if the threads take turns at random.
 std::vector<std::uint32_t> run(const Program& program, std::mt19937* random) {
   std::vector<std::uint32_t> memory(kElements), values(kThreads);
   for (std::uint32_t& element : memory) element = static_cast<std::uint32_t>((*random)());

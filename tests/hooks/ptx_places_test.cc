@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What launches of several dimensions are proven to write, compared with what their threads do write, one by one.
+// The places that launches of several dimensions are proven to write, compared with those that their threads write.
 #include <gtest/gtest.h>
 
 #include <array>

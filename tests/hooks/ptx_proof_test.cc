@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is proven of kernels from their PTX, and what must not be. The kernels are written as nvcc 13.0 writes them.
+// Facts proven of kernels from their PTX, and facts that must not be. The kernels are written as nvcc 13.0 writes them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -308,7 +308,7 @@ TEST(PtxProof, TellsWhetherSomethingIsReadBeforeAPointer) {
             PlacesReach::kUnknown);
 }
 
-// What is submitted behind it may be overtaken by what is submitted later.
+// Work that is submitted later may overtake the work that is submitted behind the kernel.
 TEST(PtxAccesses, MayWaitWhereALoopReadsWhatOthersWrite) {
   const auto may_wait = [](const std::string& load, const std::string& back) {
     return analyse(kBegin + kAddresses + "$LOOP:\n" + load + back + kEnd)->accesses.may_wait;

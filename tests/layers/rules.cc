@@ -11,7 +11,7 @@
 namespace layers {
 namespace {
 
-// What a folder may include: lower layers, itself, and the public header (which has height 0 and so includes nothing).
+// The files that a folder may include: of lower layers, its own, and the public header (height 0: it includes none).
 struct Folder {
   std::string_view name;
   int height;

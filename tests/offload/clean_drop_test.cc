@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What leaves without a copy because its digest says that it has not changed (offload/residency/clean_drop.cc), on the
-// simulated device with real memory: the digests are those of the kernel, and every byte is looked at.
+// Evictions without a copy because the digest shows no change (offload/residency/clean_drop.cc), on the simulated
+// device with real memory: the kernel computes the digests, and every byte is compared.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -296,7 +296,7 @@ TEST_P(CleanDropTest, LaunchesMayFail) {
   }
 }
 
-// What the records of a lost launch hold is the digest of something else, and may be that of what comes next.
+// The records of a lost launch contain another digest, which may be that of the next contents.
 TEST_P(CleanDropTest, ALostLaunchIsNoDigest) {
   for (int lost = 1; lost <= 6; ++lost) {
     start();

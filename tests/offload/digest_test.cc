@@ -62,8 +62,8 @@ TEST(DigestTest, PlacesCount) {
   EXPECT_NE(digest_of(rotated), before);
 }
 
-// Of changes that programs make: signs, small increments, the same change everywhere, exchanged neighbours, zeros. Were
-// there structure that the sums keep, truncated digests would meet more often than by chance: 14,000 of them have a
+// Changes that programs make: signs, small increments, the same change everywhere, exchanged neighbours, zeros. If the
+// sums kept any structure, truncated digests would be equal more often than by chance: 14,000 of them have an equal
 // pair in 32 bits in 2.3 % of all cases, so in one of these 20 windows about every second time. With one round less,
 // signs alone made 500 pairs in half of the windows.
 TEST(DigestTest, StructuredChangesCollideNoMoreThanChance) {
@@ -236,7 +236,7 @@ TEST_F(DeviceDigestTest, WhatHasChangedIsCopiedAndNothingElse) {
   }
 }
 
-// Whoever asks again and again while the device is full has one load; the last of them comes long after the first.
+// Repeated requests while the device is full count as one load; the last of them comes long after the first.
 TEST_F(DeviceDigestTest, LoadsThatFoundNoRoomAreApart) {
   DriverTable table = driver().table();
   refuse_first_modules(&table, 1000);

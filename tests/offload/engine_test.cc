@@ -307,7 +307,7 @@ TEST_F(EngineTest, WithoutAPolicyNothingIsEvicted) {
   EXPECT_EQ(engine_->prefetch(a), Status::not_supported());
 }
 
-// What is evicted stays right, and comes back where there is room.
+// Evicted contents stay right, and are fetched when there is room.
 TEST_F(EngineTest, OnceMemoryMayBeUsedUnseenNothingLeavesAnyMore) {
   for (const PolicyEntry* const policy : {kLruPolicy, kReactivePolicy, kLearnedPolicy}) {
     for (const Safety safety : {Safety::kStrict, Safety::kTrusting}) {
@@ -349,7 +349,7 @@ TEST_F(EngineTest, PinnedBuffersStay) {
   EXPECT_EQ(engine_->statistics().pinned_buffers, 0u);
 }
 
-// Whoever accesses it may do so on a stream of which the engine knows nothing.
+// A user may access it on a stream of which the engine knows nothing.
 TEST_F(EngineTest, WhatIsPinnedIsThereOnceItHasBeenWaitedFor) {
   for (const bool without_lock : {false, true}) {
     start({.budget_bytes = 8 * kPage, .waits_without_lock = without_lock});

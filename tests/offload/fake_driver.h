@@ -69,8 +69,8 @@ inline void refuse_modules(DriverTable* table) {
   table->cuModuleLoadData = [](CUmodule*, const void*) { return CUDA_ERROR_UNSUPPORTED_PTX_VERSION; };
 }
 
-// A machine that pins no more than `most` bytes at a time, in whichever way. What is given back may be pinned again: a
-// registration of many pages that fails gives back those that it had.
+// A machine that pins no more than `most` bytes at a time, by whatever call. Memory that is given back may be pinned
+// again: a registration of many pages that fails gives back the pages that it had.
 struct PinnedMemory {
   decltype(DriverTable::cuMemHostAlloc) host_alloc = nullptr;
   decltype(DriverTable::cuMemFreeHost) free_host = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What evicted addresses map to, on the simulated device with tagged memory; tests with bytes are in tests/preload.
+// Mappings of evicted addresses, on the simulated device with tagged memory; tests with bytes are in tests/preload.
 #include "offload/residency/host_fallback.h"
 #include "driver/page_size.h"
 

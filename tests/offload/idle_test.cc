@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an idle program releases, and when. Time is simulated by a number.
+// The memory that an idle program releases, and when. Time is simulated by a number.
 #include "offload/engine/idle.h"
 
 #include "allocator/host_pool.h"

@@ -62,7 +62,7 @@ TEST_F(KnownOperationsTest, AnOperationWithAnotherAddressInTheMiddleIsAnother) {
   const DeviceAddress other = allocate(8 * kPage);
   evict_by({{other, 8 * kPage}});
   ASSERT_FALSE(engine_->find(d)->resident);
-  // What has been fetched is waited for, until the host knows that it is there.
+  // Fetched memory is waited for until the host knows that it is there.
   ASSERT_TRUE(launch({{a, kPage}, {b, kPage}, {c, kPage}}).ok());
   let_all_end();
   learn({{a, kPage}, {b, kPage}, {c, kPage}});
@@ -187,8 +187,8 @@ TEST_F(KnownOperationsTest, WhatIsPinnedMeanwhileStaysUntilItIsUnpinned) {
   EXPECT_FALSE(engine_->find(a)->resident);
 }
 
-// What is learned of operations that are known, and in the end not told one by one, is what is learned of the same
-// operations one by one: an operation that may fail halfway is never known.
+// Operations that are known, and in the end not told one by one, teach the same as if they were told one by one: an
+// operation that may fail halfway is never known.
 class WhatIsLearned : public KnownOperationsTest {
  protected:
   static constexpr int kLayers = 9;

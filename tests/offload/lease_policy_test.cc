@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who gets how much of a shared device.
+// The shares of processes in a shared device.
 #include "offload/sharing/lease_policy.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(LeasePolicy, WeightsDivideWhatTheMinimumsLeave) {
   EXPECT_EQ(lease_targets(kCapacity, all), (std::vector<Bytes>{700 * kMiB, 300 * kMiB}));
   EXPECT_EQ(fair_share(kCapacity, all, 1), 300 * kMiB);
   EXPECT_EQ(largest_lease(kCapacity, all, 1), 900 * kMiB);
-  // What one has no use for goes to the other.
+  // Memory that one of them does not need goes to the other.
   all[0].demand = 200 * kMiB;
   EXPECT_GT(lease_targets(kCapacity, all)[1], 750 * kMiB);
 }
@@ -174,7 +174,7 @@ class RandomSharers {
     Bytes leases = 0;
     for (const Sharer& one : all_) leases += one.lease;
     EXPECT_LE(leases, kCapacity);
-    // Whoever has had its minimum once has it for good.
+    // A process that has had its minimum once keeps it.
     if (all_[at].lease >= all_[at].minimum) had_minimum_[at] = true;
     for (std::size_t i = 0; i < all_.size(); ++i) {
       EXPECT_TRUE(!had_minimum_[i] || all_[i].lease >= all_[i].minimum);
@@ -240,7 +240,7 @@ TEST(ActivityWatch, WhoIsSoonActiveAgainRestsLongerTheNextTime) {
   EXPECT_EQ(longest, ActivityWatch::kMostRests * ActivityWatch::kLeastRestNs);
   now += 20 * longest;
   EXPECT_EQ(rest(), ActivityWatch::kLeastRestNs);
-  // What still runs is active.
+  // A process that still runs work is active.
   now += 10'000'000'000;
   EXPECT_GT(watch.look(now, activity, true), now);
 }

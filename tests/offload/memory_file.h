@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests put in the place of a spill file: memory, whose calls fail, wait or corrupt at will.
+// A substitute for a spill file in tests: memory, with calls that fail, wait or corrupt on request.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace thermocline {
 
 class MemoryFile final : public SpillFile {
  public:
-  // `bytes`: of the disk, as it turns out.
+  // `bytes`: the size of the disk, as it turns out.
   explicit MemoryFile(Bytes bytes) : contents_(static_cast<std::size_t>(bytes)) {}
 
   int write(Bytes offset, const void* memory, Bytes bytes) override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation is assumed to access in addition to its arguments.
+// The memory that an operation is assumed to access in addition to its arguments.
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {
@@ -30,7 +30,7 @@ TEST_F(OperandsTest, TheLaunchOfAGraphIsNoKernelThatWritesTables) {
   EXPECT_TRUE(engine_->has_references());
 }
 
-// What it stores there can only come from memory outside.
+// The addresses that it stores there can only come from memory outside.
 TEST_F(OperandsTest, AKernelThatIsGivenATableAloneIsProbedWhereGlobalsHoldAddresses) {
   start({.budget_bytes = 32 * kPage});
   const DeviceAddress table = allocate(256), target = allocate(kPage);

@@ -75,7 +75,7 @@ TEST(PeriodDetector, MayBeginWhereTheFewestBytesAreLive) {
   }
 }
 
-// What is live does not tell where a program begins its step that allocates once.
+// The live buffers do not tell where a program that allocates once begins its step.
 TEST(PeriodDetector, BeginsWhereTheFewestContentsAreReadLaterIfTheseVaryMore) {
   const auto step = training_step(50, 40);
   constexpr std::size_t kForward = 200, kPlace = 100;
@@ -230,7 +230,7 @@ TEST(PeriodDetector, ForgetsOldOperationsAndStillFindsNewIterations) {
   EXPECT_EQ(feed(period_detector, step), Event::kFound);
 }
 
-// What is followed is remembered in one go when somebody asks: behind more than the history has, too.
+// Followed operations are remembered all at once when somebody asks: also if they are more than the history has.
 TEST(PeriodDetector, FindsTheLongerIterationBehindAnyNumberOfTurns) {
   const auto micro = training_step(20, 0);
   std::vector<Step> whole;

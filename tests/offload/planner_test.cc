@@ -49,8 +49,8 @@ void expect_the_same(const ProfileRecorder& one_recorder, const ProfileRecorder&
   }
 }
 
-// What is added as an earlier operation gives the same as what is added with its operands: what is reused, and the
-// profile, also once half of it has been forgotten, twice.
+// Adding an operation as an earlier one gives the same reuse and profile as adding it with its operands, also once half
+// of the history has been forgotten, twice.
 TEST(ProfileRecorder, AnOperationThatComesAgainIsStoredAsOneThatIsAdded) {
   ProfileRecorder plain, again;
   constexpr std::uint64_t kPeriod = 7;
@@ -288,7 +288,7 @@ TEST(Planner, IsBoundByASlowLinkAndSaysSo) {
   const Link slow{2, 2};
   const Plan plan = plan_iteration(profile, limit, slow);
   ASSERT_TRUE(plan.fits);
-  // What exceeds the limit at the peak must be evicted before it and fetched after it.
+  // The bytes above the limit at the peak must be evicted before it and fetched after it.
   const double transfer = static_cast<double>(peak_of(profile) - limit - 2 * kActivation) / 2;
   EXPECT_GT(plan.predicted_ns, 2 * transfer);
 }

@@ -193,7 +193,7 @@ TEST_F(PointerProbesTest, SayOfWhichKernelsTheyFoundTwiceThatTheyWriteNone) {
   EXPECT_FALSE(looks->writes_none(bias));
 }
 
-// Whoever asks next must not take it for his own.
+// The next caller must not take it for his own.
 TEST_F(PointerProbesTest, AKernelThatWasNotSubmittedIsForgottenByTheNext) {
   launch("bias", {table, target});
   evaluate_completed();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine does with dropped contents when an operation arrives that may access more than it names.
+// The engine's treatment of dropped contents when an operation arrives that may access more than it names.
 #include <array>
 #include <atomic>
 #include <string>
@@ -14,7 +14,7 @@
 namespace thermocline {
 namespace {
 
-// What was dropped and recomputed, in words.
+// Describes drops and recomputations in words.
 class RecomputeListener : public MovementObserver {
  public:
   void copying_out(const MovedUnit&, EvictReason) override {}
@@ -83,7 +83,7 @@ class RecomputeEngineTest : public EngineTest, private Relauncher {
                     .ok());
   }
   std::uint64_t recomputed() const { return engine_->statistics().recomputed_operations; }
-  // What has been told since the last time.
+  // The movements told since the last call.
   std::vector<std::string> told() { return std::exchange(told_.told, {}); }
   std::vector<std::string> dropped_and_recomputed_for(const std::string& reason) const {
     const std::string what = " " + std::to_string(kSize) + " at " + std::to_string(to_.value);
@@ -249,7 +249,7 @@ TEST_F(RecomputeEngineTest, NoAddressLeadsToAnothersPagesWhereAnybodyMayUseIt) {
   EXPECT_EQ(engine_->statistics().unmaps, behind) << "none did any more";
 }
 
-// What it is made of is an eighth of it.
+// The input of the contents is an eighth of their size.
 class KeptInputTest : public RecomputeEngineTest {
  protected:
   void SetUp() override {
@@ -396,7 +396,7 @@ class RecomputeOverBudgetTest : public RecomputeEngineTest {
 TEST_F(RecomputeOverBudgetTest, WhatExceededTheBudgetMayDoSoAgain) {
   make();
   ASSERT_TRUE(engine_->drop(to_).ok());
-  // What fits brings the engine back to its budget first.
+  // An operation that fits brings the engine back to its budget first.
   const std::array uses{OperandUse{.writes = true}};
   const RelaunchInfo relaunch{.id = 2, .may_run_again = false, .uses = uses};
   ASSERT_TRUE(

@@ -79,7 +79,7 @@ class ReferencesTest : public testing::Test {
   std::unique_ptr<References> references;
 };
 
-// Of arrays that begin at 1; also where a table is found by such an address, and where one is copied.
+// Addresses of arrays that begin at 1; also if a table is found by such an address, and if one is copied.
 TEST_F(ReferencesTest, AWordShortlyBeforeABufferLeadsToIt) {
   Buffer *const table = allocate(64), *const target = allocate(2 * kPage), *const copy = allocate(64);
   Buffer *const small = allocate(512), *const behind = allocate(512);
@@ -108,7 +108,7 @@ TEST_F(ReferencesTest, WhatAWordMayMeanBesidesIsNotMergedAway) {
   }
 }
 
-// What is known to be in one place may have been stored elsewhere, too.
+// An address that is known to be in one place may have been stored elsewhere, too.
 TEST_F(ReferencesTest, AWordFoundInOnePlaceDoesNotStandForTheWholeTable) {
   Buffer *const table = allocate(64), *const a = allocate(512), *const b = allocate(512);
   for (const bool is_led : {false, true}) {

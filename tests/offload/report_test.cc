@@ -393,7 +393,7 @@ TEST(Report, AHostLimitThatIsReachedNeedsALargerOne) {
                      });
 }
 
-// Of 44 MiB only 12 are granted.
+// Only 12 of 44 MiB are granted.
 TEST(Report, UnderANetALargerHostLimitLeavesRoomBetweenCopies) {
   expect_good_advice({.budget_bytes = 4 * kPage,
                       .policy = kReactivePolicy,

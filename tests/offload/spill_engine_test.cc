@@ -310,7 +310,7 @@ TEST_F(SpillEngineTest, ASleepingProgramGoesToTheFileAndComesBack) {
   }
 }
 
-// What is in the file needs host memory to pass through: what is on the host goes back to the device for it.
+// Contents in the file pass through host memory: contents on the host return to the device to make room for them.
 TEST_F(SpillEngineTest, WithHostAndFileFullAndRoomOnTheDeviceAllComesBack) {
   for (const auto& [waits_without_lock, wakes] :
        {std::pair{false, false}, std::pair{false, true}, std::pair{true, false}, std::pair{true, true}}) {
@@ -334,7 +334,7 @@ TEST_F(SpillEngineTest, WithHostAndFileFullAndRoomOnTheDeviceAllComesBack) {
   }
 }
 
-// What is dropped from the host for others may be what was chosen to leave.
+// A copy that is dropped from the host for others may belong to a unit that was chosen for eviction.
 TEST_F(SpillEngineTest, WhatIsChosenToLeaveAndAccessedGivesUpItsCopy) {
   EngineOptions options = with_file(std::make_shared<MemoryFile>(kDisk));
   options.host_limit_bytes = 3 * kBuffer;

@@ -57,7 +57,7 @@ TEST(UnsteadyKinds, DoNotHideAnIteration) {
   EXPECT_EQ(all.diverged, 0);
 }
 
-// What is found at one place is not lost when something is found at the next.
+// Kinds found at one place are not lost when others are found at the next.
 TEST(UnsteadyKinds, AreFoundAtManyPlacesInOneTurn) {
   std::vector<std::uint64_t> noise;
   for (std::uint64_t i = 100; i < 2900; i += 200) noise.push_back(i);

@@ -21,7 +21,7 @@ TEST(KernelTrial, EachRefusalCountsOnceForTheProcess) {
   EXPECT_EQ(KernelTrial::refusals(), before + 2);
 }
 
-// What is short at one launch is short at the next ones, too: the tries that a kernel has are not all spent on these.
+// A shortage at one launch lasts for the next ones, too: these do not use up all tries that a kernel has.
 TEST(KernelTrial, TriesThatCameToNothingAreApart) {
   KernelTrial trial("kernel");
   std::uint32_t launches = 0, tries = 0;
@@ -262,7 +262,7 @@ TEST_F(VerificationTest, WithoutDigestsNothingIsDropped) {
   EXPECT_EQ(statistics().digests_unavailable, 1u);
 }
 
-// What is updated in place and the scratch memory for it are more than the budget. The program's operation runs even so.
+// A buffer updated in place and its scratch memory exceed the budget. The program's operation runs even so.
 TEST_F(VerificationTest, WhereThereIsNoRoomNothingIsRehearsed) {
   start(Safety::kStrict, 8 * kDefaultPageBytes);
   for (unsigned i = 0; i < (KernelTrial::kMostInVain + 1) * (KernelTrial::kLargestGap + 1); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program that sizes itself by free memory takes under each value of the setting `advertise`, and that it gets
-// it.
+// The memory that a program takes that sizes itself by free memory, under each value of the setting `advertise`; and
+// that it gets it.
 #include <gtest/gtest.h>
 
 #include <string>

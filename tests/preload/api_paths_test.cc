@@ -307,7 +307,7 @@ TEST(ApiPaths, RecordingsEndHoweverTheyEnd) {
   }
 }
 
-// What the simulated device reports as never released at the end; empty: nothing.
+// The simulated device's report of memory that was never released at the end; empty: none.
 std::string never_released(const ProcessResult& result) {
   const std::size_t at = result.err.find("never released");
   return at == std::string::npos ? "" : result.err.substr(at, result.err.find('\n', at) - at);

@@ -47,7 +47,7 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-// Of all tests but this one, which names some.
+// The texts of all tests but this one, which names some programs.
 std::string lists_of_programs() {
   std::string all;
   for (const fs::directory_entry& entry : fs::directory_iterator(kRepository / "tests/preload")) {

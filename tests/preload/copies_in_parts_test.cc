@@ -16,7 +16,7 @@ TEST(ApiPaths, CopiesLargerThanTheRoomAreDoneInParts) {
   expect_same_bits({"api_paths/copies/larger_than_the_room"}, "112MiB", 112 * kMiB);
 }
 
-// What of a failed batch was submitted has been written, and is in use.
+// The copies of a failed batch that were submitted have been written, and are in use.
 TEST(ApiPaths, CopiesOfABatchThatFailsCount) {
   expect_same_bits({"api_paths/copies/batches_that_fail"}, "20MiB", 20 * kMiB);
 }

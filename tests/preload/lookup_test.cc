@@ -75,7 +75,7 @@ TEST(Lookups, FunctionsAtAddressesThatAreNotKnownAreHooked) {
   }
 }
 
-// What such a variant does is not seen, and may concern any buffer.
+// The effects of such a variant are not seen, and may concern any buffer.
 ProcessResult run_beside_a_newer_variant(const char* when) {
   return run_program({"api_paths/resolution/newer_variant", when},
                      {.preload = {LIBRARY_FILE},
@@ -109,7 +109,7 @@ TEST(Lookups, AVariantThatIsNotKnownStopsEvictionBeforeTheLibraryBegins) {
   expect_said_once_and_counted(result);
 }
 
-// What is evicted by then is right wherever it is used where it can be, and is used on the device again when there is room.
+// Memory that is evicted by then stays right wherever it may be used, and returns to the device when there is room.
 TEST(Lookups, AVariantThatIsNotKnownStopsEvictionOfARunningEngine) {
   const ProcessResult result = run_beside_a_newer_variant("late");
   EXPECT_EQ(result.status, 0) << result.err;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library records about a program: complete, within a limit, and if the program was killed.
+// The library's recording of a program: complete, within a limit, and if the program was killed.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is refused is called by its name, and by where in the program it was.
+// A refused request is named in the report, with its place in the program.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -32,7 +32,7 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
   std::vector<std::string> environment = {
       "LD_LIBRARY_PATH=" SIMULATOR_FOLDER,
       "THERMOCLINE_SIMULATE_DEVICE=reference",
-      // What is registered through NVTX is what the simulated device's kernels mix.
+      // The simulated device's kernels mix the buffers that are registered through NVTX.
       "NVTX_INJECTION64_PATH=" SIMULATOR_FOLDER "/libcuda.so.1",
       "THERMOCLINE_NVTX=true",
       "THERMOCLINE_STATS=line",

@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kDevice = 48 * kMiB;
-// What the program holds: 8 buffers of 4 MiB.
+// The program's memory: 8 buffers of 4 MiB.
 constexpr std::uint64_t kAll = 32 * kMiB;
 const std::string kStats = COMMAND_FILE " stats --json $SLEEPER";
 const std::string kSleeper = PROGRAM_FOLDER "/sleeper ";

@@ -60,7 +60,7 @@ TEST(Sharing, RefusalIsTheDriversAndSaidOnceAndCounted) {
   EXPECT_EQ(statistic(result, "pinned_buffers"), 0u);
 }
 
-// Whoever has the descriptor may use the memory at any later time.
+// The owner of the descriptor may use the memory at any later time.
 TEST(Sharing, WhatTheDriverHasSharedStaysOnTheDevice) {
   const std::vector<std::string> arguments = {"api_paths/memory/shared_with_others", "unfreed"};
   const ProcessResult plain = run_plain(arguments);

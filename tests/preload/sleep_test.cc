@@ -23,7 +23,7 @@ const std::string kStats = COMMAND_FILE " stats --json $SLEEPER";
 // A command that does not do all that it was asked for exits with 1.
 const std::string kInVain = "; test $? = 1";
 
-// What the commands print is JSON on a line each; the rest is the program's.
+// The commands print JSON, one line each; the other output is the program's.
 struct Slept {
   ProcessResult result;
   std::string program;  // what it printed

@@ -10,7 +10,7 @@
 namespace thermocline::test {
 namespace {
 
-// What a GPU runs: the code of each kernel of small_kernels.h, instead of made-up results.
+// The kernels run the code that a GPU runs: that of small_kernels.h, instead of made-up results.
 TEST(ApiPathsOfKernels, ThatRunTheirCodeGiveTheSameBits) {
   if (!HAS_PTX) GTEST_SKIP() << "this build runs no PTX";
   for (const char* program :

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels find through tables in device memory is resident, however the table got there.
+// Memory that kernels find through tables in device memory is resident, however the table got there.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -50,8 +50,8 @@ INSTANTIATE_TEST_SUITE_P(Preload, TableInPlace,
                                          "in_place_managed_late", "in_place_captured"),
                          [](const auto& test) { return test.param; });
 
-// What does not fit because of other entries is served from its copies on the host, if everything that has left has one
-// mapped. Otherwise the launch is refused, and the report says why, and what helps.
+// Buffers that do not fit because of other entries are used at their host copies, if everything evicted is mapped to
+// one. Otherwise the launch is refused, and the report tells the reason and a remedy.
 TEST(TableInPlaceQueue, NeedsNoRoomForEarlierEntriesUnderAFullFallback) {
   const std::vector<std::string> program = {"tables", "in_place_queue"};
   const auto run_with = [&](const std::string& fallback) {
@@ -118,7 +118,7 @@ TEST(WrittenTables, SmallBuffersThatAreNoneLeadNowhere) {
   EXPECT_EQ(statistic(squeezed, "followed"), 0u);
 }
 
-// What a set is about to clear is found by all that runs before it, also by what is submitted later.
+// Addresses that a set is about to clear are found by all work that runs before it, also if it is submitted later.
 TEST(ClearedTables, LeadWhereTheyLedUntilTheyAreCleared) {
   for (const char* const kind : {"table_cleared_later", "outside_cleared_later"}) {
     SCOPED_TRACE(kind);
@@ -140,7 +140,7 @@ TEST(TablesOfGraphs, LeadToWhatTheGraphsKernelsWereGiven) {
   }
 }
 
-// What a copy of the graph brings is followed, whatever the order of the copies; what it replaced is not, if there is no room.
+// Addresses that copies of a graph write are followed, in any order; those that they replace are not, if room is short.
 TEST(TablesOfGraphs, LeadToWhatTheGraphsCopiesBroughtLast) {
   for (const char* const kind : {"captured_in_turn", "captured_in_turn_ahead", "captured_in_words", "captured_outside",
                                  "copied_down_in_graph"}) {
@@ -212,7 +212,7 @@ void expect_refused_or_same(const std::vector<std::string>& program, const std::
     EXPECT_NE(squeezed.err.find(": its memory of "), std::string::npos) << squeezed.err;
   }
   EXPECT_EQ(statistic(squeezed, "unfetched_targets") > 0, catches && !fits);
-  // Of those it is known that they are used where they are.
+  // These buffers are known to be used at their host copies.
   EXPECT_EQ(statistic(squeezed, "unseen_accesses"), 0u);
   EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
 }

@@ -151,7 +151,7 @@ TEST(Waiting, MemoryStaysWhereTheWaitForAnotherDeviceFails) {
   expect_that_memory_stays({api_path("contexts/used_from_another"), "on another device"}, plans);
 }
 
-// What the driver reads before its call returns has to be there by then.
+// Memory that the driver reads before its call returns has to be there by then.
 TEST(Waiting, SourcesAreNotReadWhereTheWaitForThemFails) {
   const std::vector<std::string> arguments = {api_path("copies/batches")};
   const ProcessResult plain = run_plain(arguments);

@@ -192,7 +192,7 @@ struct Small {
   bool has_infinity, has_nan;
 
   unsigned bits() const { return exponent_bits + fraction_bits; }  // without the sign
-  // Of a code without its sign.
+  // The value of a code without its sign.
   double value(unsigned code) const {
     const unsigned ones = (1u << bits()) - 1, top = ((1u << exponent_bits) - 1) << fraction_bits;
     if (has_infinity && code >= top) return code == top ? HUGE_VAL : std::nan("");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is counted as a kernel runs: instructions, arithmetic, bytes of global memory, pages.
+// Counts of a running kernel: instructions, arithmetic, bytes of global memory, pages.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -125,7 +125,7 @@ TEST(PtxCounts, HaveAtomicOperationsOnHostMemoryAsItsReadsAndWrites) {
   EXPECT_EQ(result.outcome.counts.accessed, 0u);
 }
 
-// Of a source that ends before the copy does, only the bytes that it has are read, and traced.
+// If a source ends before the copy does, only the bytes that it has are read, and traced.
 TEST(PtxCounts, HaveOfCopiesOfPartsTheBytesOfTheirSource) {
   for (const std::uint32_t size : {0u, 1u, 3u, 4u, 7u, 12u, 15u, 16u, 40u}) {
     const std::uint64_t read = std::min(size, 16u);

@@ -56,7 +56,7 @@ class Program {
 
   Device::Result run(std::uint32_t blocks, std::uint32_t threads, std::uint64_t most_steps = 1u << 20,
                      std::uint32_t cores = 1) const;
-  // After `change` has had its way with the launch.
+  // Runs the program after `change` has modified the launch.
   Device::Result run_changed(std::uint32_t blocks, std::uint32_t threads,
                              const std::function<void(simulator::ptx::Launch&)>& change) const;
 

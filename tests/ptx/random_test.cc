@@ -177,8 +177,8 @@ TEST(PtxRandom, ProgramsWithoutJumpsComputeWhatTheInterpreterSays) {
   }
 }
 
-// What LLVM 14 compiled wrongly on processors that calculate with halves: %h4 is compared after a call, so it is in
-// memory then. On others it can not fail.
+// LLVM 14 compiled this wrongly on processors that calculate with halves: %h4 is compared after a call, so it is in
+// memory then. On other processors the test cannot fail.
 TEST(PtxRandom, AComparisonOfHalvesKeepsItsDirection) {
   Writer writer(58948);
   (void)writer.program();

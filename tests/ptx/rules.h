@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PTX instructions compute, implemented a second time, in C++ and independently of the simulator: for tests of
+// The semantics of PTX instructions, implemented a second time, in C++ and independently of the simulator: for tests of
 // single instructions, and for the interpreter of random programs.
 #pragma once
 

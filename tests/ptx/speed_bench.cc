@@ -106,7 +106,7 @@ void compile(benchmark::State& state, const std::string& text) {
                                                  benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
-// What nvcc makes of examples/digits; empty if there was no nvcc.
+// The PTX that nvcc makes of examples/digits; empty if there was no nvcc.
 std::string digits() {
   std::ifstream file(DIGITS_PTX);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -115,7 +115,7 @@ TEST_F(ContextTest, AGreenContextRetainsThePrimaryOneAndTakesItsStreamsAlong) {
   EXPECT_OK(cuStreamGetCtx_v2(stream, &context, &of_stream));
   EXPECT_EQ(context, context_);
   EXPECT_EQ(of_stream, green);
-  // What is made current is the green context; memory and all else is the primary one's.
+  // The green context becomes current; its memory and everything else belongs to the primary one.
   ASSERT_OK(cuCtxFromGreenCtx(&context, green));
   EXPECT_NE(context, context_);
   EXPECT_EQ(cuCtxDestroy(context), CUDA_ERROR_INVALID_CONTEXT);

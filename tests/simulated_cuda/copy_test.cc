@@ -57,7 +57,7 @@ TEST_F(CopyTest, PastTheEndOfAnAllocationIsAnInvalidValueAtOnce) {
     EXPECT_EQ(cuMemcpyDtoD(at, other, kBytes + more), CUDA_ERROR_INVALID_VALUE) << more;
     EXPECT_EQ(cuMemsetD8(at, 0, kBytes + more), CUDA_ERROR_INVALID_VALUE) << more;
   }
-  // Of a rectangle the last row counts up to its width.
+  // The last row of a rectangle counts up to its width.
   CUDA_MEMCPY2D rows{};
   rows.srcMemoryType = CU_MEMORYTYPE_HOST;
   rows.srcHost = values.data();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver says about pointers.
+// The driver's answers about pointers.
 #include "tests/simulated_cuda/device_fixture.h"
 
 namespace {

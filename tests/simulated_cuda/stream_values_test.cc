@@ -180,7 +180,7 @@ TEST_F(StreamValueTest, GraphsTellWhatTheirNodesWriteAndWaitFor) {
   ASSERT_OK(cuGraphBatchMemOpNodeGetParams(nodes[1], &params));
   EXPECT_EQ(params.paramArray[0].operation, CU_STREAM_MEM_OP_WRITE_VALUE_32);
   EXPECT_EQ(params.paramArray[0].writeValue.value, 5u);
-  // What it waits for is written by the node itself, before.
+  // The node itself writes the value that it waits for, before the wait.
   CUstreamBatchMemOpParams all[2] = {};
   all[0].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_64, word + 8, {.value64 = 0x100000001}, 0, 0};
   all[1].waitValue = {CU_STREAM_MEM_OP_WAIT_VALUE_64, word + 8, {.value64 = 0x100000001}, CU_STREAM_WAIT_VALUE_EQ, 0};

@@ -43,7 +43,7 @@ class TextureTest : public DeviceTest {
     return made;
   }
 
-  // What a kernel computes from the texture and writes to `out`.
+  // The results that a kernel computes from the texture and writes to `out`.
   static std::vector<unsigned> fetched(CUtexObject from, CUdeviceptr out) {
     CUmodule module = nullptr;
     CUfunction fetch = nullptr;

@@ -41,7 +41,7 @@ __global__ void set_total() { total = 5; }
 __constant__ char constants[2];
 __global__ void read_constant(char* to) { to[threadIdx.x] = constants[0]; }
 
-// Whoever is last by the count reads what all have written.
+// The block that is last by the count reads what all blocks have written.
 __global__ void last_sums_up(char* parts, unsigned* done, int mine) {
   parts[mine] = 1;
   __threadfence();

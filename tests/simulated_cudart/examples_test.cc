@@ -96,7 +96,7 @@ TEST(Examples, AProgramIsRecordedAndReplayed) {
   EXPECT_NE(nothing.errors.find("nothing was recorded"), std::string::npos) << nothing.errors;
 }
 
-// What was recorded is kept: somebody may have waited for it for hours.
+// The recording is kept: somebody may have waited for it for hours.
 TEST(Examples, ATraceForAPipeThatNobodyReadsIsKept) {
   const std::string pipe = testing::TempDir() + "pipe", trace = testing::TempDir() + "of_pipe.jsonl";
   unlink(pipe.c_str());

@@ -176,8 +176,8 @@ __global__ void count(int** elsewhere) {
   if (elsewhere != nullptr) **elsewhere = counter + limit;
 }
 
-// What a kernel writes where no parameter points is kept: in variables, and through addresses that are stored in
-// memory.
+// Contents that a kernel writes where no parameter points are kept: in variables, and through addresses that are stored
+// in memory.
 int run_unnamed() {
   int wrong = 0;
   int* target = nullptr;  // written only by the kernel

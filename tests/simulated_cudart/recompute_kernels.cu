@@ -346,7 +346,7 @@ __global__ void picks(Inputs of, int inputs) {
 
 namespace {
 
-// What was there before is another pattern: what a kernel leaves as it was has to be that.
+// The earlier contents are another pattern: contents that a kernel leaves unchanged must equal it.
 struct Written : Memory {
   Written() { upload(*this, 41); }
 };
@@ -414,7 +414,7 @@ void side_by_side(Result* result) {
       may_::small_sum<<<kBlocks / 2, kThreads>>>(a.at, b.at, to.at, out, kFew);
       result->add(to.at, kFew);
     });
-    // What is read is overwritten.
+    // The input is overwritten.
     expect_each(result, [&](float* in, float*) {
       uploads();
       may_::repeated<<<kBlocks, kThreads>>>(to.at + kFew, in, kCount, kFew);

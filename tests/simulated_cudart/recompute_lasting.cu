@@ -104,7 +104,7 @@ class Network {
     }
   }
 
-  // Whose contents cannot be made again. The input of the next step comes before this one's are read.
+  // The layers' contents cannot be recomputed. The input of the next step comes before this one's are read.
   void unrelated_layers(unsigned step, bool by_uploads) {
     const std::vector<float4> values(kCount, float4{static_cast<float>(step), 1, 2, 3});
     const auto upload = [&] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the steps of recompute_steps.cu and recompute_lasting.cu share: buffers, and the kernels of a layer.
+// Shared by the steps of recompute_steps.cu and recompute_lasting.cu: buffers, and the kernels of a layer.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +8,7 @@
 
 namespace layers {
 
-// Of four at once, so that there are fewer threads to run.
+// Four elements for each thread, so that there are fewer threads to run.
 using Buffer = examples::DeviceBuffer<float4>;
 using examples::require;
 

@@ -25,7 +25,7 @@ inline Outcome run(const std::vector<std::string>& with, const std::vector<std::
   return run_program(command, settings);
 }
 
-// Of --stats=json.
+// The statistics that --stats=json printed.
 inline Json statistics_of(const Outcome& outcome) {
   const std::size_t at = outcome.errors.find("{\"schema\"");
   if (at == std::string::npos) return {};
@@ -41,7 +41,7 @@ inline Json kernel_of(const Json& statistics, const std::string& name) {
   return found;
 }
 
-// Of an object as `thermocline kernels --json` prints it.
+// The row of a kernel in an object that `thermocline kernels --json` printed; empty: there is none.
 inline Json kernel_of_rows(const Json& object, const std::string& name) {
   for (const Json& kernel : object["kernels"]) {
     if (kernel["name"].get<std::string>().ends_with(name)) return kernel;

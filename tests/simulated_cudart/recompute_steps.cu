@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
       backward<<<kBlocks, kThreads>>>(layers[i].smooth.get(), layers[i].out.get(), gradient.get(), kCount);
       if (frees_soon) layers.pop_back();
     }
-    // What the others are made of first.
+    // The inputs of the others are freed first.
     if (!is_once) layers.clear();
     require(cudaEventRecord(end), "event");
     require(cudaEventSynchronize(end), "event");

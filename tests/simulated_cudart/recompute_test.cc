@@ -29,7 +29,7 @@ void expect_controls_recomputed(const Json& statistics) {
   EXPECT_GE(statistics["recomputed_operations"], kTraps);
 }
 
-// What runs again writes no redzone, and the digest of a buffer would be of its redzone, too.
+// Reruns write no redzones, and the digest of a buffer would include its redzone.
 TEST(RecomputeTraps, NothingIsDroppedWhileRedzonesAreWatched) {
   const Outcome plain = run({"--no-library"}, {TRAPS_PROGRAM}, {});
   std::vector<std::string> settings = kDropsAll;
@@ -84,7 +84,7 @@ TEST(RecomputeTraps, SayWhyTheirKernelsMayNotRunAgain) {
   }
 }
 
-// What does not fit is made again by the kernels that made it first, and not copied.
+// Contents that do not fit are recomputed by the kernels that made them, and not copied.
 TEST(Recompute, RunsTheStepsOfAPlanWithTheSameBits) {
   const std::vector<std::string> program = {STEPS_PROGRAM, "6", "8"}, squeezed = {"--budget", "16MiB", "--stats=json"};
   const Outcome copies = run(squeezed, program, {"THERMOCLINE_RECOMPUTE=off"});
@@ -113,7 +113,7 @@ TEST(Recompute, RunsTheStepsOfAPlanWithTheSameBits) {
   }
 }
 
-// What steps allocate themselves, whenever they do that, is recomputed.
+// Buffers that steps allocate themselves, at any time, are recomputed.
 class AllocatingSteps : public testing::TestWithParam<const char*> {};
 
 TEST_P(AllocatingSteps, AreRecomputedWithTheSameBits) {
@@ -139,7 +139,7 @@ TEST_P(AllocatingSteps, AreRecomputedWithTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(When, AllocatingSteps, testing::Values("all", "ends", "async"));
 
-// Of a program that allocates its buffers once: ten of 2 MiB each.
+// The contents of a program that allocates its buffers once: ten of 2 MiB each.
 class LastingContents : public testing::TestWithParam<const char*> {};
 
 TEST_P(LastingContents, AreDroppedByPlansAndThereForWhoeverReadsThem) {
@@ -175,7 +175,7 @@ TEST(Recompute, CopiesLessOfWhatIsOverwrittenInTheNextStep) {
   EXPECT_GT(drops["dropped_buffers"], drops["recomputed_buffers"]) << drops;
 }
 
-// Of steps in which nothing can be dropped, each for another reason.
+// Steps in which nothing can be dropped, each for another reason.
 class NothingDropped : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(NothingDropped, IsSaidWithItsReason) {

@@ -62,7 +62,7 @@ void constant(Result* result) {
   result->add(out.at);
 }
 
-// What was never written stays what it was once somebody has read it.
+// Contents that were never written stay the same once somebody has read them.
 void uninitialised(Result* result) {
   const Beside<4> beside(result);
   const Memory in, out, again;
@@ -90,7 +90,7 @@ __global__ void low_address_of(const float* in, Named to) {
   std::memcpy(&low, &to.out, sizeof low);
   if (i < to.count) to.out[i] = in[i] + static_cast<float>(low >> 20);
 }
-// What is made of it could be made again by way of scratch memory, which is elsewhere.
+// Contents computed from it could be recomputed in scratch memory, which has another address.
 void addresses(Result* result) {
   const Beside<5> beside(result);
   for (int how = 0; how < 3; ++how) {
@@ -268,7 +268,7 @@ __global__ void as_many_as(const float* in, const int* bound, float* out) {
   const int i = own();
   if (i < *bound) out[i] = in[i];
 }
-// Of what was there before, some stays.
+// Some of the earlier contents stay.
 void in_part(Result* result) {
   const Beside<14> beside(result);
   const Memory in, out, bound(256);
@@ -290,7 +290,7 @@ __global__ void raise_every_other(float* out, int count) {
   const int i = own();
   if (2 * i < count) atomicAdd(&out[2 * i], 1.0f);
 }
-// What a harmless kernel made is changed in part by kernels that may not run again: the rest has to be there before.
+// Kernels that may not run again change a part of what a harmless kernel made: the rest has to be there before.
 void in_part_of_what_was_dropped(Result* result) {
   const Beside<25> beside(result);
   const Memory in, out, others[4];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the traps of recompute_traps.cu and recompute_traps_of_order.cu share: memory, kernels, and what is beside each.
+// Shared by the traps of recompute_traps.cu and recompute_traps_of_order.cu: memory, kernels, and harmless companions.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -119,7 +119,7 @@ struct Trap {
 };
 extern const std::vector<Trap> kTrapsOfOrder;
 
-// Those that are named, or all.
+// Runs the traps that are named, or all.
 inline int run(const std::vector<Trap>& all, int argc, char** argv) {
   for (const Trap& trap : all) {
     bool is_asked_for = argc == 1;

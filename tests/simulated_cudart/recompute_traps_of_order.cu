@@ -87,7 +87,7 @@ struct Streams {
     require(cudaStreamDestroy(b));
     require(cudaEventDestroy(event));
   }
-  // What comes in the second stream waits for what is in the first.
+  // Work in the second stream waits for work in the first one.
   void order(cudaStream_t before, cudaStream_t after) const {
     require(cudaEventRecord(event, before));
     require(cudaStreamWaitEvent(after, event, 0));
@@ -115,7 +115,7 @@ void other_stream(Result* result) {
 void wait_for(void* flag) {
   while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
 }
-// What is submitted first runs last: its stream waits for the host.
+// The work that is submitted first runs last: its stream waits for the host.
 void late(Result* result) {
   const Beside<20> beside(result);
   const Streams streams;

@@ -42,7 +42,7 @@ class RecordedDirections : public testing::Test {
       uses_[event["k"]].push_back({event.value("r", std::vector<int>()), event.value("w", std::vector<int>())});
     }
   }
-  // Of the kernel whose name has this part, each time alike.
+  // The uses of the kernel whose name has this part, the same each time.
   std::vector<Uses> uses_of(const std::string& part) const {
     std::vector<Uses> all;
     for (const auto& [name, uses] : uses_) {
@@ -110,7 +110,7 @@ TEST_F(RecordedDirections, AreWhatTheCommandTellsOfAProgram) {
   const Json moments = recompute_runs::kernel_of_rows(object, "::find_moments");
   EXPECT_EQ(moments["may_run_again"], 0) << moments;
   EXPECT_EQ(moments["why_not"], "the places that it stores to are not side by side from its buffer's begin on");
-  // Of the file the same.
+  // The result for the file is the same.
   const Outcome read = run_program({COMMAND_FILE, "kernels", TRAINING_PROGRAM, "--json"});
   const Json of_file = recompute_runs::kernel_of_rows(Json::parse(read.output, nullptr, false), "::convolve");
   EXPECT_EQ(of_file["arguments"], convolve["arguments"]) << read.errors;

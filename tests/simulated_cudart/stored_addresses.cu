@@ -10,7 +10,7 @@
 
 #include "tests/simulated_cudart/stored_addresses.h"
 
-// Of the same name as one that stores none.
+// A kernel with the same name as one that stores no addresses.
 static __global__ void set(float** table, float* v) { table[0] = v; }
 
 namespace {

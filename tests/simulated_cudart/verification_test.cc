@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs again is verified: kernels that are wrongly said to give the same again are found before anything depends on
-// them, or reported.
+// Reruns are verified: kernels that are wrongly said to give the same results again are found before anything depends
+// on them, or reported.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -43,7 +43,7 @@ void expect_others_promoted(const Json& statistics, std::uint64_t others) {
     EXPECT_EQ(kernel["rehearsed"], KernelTrial::kEqualRehearsals) << kernel;
     EXPECT_LE(kernel["verified"], kernel["reruns"]) << kernel;
     EXPECT_EQ(kernel["mismatched"], 0) << kernel;
-    // What is updated in place was once brought by a copy, which does not run again.
+    // The contents that are updated in place were brought by a copy, which does not run again.
     EXPECT_EQ(kernel["reruns"] > 0, name == std::string("::harmless")) << kernel;
   }
   EXPECT_EQ(statistics["promoted_kernels"], others) << statistics;

@@ -250,7 +250,7 @@ TEST_F(CoreTimelineTest, SilentHostSeesAHostFunctionsFlag) {
   while (!flag) {
   }
   const auto machine = Machine::enter();
-  // Whoever saw the flag may rely on everything before it; the host's clock has not advanced meanwhile.
+  // A host that saw the flag may rely on everything before it; its clock has not advanced meanwhile.
   EXPECT_TRUE(machine->query(behind - 1));
   EXPECT_LT(machine->now(), 1'000'000 * kMicrosecond);
   machine->wait(behind);

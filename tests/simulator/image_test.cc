@@ -258,7 +258,7 @@ TEST(LinkedPtx, WhatAFileKeepsToItselfGetsANameOfItsOwn) {
   EXPECT_NE(image.text->find("call (r), helper$of_file_0, (x)"), std::string::npos);
 }
 
-// What a library brings along was compiled for others.
+// The code of a library was compiled for other architectures.
 TEST(LinkedPtx, KernelsKeepTheArchitectureOfTheirFile) {
   const std::string texts[] = {".version 9.0\n.target sm_90\n.visible .entry own() { ret; }",
                                ".version 9.0\n.target sm_121\n.visible .entry of_library() { ret; }"};

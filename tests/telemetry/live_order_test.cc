@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Whoever does what it should is waited for that long.
+// A process that does what it should is waited for that long.
 constexpr auto kLongEnough = 60'000ms;
 
 class LiveOrderTest : public testing::Test {

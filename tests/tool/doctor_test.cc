@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `doctor` says about other processes on the device, and about assumptions about the driver.
+// The output of `doctor` about other processes on the device, and about assumptions about the driver.
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -39,7 +39,7 @@ std::vector<std::string> simulated(const std::string& switches) {
           "THERMOCLINE_SIMULATE_DRIVER=" + switches};
 }
 
-// What doctor --gpu saw of an assumption.
+// The result of doctor --gpu for an assumption.
 std::string seen(const json& device, const std::string& assumption) {
   for (const json& answer : device["answers"]) {
     if (answer["id"] == assumption) return answer["seen"];

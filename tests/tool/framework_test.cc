@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `run` sets for frameworks, its message about that, and how to disable it.
+// The variables that `run` sets for frameworks, its message about them, and how to disable it.
 #include <nlohmann/json.hpp>
 
 #include "tests/tool/command_fixture.h"
@@ -90,7 +90,7 @@ TEST_F(Frameworks, WithoutADriverThereIsANoteBeforeTheProgramRuns) {
   EXPECT_EQ(run({"run", "--", "/nowhere/program"}, {nowhere}).err.find("NVIDIA"), std::string::npos);
 }
 
-// Of a Python whose packages bring NVIDIA's runtime, by a path that no search finds.
+// A Python whose packages bring NVIDIA's runtime, with a path that no search finds.
 TEST_F(Frameworks, ThePlaceOfNvidiasRuntimeIsTakenOnTheSimulatedDevice) {
   namespace fs = std::filesystem;
   const auto python_with = [&](const std::string& name, const std::string& runtime) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `thermocline kernels` tells of files. Programs that are run: tests/simulated_cudart/recorded_directions_test.cc.
+// `thermocline kernels` for files. Programs that are run: tests/simulated_cudart/recorded_directions_test.cc.
 #include <nlohmann/json.hpp>
 
 #include "tests/tool/command_fixture.h"

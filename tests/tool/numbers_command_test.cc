@@ -160,7 +160,7 @@ TEST_F(Command, OfStepsThatRepeatAllCommandsTakeTheSameStep) {
   EXPECT_EQ(run({"compare", trace}).out.find("median of all"), std::string::npos);
 }
 
-// What was asked for is done or refused, by all alike.
+// All commands either do what was requested, or refuse it.
 TEST_F(Command, StepsThatCanNotRepeatAreRefusedOnlyWhereTheyWereAskedFor) {
   const std::string trace = write("grows.jsonl", R"({"schema":"thermocline-trace/1"}
 {"e":"alloc","b":0,"n":4096}

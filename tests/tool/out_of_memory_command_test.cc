@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command says when memory runs out, and that following it once is enough.
+// The command's output when memory runs out, and that following its advice once is enough.
 #include <unistd.h>
 
 #include <cstdio>

@@ -150,7 +150,7 @@ TEST_F(Command, EstimatesSayWhatIsRecomputed) {
   EXPECT_NE(plain.err.find("nothing is recomputed: that needs --exact"), std::string::npos) << plain.err;
 }
 
-// Of the three replays none recomputes, and each says why.
+// None of the three replays recomputes, and each prints why.
 TEST_F(Command, WhereNothingIsRecomputedThatIsSaid) {
   const auto replayed = [this](std::vector<std::string> more) {
     std::vector<std::string> arguments = {"replay", kUnet,    "--budget",   "60%",         "--steps",

@@ -123,7 +123,7 @@ TEST_F(Report, WhatIsMadeAgainIsShown) {
     EXPECT_NE(std::ranges::find(drops["k"], again["k"][i]), drops["k"].end()) << "it makes nothing that was dropped";
   }
   EXPECT_NEAR(ms, last["recomputed_ms"].get<double>() + before["recomputed_ms"].get<double>(), 0.01 * ms);
-  // What was dropped comes back behind the operator that makes it, and is of a buffer.
+  // Dropped contents return behind the operator that makes them, and belong to a buffer.
   std::uint64_t bytes = 0;
   for (std::size_t k = 0; k < drops["t"].size(); ++k) {
     EXPECT_GE(drops["b"][k], 0);

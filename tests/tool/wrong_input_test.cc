@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people type wrong most: each gets one line that says what to type.
+// The most frequent typing errors: each gets one line that tells what to type.
 #include "tests/tool/command_fixture.h"
 
 namespace thermocline::test {

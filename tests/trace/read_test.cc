@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read from a trace, and what is rejected with which message.
+// The contents that are read from a trace, and the messages with which traces are rejected.
 #include "trace/read.h"
 
 #include <gtest/gtest.h>

@@ -22,7 +22,7 @@ std::string counted(const std::string& name, const std::vector<int>& reads, cons
   return line;
 }
 
-// What the rules do with the last operator of the step. Buffers below 10 outlive the step, others are freed in it.
+// Applies the rules to the last operator of the step. Buffers below 10 outlive the step, others are freed in it.
 std::optional<EventFields> marked(const char* header, const std::vector<std::pair<int, long long>>& buffers,
                                   const std::vector<std::string>& operators) {
   std::vector<std::string> lines{header};
@@ -63,7 +63,7 @@ TEST(SliceRules, TheGradientOfWeightsAccumulates) {
 TEST(SliceRules, WeightsAreNotTakenForImages) {
   EXPECT_FALSE(
       marked(kBatch8, {{0, kIn}, {10, kWeights}, {11, kOut}}, {counted("convolution", {0, 10}, {11}, kFlops)}));
-  // What is written may be the gradient of either.
+  // The output may be the gradient of either.
   EXPECT_FALSE(marked(kBatch8, {{0, kIn}, {10, kIn}, {11, kOut}, {12, kIn}},
                       {counted("convolution_backward", {11, 10, 0}, {12}, 2 * kFlops)}));
 }

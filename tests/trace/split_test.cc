@@ -216,7 +216,7 @@ TEST(Split, WhatNeedsMoreInPiecesIsDividedToo) {
   EXPECT_EQ(split.operators[2].part_bytes, 600u);
   // The second part of the layer now makes two pieces, 300 and 200.
   EXPECT_EQ(split.operators[1].part_bytes, 100u + 400 + 300 + 200);
-  // What makes the layer's input has no mark.
+  // The operator that makes the layer's input has no mark.
   EXPECT_EQ(split.operators[0].parts, 1u);
   EXPECT_EQ(split.operators[0].part_bytes, 300u + 400 + 400);
   for (const TraceOperator& op : split.trace.operators) {

@@ -154,7 +154,7 @@ TEST(StaticAssignment, AfterwardsStepsMakeHardlyAnyMappingCallsAgain) {
   EXPECT_LE(result.steps.back().maps * 20, result.steps[5].maps);
 }
 
-// Those few are left until the assignment is made again.
+// A few wrong addresses are left until the assignment is made again.
 TEST(StaticAssignment, AfterwardsItIsMadeAgainOnce) {
   Steps steps;
   for (int i = 0; i < 18; ++i) steps.train();

@@ -65,7 +65,7 @@ TEST(StepPlan, PeakIsWithinTheBudgetAndRunsAgainWhatItDrops) {
   }
 }
 
-// What is live at each place with these offloads, counted from the trace's own events.
+// The bytes live at each place with these offloads, counted from the trace's own events.
 Bytes peak_with(const Trace& trace, const std::vector<PlannedOffload>& offloads) {
   std::vector<Bytes> live;
   Bytes now = 0;
@@ -196,7 +196,7 @@ TEST(StepPlan, WhatIsKeptAsideDoesNotKeepItsOperatorFromRunningAgain) {
   EXPECT_EQ(plan.reruns, std::vector<std::uint32_t>{0});
 }
 
-// What an operator makes is not there yet while others run again for it.
+// An operator's results do not exist yet while others run again for it.
 TEST(StepPlan, ResultsNeedNoRoomWhileWhatTheirOperatorReadsIsMadeAgain) {
   enum { kState, kScratch, kValue, kWide, kFreed, kKept };
   std::vector<std::string> lines{kHeader, alloc(kState, kSize), op("begin", {}, {kState}, 1), step(0)};

@@ -13,7 +13,7 @@ using Ranges = boost::container::small_vector<ByteRange, 2>;
 
 std::span<const ByteRange> spanned(const Ranges& ranges) { return {ranges.data(), ranges.size()}; }
 
-// The operands that are one.
+// An operand as a whole: all ranges that belong to it.
 struct Whole {
   bool read = false, write = false, sliced = false;
   Ranges ranges{};
@@ -23,7 +23,7 @@ struct Whole {
     for (const ByteRange range : ranges) sum += range.bytes;
     return sum;
   }
-  // [begin, begin + length) of the ranges, counted through.
+  // The bytes [begin, begin + length) of the concatenated ranges.
   Ranges within(Bytes begin, Bytes length) const {
     Ranges out;
     for (const ByteRange range : ranges) {
@@ -70,8 +70,8 @@ class SlicedComputation {
     }
   }
 
-  // `slice` counts from the operator's first one. Operands that accumulate come last, and are counted by themselves,
-  // because a later launch names them elsewhere: it reads them, too.
+  // `slice` counts from the operator's first one. Accumulating operands come last and are hashed separately, because a
+  // later launch also reads them, and names them in another place.
   std::uint64_t compute(std::uint32_t slice, std::uint64_t hash) {
     hash = combine(combine(hash, begin_), slice);
     for (const Whole& operand : operands_) {
@@ -104,7 +104,7 @@ class SlicedComputation {
   const Slices slices_;
   const Wholes& operands_;
   Contents& contents_;
-  std::uint64_t begin_ = 0;  // of what every slice reads
+  std::uint64_t begin_ = 0;  // the hash of the operands that every slice reads
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a declared operator (control.h) computes: it fills what it writes with contents that its name, its ordinal and
-// everything that it reads determine. An operator of slices computes each of them by itself, in order, so that its
-// results do not depend on how many launches compute them.
+// Computes the result of a declared operator (control.h): it fills what the operator writes with contents determined by
+// its name, its ordinal and everything that it reads. If the operator has slices, each is computed separately, in
+// order, so that the results do not depend on how many launches compute them.
 #pragma once
 
 #include "simulator/core/memory/contents.h"
@@ -9,7 +9,7 @@
 
 namespace simulator {
 
-// Whether the operands can be divided as they claim: operands that are one are all sliced or none, and slices are equal.
+// Whether the operands can be sliced as they claim: parts of one operand are all sliced or none; slices are equal.
 bool can_be_sliced(const Operator& op);
 
 // Returns the operator's share of the checksum, a sum over its slices.

@@ -296,7 +296,7 @@ void Executor::run(const Operation& operation, ConditionalNode& node) {
   }
 }
 
-// False: there was a fault.
+// False: a fault occurred.
 bool Executor::run(const Operation& operation, const Step& step, Time* took) {
   Operation own;
   own.id = operation.id;
@@ -350,7 +350,7 @@ bool Executor::may_go_on(Operation& operation) {
   return wait == nullptr || may_go_on(operation, *wait);
 }
 
-// A function that has begun goes on after a fault, too.
+// A function that has begun also goes on after a fault.
 bool Executor::may_go_on(const Operation& operation, HostFunction& work) {
   if (work.call == nullptr) {
     if (error_ != CUDA_SUCCESS) return true;
@@ -360,7 +360,7 @@ bool Executor::may_go_on(const Operation& operation, HostFunction& work) {
   return HostThreads::has_ended(*work.call);
 }
 
-// An operation that can not read the word meets its fault when it continues.
+// If an operation cannot read the word, its fault occurs when it continues.
 bool Executor::may_go_on(const Operation& operation, const WaitValue& wait) {
   if (error_ != CUDA_SUCCESS) return true;
   if (denied(operation.device, wait.at, wait.bytes, Access::kRead)) return true;

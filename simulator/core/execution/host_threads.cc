@@ -16,10 +16,10 @@
 namespace simulator {
 namespace {
 
-// Whoever begins a function waits so long for its end, once its thread has come to run it: much longer than one takes that
-// sets a flag or copies a little, also on a busy machine.
+// The caller that begins a function waits this long for its end once its thread runs: much longer than a function takes
+// that sets a flag or copies a little, also on a busy machine.
 constexpr std::chrono::milliseconds kMostWait{50};
-// And up to so many times that long until its thread runs at all.
+// Before its thread runs, it waits up to this many times as long.
 constexpr int kMostWaits = 200;
 
 }  // namespace
@@ -84,7 +84,7 @@ HostThreads::~HostThreads() {
   if (idle_ != nullptr) idle_->end();
 }
 
-// Its locks may be held for good in a forked child, so that it can not even be destroyed.
+// In a forked child its locks may never be released, so it cannot even be destroyed.
 void HostThreads::forget_thread_of_parent() {
   if (idle_ != nullptr) static_cast<void>(new std::shared_ptr<Worker>(std::move(idle_)));
   idle_ = nullptr;
@@ -111,7 +111,7 @@ std::shared_ptr<HostCall> HostThreads::begin(std::function<void()> function, voi
   for (int waits = 0; waits < kMostWaits && !call->takes_long(); ++waits) {
     if (call->end.wait_for(guard, kMostWait, [&] { return call->ended; })) return call;
   }
-  // It may take any time. Its thread ends with it.
+  // The function may take any time. Its thread ends with it.
   guard.unlock();
   idle_->end();
   idle_.reset();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads for the program's host functions. As on a device, a function runs on none of the program's own threads: it may
-// wait for what the thread does next that makes the device go on. Most do not wait; so whoever begins one stays with it
-// for a moment, and what a program observes is then as if it had run at once.
+// Threads for the program's host functions. As on a device, a function runs on none of the program's own threads,
+// because it may wait for something that the calling thread does next. Most functions do not wait, so the caller waits
+// a moment for the end of the function. The program then sees the same as if the function had run at once.
 //
 // Not thread-safe: guarded by the machine's lock. The functions themselves run without it.
 #pragma once
@@ -22,8 +22,8 @@ class HostThreads {
   HostThreads(const HostThreads&) = delete;
   HostThreads& operator=(const HostThreads&) = delete;
 
-  // Begins the function, and waits for its end for at most 50 ms (kMostWait). `around` is called on its thread before it and, with
-  // false, behind it.
+  // Begins the function, and waits for its end for at most 50 ms (kMostWait). `around` is called on the function's
+  // thread before it and, with false, after it.
   std::shared_ptr<HostCall> begin(std::function<void()> function, void (*around)(bool begins));
   static bool has_ended(const HostCall& call);
 
@@ -33,7 +33,7 @@ class HostThreads {
   void forget_thread_of_parent();
 
   std::shared_ptr<Worker> idle_;
-  pid_t process_ = 0;  // whose thread that is: a forked child has none
+  pid_t process_ = 0;  // the process of that thread: a forked child has none
 };
 
 }  // namespace simulator

@@ -207,7 +207,7 @@ struct RaceChecker::Accessor {
   }
 };
 
-// It may tell the host, long before it returns, that it has begun, and so that everything before it has ended.
+// The function may tell the host that it has begun long before it returns, and so that all earlier work has ended.
 void RaceChecker::begins(const Operation& function) {
   order_.executes(function.id);
   order_.host_knows(function.id);

@@ -41,7 +41,7 @@ class RaceChecker {
   void executes(const Operation& operation);
   // The kernel's buffers that can be watched while its host implementation runs.
   std::vector<Buffer> to_watch(const Kernel& kernel, DeviceId device) const;
-  // Whether every byte that it accesses is known when its code has run.
+  // Whether every byte that the kernel accesses is known when its code has run.
   static bool is_traced(const Kernel& kernel) {
     return kernel.real != nullptr && kernel.function == nullptr && !kernel.declared;
   }
@@ -99,8 +99,8 @@ class RaceChecker {
   std::vector<std::uint32_t> stamps_;  // by device page: the access that last visited it
   std::uint32_t stamp_ = 0;
   Shadow::Conflicts conflicts_;
-  // Kernels that update a word by atomic operations that the current one updates so, too: by what they find there, kernels
-  // know who was first ("the last block sums up"). Whether they do is not known, so the two are not reported.
+  // Kernels that atomically update a word that the current kernel updates so, too. By the value found there kernels
+  // know who was first ("the last block sums up"). Whether they use it is unknown, so such a pair is not reported.
   std::set<OperationId> agreeing_;
 };
 

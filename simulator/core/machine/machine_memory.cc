@@ -146,7 +146,7 @@ CUresult Machine::unmap(Address at, Bytes bytes) {
   return result;
 }
 
-// Of a range, the mappings after the first; 0 if they cost nothing.
+// The number of mappings in a range after the first one; 0 if they cost nothing.
 std::uint64_t Machine::further_mappings(Address at, Bytes bytes, Time cost) const {
   return cost == 0 ? 0 : std::max<std::uint64_t>(physical_in(at, bytes).size(), 1) - 1;
 }

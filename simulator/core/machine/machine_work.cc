@@ -123,8 +123,8 @@ Bytes Machine::external_bytes(const Work& work, DeviceId on) const {
   return external;
 }
 
-// In a legacy stream it is ordered after everything submitted before to blocking streams of both devices, and before
-// everything submitted to them later (CUDA Programming Guide, "Peer-to-peer memory copy").
+// In a legacy stream, the copy is ordered after everything submitted before to blocking streams of both devices, and
+// before everything submitted to them later (CUDA Programming Guide, "Peer-to-peer memory copy").
 OperationId Machine::queue_between_devices(StreamId stream, Copy copy) {
   std::vector<StreamId> others;
   for (const auto owner : {owner_at(copy.from), owner_at(copy.to)}) {

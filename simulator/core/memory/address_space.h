@@ -41,7 +41,7 @@ class AddressSpace {
   std::optional<Span> reservation_at(Address at) const;
   std::optional<Span> mapping_at(Address at) const;
   std::optional<PhysicalId> physical_at(Address at) const;
-  // What is mapped from `at` on, up to the first gap and at most `bytes` further.
+  // The runs that are mapped from `at` on, up to the first gap and at most `bytes` further.
   std::vector<PhysicalId> physical_in(Address at, Bytes bytes) const;
   bool is_reserved(Address at) const { return reservation_at(at).has_value(); }
 

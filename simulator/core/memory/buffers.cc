@@ -97,7 +97,7 @@ std::optional<Buffer> Buffers::take_fresh(Slot slot, bool named) {
   return named || fresh == Fresh::kYes ? std::optional(record.buffer) : std::nullopt;
 }
 
-// The last one takes its place.
+// The last buffer in the list takes its place.
 void Buffers::leave_fresh(Slot slot) {
   const std::uint32_t index = records_[slot].fresh_index;
   fresh_[index] = fresh_.back();

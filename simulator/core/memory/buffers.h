@@ -8,9 +8,9 @@
 // be pending when the next one is registered.
 //
 // A kernel's code may also write to buffers that it does not name, and what it writes must not be cleared later. So it
-// clears every fresh buffer whose memory is nobody else's yet. Memory that is handed out in stream order may still be in
-// use by its former owner, or be mapped for another one, when a kernel of another stream runs: it just stops being
-// fresh, and holds what it holds.
+// clears every fresh buffer whose memory has no other user. Memory that is handed out in stream order may still be in
+// use by its former owner, or be mapped for another one, when a kernel of another stream runs: such a buffer stops
+// being fresh, and keeps its contents.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -28,7 +28,7 @@ struct Buffer {
   Bytes bytes = 0;
 };
 
-// kInOrder: fresh, and handed out before its former owner's work has passed.
+// kInOrder: fresh, and handed out before the former owner's work has completed.
 enum class Fresh : std::uint8_t { kNo, kYes, kInOrder };
 
 class Buffers {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contents of memory, in one of two forms: bytes (real_contents.cc) or tags (tagged_contents.cc). Ranges are in this
-// process's address space, for device and host memory alike; whether the device may access them has been checked
+// The contents of memory, in one of two forms: bytes (real_contents.cc) or tags (tagged_contents.cc). Ranges are in
+// this process's address space, for device and host memory alike; whether the device may access them has been checked
 // before. Addresses may alias: contents belong to pages.
 #pragma once
 
@@ -41,7 +41,7 @@ class Contents {
   // A word that was written by write_word(), or, if contents are bytes, by anybody; 0 if it is unknown.
   virtual std::uint64_t word(Address at, std::uint32_t bytes) = 0;
   virtual void write_word(Address to, std::uint64_t value, std::uint32_t bytes) = 0;
-  // From bytes outside simulated memory.
+  // Writes bytes from outside simulated memory.
   virtual void write(Address to, const void* from, Bytes bytes) = 0;
   // A hash of the contents of the ranges, as if they followed one another; depends on nothing else.
   virtual std::uint64_t digest(std::span<const ByteRange> ranges) = 0;
@@ -49,7 +49,7 @@ class Contents {
     const ByteRange one{at, bytes};
     return digest(std::span(&one, 1));
   }
-  // Replaces the contents by something that only `seed` determines, and how the bytes of the ranges follow one another.
+  // Replaces the contents with a sequence of bytes that only `seed` determines, in the order of the ranges.
   virtual void derive(std::span<const ByteRange> ranges, std::uint64_t seed) = 0;
   void derive(Address at, Bytes bytes, std::uint64_t seed) {
     const ByteRange one{at, bytes};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copying whole buffers, at a bearable price under sanitizers.
+// Copies whole buffers, at an acceptable cost under sanitizers.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace simulator {
 
-// memcpy. The thread sanitizer looks at each word of what memcpy copies, which was half of a program's time under it.
-// Here it looks at the first word of each page of what is longer: whoever accesses a buffer while a copy may run accesses
+// memcpy. The thread sanitizer checks each word that memcpy copies, which took half of a program's time under it. So
+// long copies here show it only the first word of each page: code that accesses a buffer while a copy may run accesses
 // more of it than that.
 inline void copy_apart(void* to, const void* from, std::size_t bytes) {
 #ifdef __SANITIZE_THREAD__

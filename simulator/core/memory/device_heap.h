@@ -32,7 +32,7 @@ class DeviceHeap {
   // `new_pages`: the number of pages that were created, 0 if existing pages were enough. An allocation with pages of
   // its own is accessible to every device.
   CUresult allocate(Bytes bytes, bool own_pages, Address* out, Bytes* new_pages);
-  // For existing and future allocations.
+  // Applies to existing and future allocations.
   void set_access(DeviceId device, Access access);
   Access access(DeviceId device) const { return rights_.of(device); }
   CUresult free(Address at);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// While an object of this class lives, the system's protection of device memory is what one of the devices may access,
-// so that kernels that run as host functions fault where that device would. Between kernels the protection allows what
-// any device may access, because of copies.
+// While an object of this class lives, the system's protection of device memory allows what one of the devices may
+// access, so that kernels that run as host functions fault where that device would. Between kernels, because of copies,
+// the protection allows what any device may access.
 //
 // Contract: the machine's lock is held, and no mapping changes meanwhile. Host memory is not changed, because the
 // program's own threads may be accessing it.

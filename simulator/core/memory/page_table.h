@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps pages of this process's address space to what is mapped there: a flat table of 4 bytes per page, so that looking
-// up, mapping and checking a range cost one array access per page. The table is virtual memory that takes real memory
-// only where it is written. With several devices a second table has the rights of each; the first then has what any of
-// them may do.
+// Describes the mappings of this process's address space, page by page: a flat table of 4 bytes per page, so that
+// looking up, mapping and checking a range cost one array access per page. The table is virtual memory that takes real
+// memory only where it is written. With several devices a second table has the rights of each; the first then has the
+// rights that any of them has.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory that can be shared with other processes: each such run is in a memory file of its own. What is passed
-// to the other process is the file, as a descriptor or as a path in its process's folder in /proc.
+// Physical memory that can be shared with other processes: each such run is in a memory file of its own. The file is
+// passed to the other process, as a descriptor or as a path in its process's folder in /proc.
 //
 // One file is one run in a process, however often it is imported. The memory of another process's run is counted there,
 // not here. A file does not say which device has the memory; the importer says which device it belongs to here.

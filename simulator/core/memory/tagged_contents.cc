@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents as tags (core/memory/tag_store.h): no byte of device or host memory is accessed. Host memory is tracked by its
-// address, one page at a time from its first write on; host memory that was never written counts as zero.
+// Contents as tags (core/memory/tag_store.h): no byte of device or host memory is accessed. Host memory is tracked by
+// its address, one page at a time from its first write on; host memory that was never written counts as zero.
 #include <algorithm>
 #include <unordered_map>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conditional nodes of graphs, which decide on the device which of their bodies runs, and how often. Such a node is one
-// operation on the time line: its bodies run within it, step by step, as the compute engine would. For other operations
-// in the graph and in other streams, all accesses of the bodies are the node's.
+// operation on the time line: its bodies run within it, step by step, as on the compute engine. For other operations in
+// the graph and in other streams, all accesses of the bodies count as the node's.
 //
 // Simplification: steps of a body that the graph leaves unordered run one after the other, in an order that the graph
 // allows.

@@ -17,7 +17,7 @@
 
 namespace simulator {
 
-// Whether its duration follows from what it executes, and is known when it has run.
+// Whether the kernel's duration follows from what it executes, and so is known only after it has run.
 bool is_counted(const Kernel& kernel, const Settings& settings);
 
 struct Service {
@@ -29,10 +29,10 @@ struct Service {
 // least as long as transferring these over the link (assumption, as for copies).
 Service service_of(const Work& work, const Settings& settings, Bytes external = 0);
 
-// Of a transfer between two devices.
+// The time of a transfer between two devices.
 Time time_between_devices(Bytes bytes, const Settings& settings);
 
-// How much longer it takes if it writes the host memory that it declares.
+// The additional time of the kernel if it writes the host memory that it declares.
 Time time_to_write(const Kernel& kernel, const Settings& settings);
 
 }  // namespace simulator

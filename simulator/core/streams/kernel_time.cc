@@ -36,8 +36,8 @@ const Multiprocessor& multiprocessor_of(const Profile& profile) {
 
 double volume(Dim3 of) { return static_cast<double>(of.x) * of.y * of.z; }
 
-// Which part of the device's rates a grid of equal warps has. A kernel is over when the multiprocessor with most blocks
-// is, and that when its scheduler with most warps is. So for the same work a warp more blocks never take less time.
+// The share of the device's rates that a grid of equal warps gets. The multiprocessor with most blocks ends last, and
+// in it the scheduler with most warps. So one more warp or block never makes the same work faster.
 struct Shares {
   double of_schedulers, of_multiprocessors;
 };
@@ -57,9 +57,9 @@ Time time_of(const Kernel& kernel, const KernelCounts& counts, const Settings& s
   const double warps = std::ceil(threads / kLanes);
   const Shares shares = shares_of(kernel, warps, profile.multiprocessors.value, of.schedulers);
   const double share = shares.of_schedulers;
-  const double full = threads / (warps * kLanes);  // lanes that there are
+  const double full = threads / (warps * kLanes);  // the used fraction of the lanes
   const double rate = profile.fp32_flops.value * share;
-  // Few units for 64 bits are there for all schedulers of the multiprocessor.
+  // All schedulers of a multiprocessor share the few units for 64 bits.
   const double doubles = profile.fp32_flops.value * of.doubles / of.cores *
                          (of.doubles <= of.schedulers ? shares.of_multiprocessors : share);
   const double issued = rate / 2 * (of.schedulers * kLanes / of.cores) * full;  // instructions of threads a second

@@ -79,8 +79,8 @@ struct Fetch {
   Shape shape;
 };
 
-// What a kernel accesses, if its launcher says so: it reads `read`, and no other memory of the device, and writes none
-// of it. `may_write`: host memory that it writes whole or leaves as it is.
+// A kernel's accesses, if its launcher declares them: it reads `read`, and no other memory of the device, and writes no
+// device memory. `may_write`: host memory that it either writes completely or leaves unchanged.
 struct Declared {
   Fetch read;
   std::optional<Fetch> may_write{};
@@ -102,9 +102,9 @@ struct Kernel {
 
   Dim3 cluster{0, 0, 0};        // blocks of each cluster, if the launch says so
   bool is_cooperative = false;  // its blocks may wait for one another
-  // Then it is not work of the program: it counts neither among the ordinals nor in the checksum.
+  // If set, the kernel is not work of the program: it counts neither among the ordinals nor in the checksum.
   std::optional<Declared> declared{};
-  // The heap for malloc in the kernel's code, if it has one. A new generation means another heap.
+  // The heap for malloc in the kernel's code, if any. A new generation means a different heap.
   Address heap = 0;
   Bytes heap_bytes = 0;
   std::uint64_t heap_generation = 0;
@@ -113,14 +113,14 @@ struct Kernel {
   std::uint64_t ordinal = 0;
   std::vector<Buffer> named;         // buffers that the parameters name, each once, in order of first mention
   std::vector<bool> named_directly;  // for each: a whole parameter points into it
-  std::vector<Fetch> fetched;        // what its textures read
+  std::vector<Fetch> fetched;        // the memory that its textures read
   std::uint64_t identity = 0;        // hash of name, grid, block and parameters, independent of addresses
   Time writing = 0;                  // how long the link takes for `declared->may_write`
   bool is_counted = false;           // its duration follows from what it executes
   Bytes external = 0;                // bytes of other devices' memory that it names
 
   // Set when it has run.
-  bool wrote = false;  // what it declared that it may write
+  bool wrote = false;  // whether it wrote the memory that it may write
   Time took = 0;       // if it is counted
 
   std::shared_ptr<Conditions> conditions{};  // of a graph that has any (conditional.h)
@@ -136,7 +136,7 @@ struct Operand {
   bool sliced = false;     // each slice of the operator accesses its own
 };
 
-// The slices of an operator, of which this launch computes [first, first + count).
+// The slices of an operator; this launch computes [first, first + count).
 struct Slices {
   std::uint32_t all = 0;  // 0: the operator has none
   std::uint32_t first = 0, count = 0;
@@ -155,8 +155,8 @@ struct Operator {
   bool is_relaunch = false;
 };
 
-// Runs on a thread of its own (execution/host_threads.h) and must not call the driver. As long as it does not return the
-// operation is blocked.
+// Runs on a thread of its own (execution/host_threads.h) and must not call the driver. The operation is blocked until
+// it returns.
 struct HostCall;
 struct HostFunction {
   std::function<void()> function;
@@ -185,14 +185,14 @@ struct Lifetime {
   bool begins = true;
 };
 
-// A stream writes a word of 4 or 8 bytes. Whoever reads that value is ordered after the stream's earlier work.
+// A stream writes a word of 4 or 8 bytes. Work that reads that value is ordered after the stream's earlier work.
 struct WriteValue {
   Address to = 0;
   std::uint64_t value = 0;
   std::uint32_t bytes = 4;
 };
 
-// CUstreamWaitValue_flags, in words.
+// The condition of CUstreamWaitValue_flags, in words.
 enum class Until : std::uint8_t { kReaches, kEquals, kHasAnyOf, kLacksAnyOutside };
 
 // The stream is blocked until the word there fulfils the condition.

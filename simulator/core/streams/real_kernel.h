@@ -25,7 +25,7 @@ struct KernelFault {
   std::string message;
 };
 
-// What a kernel executed, as it ran; a multiply-add is two operations.
+// Counts of what a kernel executed; a multiply-add counts as two operations.
 struct KernelCounts {
   std::uint64_t instructions = 0;  // of PTX, of all threads together
   std::uint64_t flops = 0;         // on numbers of up to 32 bits
@@ -36,10 +36,10 @@ struct KernelCounts {
   Bytes of_host = 0;               // bytes of pinned host memory read and written
 };
 
-// A kernel reports so many ranges of each kind, and no more.
+// The most ranges of each kind that a kernel reports.
 inline constexpr std::size_t kMostAccessedRanges = 4096;
 
-// A range that a kernel accessed, exactly. Atomic: another kernel's atomic accesses may come between.
+// A range that a kernel accessed, exactly. kAtomic: another kernel's atomic accesses may come in between.
 enum class RangeAccess : std::uint8_t { kRead, kWrite, kAtomic };
 struct AccessedRange {
   Address address = 0;
@@ -53,12 +53,12 @@ using MayTouch = std::function<bool(Address at, Bytes bytes, Access needed)>;
 class RealKernel {
  public:
   virtual ~RealKernel() = default;
-  // Whether it calls malloc or free.
+  // Whether the kernel calls malloc or free.
   virtual bool needs_heap() const { return false; }
-  // The shape of its clusters, if its code names one; else zeros.
+  // The shape of its clusters, if its code specifies one; else zeros.
   virtual std::array<std::uint32_t, 3> cluster() const { return {}; }
-  // Runs to the end or to a fault, on this thread or on several of its own, which call may_touch, too. May be left by a jump out of a signal handler (fault_guard.h).
-  // `ranges`: nullptr, or where to append what it accessed.
+  // Runs to the end or to a fault, on this thread or on several of its own; all of them call may_touch. A jump out of a
+  // signal handler may abandon it (fault_guard.h). `ranges`: gets the accessed ranges appended; may be nullptr.
   virtual std::optional<KernelFault> run(const Kernel& kernel, const PageTable& table, const MayTouch& may_touch,
                                          KernelCounts* counts, std::vector<AccessedRange>* ranges) const = 0;
 };

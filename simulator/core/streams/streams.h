@@ -30,7 +30,7 @@ class Streams {
   bool is_legacy(StreamId stream) const { return stream < devices_; }
   DeviceId device(StreamId stream) const { return streams_[stream].device; }
 
-  // What the next operation in `stream` is ordered after, without completed ones.
+  // The operations that the next operation in `stream` is ordered after, without completed ones.
   void predecessors(StreamId stream, Operations& out) const;
   void submitted(StreamId stream, OperationId id) { streams_[stream].tail = id; }
   // Operations that host calls have put into the stream, oldest first; completed ones are removed when the queue is

@@ -12,11 +12,11 @@
 // missing wait much sooner than a random choice at each step (the idea of Burckhardt et al., A randomized scheduler
 // with probabilistic guarantees of finding bugs, ASPLOS 2010).
 //
-// The effects of a conditional node, of a kernel whose code runs, and of one that may write host memory or not, happen at
-// its start, since only then is its duration known. It still counts as executed at its end.
+// The effects of a conditional node, of a kernel whose code runs, and of a kernel that may or may not write host
+// memory, happen at its start, because its duration is known only then. It still counts as executed at its end.
 //
-// An operation that waits for a value is blocked, once it is ready, until Effects::may_go_on returns true; that is
-// checked whenever something has happened, or somebody asks. So is a host function that has begun and not returned.
+// An operation that waits for a value is blocked, once it is ready, until Effects::may_go_on returns true; this is
+// checked whenever something has happened, and on request. The same holds for a host function that has not returned.
 //
 // Invariants (checked by validate()): dependencies refer to earlier operations only; an operation waits for as many
 // operations as have an edge to it; it is ready, running or blocked when it waits for none; every operation below
@@ -47,7 +47,7 @@ struct Operation {
   Engine engine = Engine::kNone;
   bool completed = false;
   bool executed = false;    // its effects have happened
-  bool is_running = false;  // its effects have happened, its end is still to come: its duration had to be known
+  bool is_running = false;  // its effects happened at its start, and its end is still to come
   Time submitted = 0;
   Time duration = 0;
   Time ready = 0;
@@ -56,7 +56,7 @@ struct Operation {
   std::uint32_t first_edge = 0;  // list of the operations that wait for this one; 0: none
   // Slots of registered buffers that were fresh at submission and that this operation accesses (memory/buffers.h).
   boost::container::small_vector<std::uint32_t, 2> fresh_buffers;
-  // Slots of those that it does not name, but may access.
+  // Slots of fresh buffers that it does not name, but may access.
   boost::container::small_vector<std::uint32_t, 2> other_fresh_buffers;
   Work work;
 };
@@ -66,8 +66,8 @@ class Effects {
  public:
   virtual void execute(Operation& operation) = 0;    // once, at the end or early (run_early)
   virtual void completed(Operation& operation) = 0;  // once, when the time line has passed its end
-  // For an operation that waits for a value: whether it is there. For a host function, which begins at the first such
-  // call: whether it has returned.
+  // For an operation that waits for a value: whether the value is there. For a host function, which begins at the first
+  // such call: whether it has returned.
   virtual bool may_go_on(Operation&) { return true; }
 
  protected:
@@ -88,8 +88,8 @@ class Timeline {
   std::optional<Time> finish(OperationId id);
   // Returns the last end, 0 if nothing was pending.
   std::optional<Time> finish_all();
-  // Finishes what the device executes, and everything that this waits for. Returns the last end of it, 0 if nothing was
-  // pending.
+  // Finishes the device's operations, and everything that they wait for. Returns the end of the last one, 0 if nothing
+  // was pending.
   std::optional<Time> finish_device(DeviceId device);
   // Executes all effects now, in order of submission. The time line does not advance: times and order stay what they
   // would have been.
@@ -98,7 +98,7 @@ class Timeline {
   bool completed(OperationId id) const { return id < base_ || at(id).completed; }
   bool executed(OperationId id) const { return id < base_ || (at(id).executed && !at(id).is_running); }
   bool has_unexecuted() const { return unexecuted_ + started_ > 0; }
-  // The first operation that waits for a value; null where there is none, or a host function has not returned.
+  // The first operation that waits for a value; null: none does, or a host function has not returned.
   const Operation* first_blocked() const;
   bool idle() const { return base_ == next_; }
   OperationId newest() const { return next_ - 1; }

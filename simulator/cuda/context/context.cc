@@ -171,8 +171,8 @@ SIMULATED_API CUresult cuCtxSetCurrent(CUcontext context) {
   return context == nullptr ? CUDA_SUCCESS : push(context);
 }
 
-// Inside a host function, which runs in a thread of the driver's, none is current. The page forbids every call there
-// and says of none what it answers; the one that only looks at the thread says what it finds.
+// Host functions run in a thread of the driver, in which no context is current. The documentation forbids every call
+// there and defines no results; this call, which only looks at the thread, answers truthfully.
 SIMULATED_API CUresult cuCtxGetCurrent(CUcontext* context) {
   if (Machine::in_host_function()) {
     if (context != nullptr) *context = nullptr;

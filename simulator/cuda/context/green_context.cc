@@ -18,7 +18,7 @@ bool is_green(Call& call, CUgreenCtx green) {
   return call.state().contexts.has(context_of(green)) && context_of(green)->green_of != nullptr;
 }
 
-// What a descriptor says is the multiprocessors, of which nobody keeps account.
+// A descriptor only describes the multiprocessors, which are not tracked here.
 CUdevResourceDesc any_description() {
   static constexpr char description = 0;
   return reinterpret_cast<CUdevResourceDesc>(const_cast<char*>(&description));
@@ -61,7 +61,7 @@ SIMULATED_API CUresult cuGreenCtxCreate(CUgreenCtx* out, CUdevResourceDesc descr
   return CUDA_SUCCESS;
 }
 
-// Its streams stay, and are of no use to anybody; what they record ends.
+// Its streams remain, but are of no use; their captures end.
 SIMULATED_API CUresult cuGreenCtxDestroy(CUgreenCtx green) {
   Call call(Needs::kDriver);
   if (!call) return call.result();

@@ -37,7 +37,7 @@ bool resolve_stream(const void* handle, simulator::StreamId* out) {
   return true;
 }
 
-// Host functions run with the lock held; what they ask is answered as before they ran, without the fault plan.
+// Host functions run with the lock held; their queries are answered as before they ran, without the fault plan.
 int driver_version() {
   return Machine::in_host_function() ? simulator::kDriverVersion : Machine::enter()->fault_plan().driver_version;
 }
@@ -46,7 +46,7 @@ bool is_missing(const char* symbol) {
   return !Machine::in_host_function() && Machine::enter()->fault_plan().without.count(symbol) != 0;
 }
 
-// The function is not at its symbol: always, or the variant that this version asks for.
+// The symbol is not the function: always, or only for the variant that this version requests.
 bool is_elsewhere(const char* symbol, int version) {
   if (Machine::in_host_function()) return false;
   const auto machine = Machine::enter();
@@ -55,7 +55,7 @@ bool is_elsewhere(const char* symbol, int version) {
          (version >= simulator::kNewerDriverVersion && plan.newer.count(symbol) != 0);
 }
 
-// A few instructions that go there, at another address each time. They stay.
+// Creates a few instructions that jump to the function, at a new address each time. They are never freed.
 void* way_to(void* function) {
 #if defined(__x86_64__)
   const unsigned char jump[] = {0xff, 0x25, 0, 0, 0, 0};  // jmp *[rip]

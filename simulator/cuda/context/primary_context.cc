@@ -74,7 +74,7 @@ SIMULATED_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
   const unsigned users = of(call.state(), device).primary_users;
   deactivate(call, device);
-  // Those who retained it still have their references: it becomes active again when it is used.
+  // Users that retained it still have their references: it becomes active again when it is used.
   of(call.state(), device).primary_users = users;
   primary(call.state(), device)->is_active = users > 0;
   return CUDA_SUCCESS;

@@ -19,7 +19,7 @@ struct Capture {
   unsigned long long id = 0;
   StreamId origin = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  unsigned long long thread = 0;  // that began it
+  unsigned long long thread = 0;  // the thread that began it
   CUgraph graph = nullptr;
   bool owns_graph = true;  // false: it captures into a graph of the program's
   bool is_invalid = false;

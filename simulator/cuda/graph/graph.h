@@ -20,7 +20,7 @@ struct CUgraphNode_st {
   bool is_enabled = true;
   std::optional<simulator::DeviceId> device;  // that executes it; none: the device of the launch's stream
   const CUgraphNode_st* source = nullptr;
-  // What the program passed, for queries.
+  // The arguments that the program passed, for queries.
   CUfunction function = nullptr;
   std::vector<void*> parameters;  // pointers into the kernel's block of parameters
   CUDA_MEMCPY3D copy{};
@@ -33,7 +33,7 @@ struct CUgraphNode_st {
   CUgraph child = nullptr;                               // owned
   CUDA_CONDITIONAL_NODE_PARAMS conditional{};            // its array points to `bodies`
   std::vector<CUgraph> bodies;                           // owned (graph_conditions.h)
-  std::shared_ptr<simulator::cuda::GraphMemory> memory;  // what it allocates or frees (graph_memory.h)
+  std::shared_ptr<simulator::cuda::GraphMemory> memory;  // the memory that it allocates or frees (graph_memory.h)
 };
 
 namespace simulator::cuda {

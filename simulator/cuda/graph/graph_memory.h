@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that graphs allocate (CUDA Programming Guide, "Graph Memory Nodes"). An allocation has its addresses from the
-// creation of its node until no graph, no launch and not the program can name it any more. A launch maps memory there;
-// it may be accessed after the node has run and until the allocation is freed, and any other access is a fault.
+// creation of its node until no graph, no launch and not the program can name it any more. A launch maps memory there,
+// which may be accessed after the node has run and until the allocation is freed; any other access is a fault.
 //
 // Allocations of one graph whose lifetimes are kept apart by the graph's edges share the same memory. Memory that no
 // graph needs any more stays with the driver for later graphs, until cuDeviceGraphMemTrim.

@@ -13,7 +13,7 @@ enum class MemoryKind {
 };
 
 MemoryKind memory_kind_at(Machine& machine, Address at);
-// Whether managed memory is there: an allocation or a variable of a module.
+// Whether the address is in managed memory: an allocation or a variable of a module.
 bool is_managed(Call& call, Address at);
 
 // Allocates memory and registers its buffer.

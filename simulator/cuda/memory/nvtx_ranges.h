@@ -7,12 +7,12 @@
 
 namespace simulator::cuda {
 
-// The calling thread is in an NVTX range, of any domain, whose message is "unordered reads": the sources of the copies
-// that it submits may be written at the same time, and the program knows that (docs/race_checker.md).
+// True if the calling thread is in an NVTX range, of any domain, with the message "unordered reads": the sources of its
+// copies may be written at the same time, and the program knows that (docs/race_checker.md).
 bool reads_without_order();
 
-// The innermost range says "reads 0xADDRESS BYTES" or "reads 0xADDRESS BYTES, may write 0xADDRESS BYTES": what kernels
-// access that the thread launches.
+// The accesses of kernels that the thread launches, as declared by the innermost range: "reads 0xADDRESS BYTES" or
+// "reads 0xADDRESS BYTES, may write 0xADDRESS BYTES".
 std::optional<Declared> declared_accesses();
 
 }  // namespace simulator::cuda

@@ -2,8 +2,8 @@
 // Freed memory that pools keep, so that a stream that frees and allocates in turn neither waits nor creates pages.
 //
 // Contract, as CUDA documents it for pools: memory freed in a stream can at once be reused in that stream, and in all
-// others once the work before the free has completed. What a pool keeps beyond its release threshold (0 by default) is
-// returned to the device when the program synchronizes, and all of it if memory would run out.
+// others once the work before the free has completed. Memory beyond the release threshold (0 by default) is returned to
+// the device when the program synchronizes, and all kept memory if memory would run out.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ std::optional<PoolBlock> take_kept(Call& call, CUmemoryPool pool, Bytes requeste
 // The block is freed in `stream`, now.
 void keep(Call& call, CUmemoryPool pool, PoolBlock block, StreamId stream);
 
-// Returns blocks whose work has completed, the smallest first. kAtMost: until the pool keeps at most so many bytes.
+// Returns blocks whose work has completed, the smallest first. kAtMost: until the pool keeps at most that many bytes.
 // kAtLeast (cuMemPoolTrimTo, which guarantees that much): only as long as it still keeps that many.
 enum class TrimTo { kAtMost, kAtLeast };
 void trim_pool(Call& call, CUmemoryPool pool, Bytes bytes, TrimTo end);

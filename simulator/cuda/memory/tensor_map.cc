@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensor maps: descriptors of tensors in device memory that kernels are given by value, or read from memory. The
-// simulated device stores where the tensor is and its layout (core/memory/tensor_map.h). Of the documented rules, those about
+// simulated device stores where the tensor is and its layout (core/memory/tensor_map.h). The documented rules for
 // addresses, extents, strides and boxes are checked.
 #include "simulator/core/memory/tensor_map.h"
 

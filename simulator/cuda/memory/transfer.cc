@@ -34,9 +34,9 @@ Direction direction(MemoryKind to, MemoryKind from) {
 // Shape::bytes() may wrap around.
 bool is_empty(const Shape& shape) { return shape.width == 0 || shape.height == 0 || shape.depth == 0; }
 
-// Whether it begins in memory of cuMemAlloc and ends behind it, by the byte. A driver refuses such a copy in the call
-// itself, also one that is asynchronous by name (pmodels/mpich#7819: 1504 bytes at byte 1880 of 3368, invalid argument).
-// What it does past the end of mappings, pools and managed memory was not found: there the device finds it.
+// Whether the range begins in memory of cuMemAlloc and ends beyond it, byte by byte. A driver refuses such a copy in
+// the call itself, also if it is asynchronous by name (pmodels/mpich#7819: 1504 bytes at byte 1880 of 3368, invalid
+// argument). For ends of mappings, pools and managed memory no source was found: there the device faults.
 bool goes_past_its_end(const State& state, Address at, const Shape& shape) {
   const auto* const found = state.allocation_at(at);
   if (found == nullptr || found->second.kind != AllocationKind::kDevice || is_empty(shape)) return false;
@@ -47,7 +47,7 @@ bool goes_past_its_end(const State& state, Address at, const Shape& shape) {
   return wraps || reach > found->first + found->second.bytes - at;
 }
 
-// More than any host has.
+// No host has this much memory.
 constexpr Bytes kMostStagedBytes = Bytes{1} << 39;
 
 std::shared_ptr<const std::byte[]> stage(const End& from) {

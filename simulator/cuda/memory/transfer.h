@@ -7,7 +7,7 @@
 
 namespace simulator::cuda {
 
-// What a function's name says about an end; kUnified: the address decides.
+// The kind of memory that a function's name says about an end; kUnified: the address decides.
 enum class Side { kHost, kDevice, kUnified };
 
 struct End {
@@ -17,8 +17,8 @@ struct End {
   std::optional<DeviceId> as = std::nullopt;  // the device that the caller names for it
 };
 
-// kReadsAtOnce, kReadsAnyTime: the source may be read before its turn in the stream, and before the call returns or
-// not; where it lies on the device it is.
+// kReadsAtOnce, kReadsAnyTime: the source may be read before its turn in the stream: until the call returns, or at any
+// time. If the source is on the device, the simulator reads it early.
 enum class Blocking { kNo, kYes, kReadsAtOnce, kReadsAnyTime };
 Blocking blocking_of(CUmemcpySrcAccessOrder order);
 
@@ -29,11 +29,11 @@ Blocking blocking_of(CUmemcpySrcAccessOrder order);
 // and from a pageable source to a device only until the stream has reached the copy.
 CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, Blocking blocking);
 
-// The operations alone, for graphs; a source is read when its node runs.
+// Makes only the operations, for graphs; a source is read when its node runs.
 CUresult make_copy(Machine& machine, const End& to, const End& from, Copy* out);
 CUresult make_set(Machine& machine, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element,
                   Set* out);
-// As the structure describes them; its sizes must not be 0.
+// The ends as the structure describes them; its sizes must not be 0.
 CUresult ends_of(const CUDA_MEMCPY3D& copy, End* to, End* from);
 
 // The device of a context that a call names for an end of a copy; none if it names no context.

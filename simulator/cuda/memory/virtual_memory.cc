@@ -107,8 +107,8 @@ SIMULATED_API CUresult cuMemAddressReserve(CUdeviceptr* out, std::size_t bytes, 
   return result;
 }
 
-// Neither this nor cuMemUnmap needs a context: their pages name no such error, and memMapIPCDrv of NVIDIA's cuda-samples
-// calls them behind cuCtxDestroy.
+// Neither this nor cuMemUnmap needs a context: their pages name no such error, and memMapIPCDrv of NVIDIA's
+// cuda-samples calls them after cuCtxDestroy.
 SIMULATED_API CUresult cuMemAddressFree(CUdeviceptr at, std::size_t bytes) {
   Call call(Needs::kSoundDriver);
   return call ? call.machine().release_addresses(at, bytes) : call.result();
@@ -219,7 +219,7 @@ SIMULATED_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const C
   const bool all_on_host = !mapped.empty() && std::all_of(mapped.begin(), mapped.end(), [&call](PhysicalId id) {
     return is_on_host(call.state().physical.at(id));
   });
-  // What a device may access the host may access too: there is one address space here.
+  // The host may access all memory that a device may access: there is one address space here.
   std::array<std::optional<Access>, kMostDevices> wanted;
   for (std::size_t i = 0; i < count; ++i) {
     if (const CUresult result = check_access(call, access[i], all_on_host); result != CUDA_SUCCESS) return result;

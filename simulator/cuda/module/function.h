@@ -6,7 +6,7 @@
 
 namespace simulator::cuda {
 
-// With the device's defaults if neither the image nor the program has set the attribute.
+// The device's default if neither the image nor the program has set the attribute.
 int function_attribute(const Profile& profile, const CUfunc_st& function, CUfunction_attribute attribute);
 
 }  // namespace simulator::cuda

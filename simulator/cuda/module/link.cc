@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's linker: joins the PTX of its inputs. What it makes is PTX again, which cuModuleLoadData takes like the
+// The driver's linker: joins the PTX of its inputs. The result is PTX again, which cuModuleLoadData takes like the
 // cubin of a real driver.
 #include <cstdio>
 #include <cstring>
@@ -29,7 +29,7 @@ void** find_option(unsigned count, const CUjit_option* options, void** values, C
   return nullptr;
 }
 
-// Nothing if it has no PTX.
+// No value: it contains no PTX.
 std::string text_of(CUjitInputType type, std::span<const std::byte> data) {
   if (type == CU_JIT_INPUT_FATBINARY) return text_of_fatbin(data).value_or("");
   if (type != CU_JIT_INPUT_PTX) return {};
@@ -72,7 +72,7 @@ SIMULATED_API CUresult cuLinkCreate_v2(unsigned count, CUjit_option* options, vo
     link.errors = static_cast<char*>(*errors);
     link.error_bytes = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(*error_bytes));
   }
-  // Nothing is said, and no time passes.
+  // Nothing is written to the logs, and no time passes.
   constexpr std::pair<CUjit_option, CUjit_option> kLogs[] = {
       {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES},
       {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES}};
@@ -115,7 +115,7 @@ SIMULATED_API CUresult cuLinkComplete(CUlinkState link, void** cubin, std::size_
   if (!call) return call.result();
   if (!call.state().links.has(link)) return CUDA_ERROR_INVALID_HANDLE;
   if (cubin == nullptr || link->texts.empty()) return CUDA_ERROR_INVALID_VALUE;
-  // Who asked before still has the address.
+  // An earlier caller still has the address.
   if (!link->is_complete) link->linked = link_ptx(link->texts);
   link->is_complete = true;
   *cubin = link->linked.data();

@@ -9,7 +9,7 @@
 
 namespace simulator::cuda {
 
-// Under which kernels' code runs.
+// Limits for running the code of kernels.
 struct CodeLimits {
   std::uint64_t most_steps = 0;  // of a thread in one loop
   unsigned cores = 1;            // of the host, that may run blocks

@@ -30,7 +30,7 @@ struct Configurations {
 thread_local constinit Configurations configurations{};
 static_assert(std::is_trivially_destructible_v<Configurations>);
 
-// Why this thread's last __cudaGetKernel failed: the stub launches its null kernel next, and the program asks the launch.
+// The reason why this thread's last __cudaGetKernel failed: the stub then launches its null kernel, which reports it.
 thread_local constinit cudaError_t why_no_kernel = cudaErrorInvalidDeviceFunction;
 
 cudaError_t launch(Rule rule, cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,

@@ -20,7 +20,7 @@ void register_managed(FatBinary* binary, void** host, const char* name);
 
 // For all of these the thread must be ready(). `function` is a host stub, or a kernel from find_kernel or a library.
 cudaError_t find_kernel(const void* function, CUkernel* kernel);
-// As a function of the current context, which the attribute calls require.
+// The function of the current context, which the attribute calls require.
 cudaError_t find_function(const void* function, CUfunction* found);
 // The host stub of a function, or the function itself if the program has registered none.
 void* host_function(CUfunction function);

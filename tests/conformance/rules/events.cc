@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an event captures, who waits for it, and what queries return. The library's ordering relies on events alone.
+// The work that an event captures, its waiters, and the results of queries. The library orders work by events alone.
 #include "tests/conformance/session.h"
 
 namespace conformance {

@@ -31,7 +31,7 @@ CUkernel find_kernel(Session& session, const char* name) {
   return kernel;
 }
 
-// What conformance_layout writes for these arguments.
+// The values that conformance_layout writes for these arguments.
 struct Arguments {
   unsigned char a = 0x81;
   CUdeviceptr to = 0;

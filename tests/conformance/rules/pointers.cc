@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver tells about addresses.
+// The driver's answers about addresses.
 #include <cstdlib>
 
 #include "tests/conformance/session.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver says about memory agrees with what was requested.
+// The driver's answers about memory agree with the requests.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

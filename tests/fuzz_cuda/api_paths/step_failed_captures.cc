@@ -24,7 +24,7 @@ void expect_no_graph(const World& world, CUstream stream, CUresult expected) {
   if (status != CU_STREAM_CAPTURE_STATUS_NONE) world.fail("a stream behind a failed capture", status, 0);
 }
 
-// Whoever waits for a stream that records makes its capture invalid.
+// A wait for a capturing stream makes its capture invalid.
 void wait_while_recording(World& world) {
   if (world.buffers().empty()) return;
   const Slice to = world.any_slice();
@@ -56,7 +56,7 @@ void leave_unjoined(World& world) {
 
 constexpr std::uint64_t kLarge = 26 * kMiB;
 
-// Of all that may be refused; what is not refused has run.
+// Two buffers for calls that may be refused; calls that are not refused have run.
 struct Pair {
   CUdeviceptr from = 0, to = 0;
   bool is_there = false;

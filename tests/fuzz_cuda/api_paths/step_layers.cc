@@ -23,7 +23,7 @@ void launch(World& world, unsigned stream, const Slice& out, const Slice& weight
   combine(out.words(), weights.words(), weights.words(), salt);
 }
 
-// What fills equally many pages, from the first such buffer on: the order is the same in every pass.
+// Buffers that fill equally many pages, from the first such buffer on: the order is the same in every pass.
 std::vector<Slice> layers(const World& world) {
   std::vector<Slice> found;
   for (const auto& buffer : world.buffers()) {

@@ -10,7 +10,7 @@
 namespace program {
 namespace {
 
-// What `record` submits to the stream.
+// Captures the work that `record` submits to the stream.
 template <class Record>
 CUgraphExec capture(Program& p, Record record) {
   CUgraph graph = nullptr;

@@ -33,9 +33,9 @@ void crowd(Program& p);
 void launch_follow(Program& p, CUdeviceptr table, std::uint32_t count, std::uint32_t depth);
 // `crowd`, then a kernel that follows the table, several times.
 void rounds(Program& p, CUdeviceptr table, std::uint32_t count, std::uint32_t depth = 0);
-// By a kernel of that name, from its parameters.
+// Writes the table by a kernel of that name, from its parameters.
 void write_table(Program& p, const char* kernel);
-// From `table` to `other`, by a kernel of that name; then `table` is cleared.
+// Moves the table from `table` to `other` by a kernel of that name; then `table` is cleared.
 void move_table(Program& p, const char* kernel);
 
 struct Kind {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory that kernels can read and the library does not look into: it is registered as a device's registers. What a
-// kernel finds there is unseen.
+// Host memory that kernels can read and the library does not search: it is registered as a device's registers. The
+// library cannot see what a kernel finds there.
 #pragma once
 
 #include <cuda.h>

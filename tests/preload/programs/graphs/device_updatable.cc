@@ -43,7 +43,7 @@ int main() {
   CHECK(cuModuleGetFunction(&change, more, "change"));
   make_buffers();
   mix_all(nullptr);
-  // What is left fits the budget; some of it is evicted.
+  // The remaining buffers fit the budget; some of them are evicted.
   for (int i = 4; i < BUFFERS; ++i) {
     show("early", buffers[i], BYTES);
     CHECK(cuMemFree(buffers[i]));
