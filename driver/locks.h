@@ -100,17 +100,18 @@ void note_room_in_queue(bool there_is);
 void note_asked_to_map();
 }  // namespace detail
 
-class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) Mutex : public LockLevel {
+// The word comes first: what takes a mutex then needs no address but the mutex's.
+class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) Mutex : detail::WordLock, public LockLevel {
  public:
   constexpr Mutex(const char* name, int level) : LockLevel(name, level) {}
 
   void lock() THERMOCLINE_ACQUIRE() {
     if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
       detail::lock_taken(*this, true);
-    mutex_.lock();
+    WordLock::lock();
   }
   bool try_lock() THERMOCLINE_TRY_ACQUIRE(true) {
-    if (!mutex_.try_lock()) return false;
+    if (!WordLock::try_lock()) return false;
     if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
       detail::lock_taken(*this, false);
     return true;
@@ -118,11 +119,8 @@ class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) Mutex : public LockLevel
   void unlock() THERMOCLINE_RELEASE() {
     if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
       detail::lock_given_back(*this);
-    mutex_.unlock();
+    WordLock::unlock();
   }
-
- private:
-  detail::WordLock mutex_;
 };
 
 // Held by many readers or by one writer. The same rules hold for readers, and a thread holds it once at a time: behind
