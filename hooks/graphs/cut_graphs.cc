@@ -6,7 +6,7 @@
 #include <string>
 
 #include "driver/locks.h"
-#include "hooks/capture/capture_state.h"
+#include "hooks/capture/captures.h"
 #include "hooks/graphs/cut_segments.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/lost_context.h"
@@ -53,7 +53,7 @@ bool come_behind_earlier_launches(KeptGraph& kept, StreamHandle stream) {
   // Where it ran is not remembered: it fitted until now. No stream is blocked (is_any_stream_blocked).
   if (!kept.ran_whole) return true;
   const Inside inside;
-  if (synchronize_unless_recorded() != CUDA_SUCCESS) return false;
+  if (captures().synchronize_current() != CUDA_SUCCESS) return false;
   kept.ran_whole = false;
   return true;
 }
