@@ -35,6 +35,8 @@ struct Unit {
   std::uint32_t page_owner = 0;
   std::uint32_t first_page = 0, first_stay = 0;
   Stays stays;
+  // Half of a live range that goes on into the next iteration: elsewhere than the other half it would need a copy.
+  bool may_move = true;
   std::vector<PageNumber> pages{};
 };
 
@@ -91,7 +93,10 @@ class Assignment {
     units_[first].pages = new_pages(static_cast<std::uint32_t>(all.range.count));
     groups_.push_back({units_[first].stays, units_[first].pages});
     note_placed(first, page_owner, 0);
-    if (goes_on) assign(groups_.size() - 1, make_unit(page_owner, 0, count_of(all.stays) - 1, count_of(all.stays)));
+    if (!goes_on) return;
+    const std::uint32_t last = make_unit(page_owner, 0, count_of(all.stays) - 1, count_of(all.stays));
+    assign(groups_.size() - 1, last);
+    units_[first].may_move = units_[last].may_move = false;
   }
 
   // Returns how many of its pages have no assigned page in some of their live ranges.
@@ -161,7 +166,7 @@ class Assignment {
     for (std::uint32_t i = first; i < end; ++i) {
       stays.push_back({history_.page_owners[page_owner].stays[i], times_.stays[page_owner][i], name});
     }
-    units_.push_back({page_owner, first_page, first, std::move(stays)});
+    units_.push_back({page_owner, first_page, first, std::move(stays), true});
     return name;
   }
 
@@ -222,7 +227,7 @@ class Assignment {
   std::uint32_t find_by_moving(std::uint32_t unit, std::uint32_t count) {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       const std::vector<std::uint32_t> others = in_the_way(groups_[i], units_[unit].stays);
-      if (others.size() != 1) continue;
+      if (others.size() != 1 || !units_[others.front()].may_move) continue;
       const std::size_t to = choose(units_[others.front()].stays, i);
       if (to == groups_.size()) continue;
       count = std::min({count, count_of(groups_[i].pages), count_of(groups_[to].pages)});

@@ -49,10 +49,12 @@ class History {
   std::vector<bool> there_;
 };
 
-// Checks that no two owners have one page at the same time; returns how many pages are assigned in all live ranges.
+// Checks that no two owners have one page at the same time, and that contents which stay into the next iteration stay in
+// their pages; returns how many pages are assigned in all live ranges.
 std::uint64_t check(const LiveRangeHistory& history, const PageAssignment& assignment) {
   std::map<PageNumber, std::vector<PageOwner::Stay>> taken;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> stays;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, PageNumber> over_the_end;
   for (const AssignedPage& one : assignment.assigned) {
     EXPECT_LT(one.physical, assignment.pages);
     const PageOwner& page_owner = history.page_owners[one.page_owner];
@@ -63,6 +65,11 @@ std::uint64_t check(const LiveRangeHistory& history, const PageAssignment& assig
     }
     taken[one.physical].push_back(stay);
     ++stays[{one.page_owner, one.page}];
+    if (page_owner.stays.size() < 2 || page_owner.stays.front().from != 0 || page_owner.stays.back().to != history.end())
+      continue;
+    if (one.stay != 0 && one.stay + 1 != page_owner.stays.size()) continue;
+    const auto [before, is_first] = over_the_end.try_emplace({one.page_owner, one.page}, one.physical);
+    EXPECT_TRUE(is_first || before->second == one.physical) << "owner " << one.page_owner << " would need a copy";
   }
   std::uint64_t complete = 0;
   for (const auto& [page, count] : stays) {
