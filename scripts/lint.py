@@ -35,6 +35,7 @@ TOGETHER = ["--extra-arg=-Wno-shadow", "--checks=-bugprone-suspicious-include"]
 LARGEST_GROUP = 12
 # The names that a source defines outside every function: what is defined begins a line.
 DEFINED = re.compile(r"^(?!TEST|namespace|using namespace|extern|template|[A-Z_]+\()[A-Za-z_].*?\b(\w+)(?:\[[^\]]*\])*\s*(?=[=({;]|:\s)", re.MULTILINE)
+CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*)$", re.MULTILINE)
 # misc-unused-using-decls looks at the file itself, not at what it includes.
 USING = re.compile(r"^\s*using [\w:]+::\w+;", re.MULTILINE)
 
@@ -71,20 +72,24 @@ def is_test(path: str) -> bool:
 
 
 class Options:
-    """What of a command changes what a source says: where its headers are, and its macros, by name."""
+    """What of a command changes what a source says: where its headers are, and its macros, by name. `asked`: the names that it and its
+    headers ask for in conditions, so that another source's macro would change what is read."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, asked: set[str]) -> None:
+        self.asked = set(asked)
         words = shlex.split(command)
         pairs = list(zip(words, [*words[1:], ""]))
         self.folders = [*(word for word in words if word.startswith("-I")), *(f"-isystem{value}" for word, value in pairs if word == "-isystem")]
         self.macros = {word[2:].split("=")[0]: word for word in words if word.startswith("-D")}
 
     def agree(self, other: Options) -> bool:
-        return all(other.macros.get(name, word) == word for name, word in self.macros.items())
+        differ = {name for name in {*self.macros, *other.macros} if self.macros.get(name) != other.macros.get(name)}
+        return not differ & (self.asked | other.asked | (self.macros.keys() & other.macros.keys()))
 
     def join(self, other: Options) -> None:
         self.folders += [folder for folder in other.folders if folder not in self.folders]
         self.macros.update(other.macros)
+        self.asked |= other.asked
 
 
 class Group:
@@ -92,7 +97,7 @@ class Group:
 
     def __init__(self) -> None:
         self.paths: list[str] = []
-        self.options = Options("")
+        self.options = Options("", set())
         self._own: set[str] = set()
         self._seen: set[str] = set()
 
@@ -126,12 +131,17 @@ def groups_of(sources: list[str], commands: dict[str, dict], headers: dict[str, 
     def names_in(path: str) -> set[str]:
         return set(DEFINED.findall(pathlib.Path(path).read_text()))
 
+    @functools.cache
+    def asked_in(path: str) -> set[str]:
+        return {name for condition in CONDITION.findall(pathlib.Path(path).read_text()) for name in re.findall(r"[A-Za-z_]\w+", condition)}
+
     groups: list[Group] = []
     open_groups: dict[bool, list[Group]] = {False: [], True: []}
     for path in sources:
-        of_headers = set().union(*(names_in(header) for header in headers.get(path, ()) if os.path.exists(header)))
+        read = [header for header in headers.get(path, ()) if os.path.exists(header)]
+        of_headers = set().union(*(names_in(header) for header in read))
         own = names_in(path) - of_headers
-        options = Options(commands[path]["command"])
+        options = Options(commands[path]["command"], set().union(*(asked_in(file) for file in [path, *read])))
         same = open_groups[is_test(path)] if not USING.search(pathlib.Path(path).read_text()) else []
         group = next((group for group in same if group.takes(options, own, own | of_headers)), None)
         if group is None:

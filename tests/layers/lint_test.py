@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -47,7 +48,8 @@ class Lint(unittest.TestCase):
         for name, text in sources.items():
             path = self.root / name
             path.write_text(text)
-            commands.append({"directory": str(self.root), "file": str(path), "command": f"c++ -o {name}.o -c {path}"})
+            macros = " ".join(re.findall("// (-D.*)", text))
+            commands.append({"directory": str(self.root), "file": str(path), "command": f"c++ {macros} -o {name}.o -c {path}"})
         (self.root / "build/compile_commands.json").write_text(json.dumps(commands))
         (self.root / "asked").write_text("")
         done = subprocess.run(
@@ -86,6 +88,12 @@ class Lint(unittest.TestCase):
     def test_sources_with_the_same_names_are_looked_at_apart(self) -> None:
         sources = {"a.cc": "constexpr int kSize = 1;\n", "b.cc": "constexpr int kSize = 2;\n", "c.cc": "using std::move;\n"}
         self.assertEqual(self.lint(sources), (0, "", ["a.cc", "b.cc", "c.cc"]))
+
+    def test_a_macro_that_another_source_asks_for_keeps_them_apart(self) -> None:
+        sources = {"a.cc": "int a();  // -DMORE\n", "b.cc": "#ifndef MORE\n#endif\n", "c.cc": "int c();  // -DOTHER=1\n"}
+        self.assertEqual(self.lint(sources), (0, "", ["group_0.cc", "b.cc"]))
+        sources = {"d.cc": "int d();  // -DMORE=1\n", "e.cc": "int e();  // -DMORE=2\n"}
+        self.assertEqual(self.lint(sources), (0, "", ["d.cc", "e.cc"]))
 
 
 if __name__ == "__main__":

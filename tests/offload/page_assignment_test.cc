@@ -65,7 +65,8 @@ std::uint64_t check(const LiveRangeHistory& history, const PageAssignment& assig
     }
     taken[one.physical].push_back(stay);
     ++stays[{one.page_owner, one.page}];
-    if (page_owner.stays.size() < 2 || page_owner.stays.front().from != 0 || page_owner.stays.back().to != history.end())
+    if (page_owner.stays.size() < 2 || page_owner.stays.front().from != 0 ||
+        page_owner.stays.back().to != history.end())
       continue;
     if (one.stay != 0 && one.stay + 1 != page_owner.stays.size()) continue;
     const auto [before, is_first] = over_the_end.try_emplace({one.page_owner, one.page}, one.physical);
