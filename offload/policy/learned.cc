@@ -23,7 +23,7 @@ constexpr unsigned kMostCorrections = 4;
 constexpr std::size_t kTolerated = 8;  // one mistake is tolerated for this many evictions
 // A plan that takes so much longer than is predicted of it is compared with one that counts mapping calls, of which as much
 // less has to be predicted: it, too, may take longer.
-constexpr double kSlower = 1.25;
+constexpr double kTooSlow = 1.25;
 constexpr std::size_t kSweptAtOnce = 4;
 // For longer iterations the operations that came are not noted: that takes some 200 bytes for each.
 constexpr std::size_t kMostNoted = std::size_t{1} << 15;
@@ -352,7 +352,7 @@ void LearnedPolicy::learn_anew_if_slower() {
   if (known.mapping != Mapping::kForGood || recompute_plans_ != RecomputePlans::kJoint || schedules_ != nullptr) return;
   if (planning_.begun() || !is_behind_two()) return;
   const double measured_ns = assignment_.unassigned_ms(current_) * 1e6;
-  if (measured_ns <= kSlower * known.plan.predicted_ns) return;
+  if (measured_ns <= kTooSlow * known.plan.predicted_ns) return;
   kept_plan_.emplace(std::move(known), measured_ns);
   known = {};
   learn();
@@ -371,7 +371,7 @@ RecomputeObstacles::Plan LearnedPolicy::obstacle_of(const PlannedIteration& know
       return Kind::kInputsGone;
     case NoDrops::kNotRepeatable:
       return Kind::kNotRepeatable;
-    case NoDrops::kSlower:
+    case NoDrops::kTooSlow:
       break;
   }
   return Kind::kCopies;
@@ -382,7 +382,7 @@ void LearnedPolicy::adopt() {
   ++plans_;
   const std::optional<Kept> kept = std::exchange(kept_plan_, std::nullopt);
   if (const Plan& made = known_[planned_].plan;
-      kept.has_value() && (!made.fits || kSlower * made.predicted_ns >= kept->measured_ns)) {
+      kept.has_value() && (!made.fits || kTooSlow * made.predicted_ns >= kept->measured_ns)) {
     known_[planned_] = kept->iteration;
     known_[planned_].mapping = Mapping::kEachTime;
   }
