@@ -371,7 +371,7 @@ RecomputeObstacles::Plan LearnedPolicy::obstacle_of(const PlannedIteration& know
       return Kind::kInputsGone;
     case NoDrops::kNotRepeatable:
       return Kind::kNotRepeatable;
-    case NoDrops::kTooSlow:
+    case NoDrops::kSlower:
       break;
   }
   return Kind::kCopies;
