@@ -28,6 +28,14 @@ CUgraph clone_child(State& state, CUgraph graph) {
   return copy;
 }
 
+void keep_enable_state(const CUgraph_st& from, CUgraph to) {
+  for (std::size_t i = 0; i < std::min(from.nodes.size(), to->nodes.size()); ++i) {
+    to->nodes[i]->is_enabled = from.nodes[i]->is_enabled;
+    if (from.nodes[i]->child != nullptr && to->nodes[i]->child != nullptr)
+      keep_enable_state(*from.nodes[i]->child, to->nodes[i]->child);
+  }
+}
+
 }  // namespace
 
 CUgraph create_graph(State& state) {
@@ -51,6 +59,7 @@ CUgraph clone_graph(State& state, CUgraph graph) {
   for (CUgraphNode node : graph->nodes) {
     CUgraphNode_st same;
     same.source = node;
+    same.is_enabled = node->is_enabled;
     CUgraphNode added = add_node(state, copy, std::move(same), {});
     set_contents(state, added, *node);
     twin[node] = added;
@@ -89,7 +98,6 @@ void set_contents(State& state, CUgraphNode node, const CUgraphNode_st& contents
   old.bodies = std::move(node->bodies);
   node->type = contents.type;
   node->work = contents.work;
-  node->is_enabled = contents.is_enabled;
   node->device = contents.device;
   node->function = contents.function;
   node->copy = contents.copy;
@@ -102,6 +110,7 @@ void set_contents(State& state, CUgraphNode node, const CUgraphNode_st& contents
   node->memory = contents.memory;
   point_at_parameters(node);
   node->child = contents.child == nullptr ? nullptr : clone_child(state, contents.child);
+  if (old.child != nullptr && node->child != nullptr) keep_enable_state(*old.child, node->child);
   node->bodies.clear();
   for (CUgraph body : contents.bodies) node->bodies.push_back(clone_child(state, body));
   node->conditional = contents.conditional;

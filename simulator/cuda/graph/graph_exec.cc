@@ -169,7 +169,6 @@ CUresult set_params(CUgraphExec graph, CUgraphNode node, Make make, const char* 
   CUgraphNode_st made;
   if (const CUresult result = make(call, &made); result != CUDA_SUCCESS) return result;
   if (made.type != own->type || !fits(*own, made)) return CUDA_ERROR_INVALID_VALUE;
-  made.is_enabled = own->is_enabled;
   set_contents(call.state(), own, made);
   return CUDA_SUCCESS;
 }

@@ -273,6 +273,21 @@ RULE(disabled_nodes_keep_their_place, "A node that is disabled does nothing, and
   HOLDS(session.holds(at, kCount, 17), "and twice again");
 }
 
+RULE(updates_leave_nodes_disabled, "A node that is disabled stays so when its executable graph is updated",
+     "Programming Guide: CUDA Graphs, Individual Node Enable") {
+  const CUdeviceptr at = zeroed(session);
+  const Chain chain(session, at), newer(session, at);
+  CUgraphExec ready = nullptr;
+  OK(cu.cuGraphInstantiate(&ready, chain.graph, 0));
+  OK(cu.cuGraphNodeSetEnabled(ready, chain.first, 0));
+  CUgraphExecUpdateResultInfo info{};
+  OK(cu.cuGraphExecUpdate(ready, newer.graph, &info));
+  const CUstream in = session.stream();
+  OK(cu.cuGraphLaunch(ready, in));
+  OK(cu.cuStreamSynchronize(in));
+  HOLDS(session.holds(at, kCount, 15), "set, then added to once");
+}
+
 RULE(child_graphs_run_as_a_node, "A graph that is a node of another runs as a whole in the order of that node",
      GRAPHS "cuGraphAddChildGraphNode") {
   const CUdeviceptr at = zeroed(session);

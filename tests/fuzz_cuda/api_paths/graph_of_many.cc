@@ -133,8 +133,11 @@ void change_all(World& world, Graph& graph, Many& many) {
   std::size_t first = 0;
   for (const std::vector<Slice>& slices : many.slices) {
     for (std::size_t i = 0; i < slices.size(); ++i) {
-      choose(world, slices, i, &many.items[first + i]);
-      many.items[first + i].is_enabled = true;
+      Item& item = many.items[first + i];
+      choose(world, slices, i, &item);
+      // An update leaves nodes disabled, and the library would not launch the graph in parts any more.
+      if (!item.is_enabled) CHECK_CUDA(cuGraphNodeSetEnabled(graph.exec, item.node, 1));
+      item.is_enabled = true;
     }
     first += slices.size();
   }
