@@ -15,6 +15,7 @@ namespace thermocline {
 namespace {
 
 constexpr std::chrono::seconds kLongestWait{1};
+using Time = std::chrono::steady_clock::time_point;
 
 struct Turn {
   StreamHandle stream;
@@ -47,13 +48,22 @@ bool is_taken(const std::vector<Turn>& all, const void* of) {
   return std::ranges::any_of(all, [&](const Turn& turn) { return turn.thread != self && turn.of == of; });
 }
 
+// Where no stream can be blocked, who has a turn waits for nobody, and so it ends. False: waited for long enough.
+bool wait_for_an_end(Turns& known, MutexLock& lock, Time end) {
+  if (any_stream_may_block()) return known.ended.wait_until(lock, end) != std::cv_status::timeout;
+  known.ended.wait_for(lock, kLongestWait);
+  return true;
+}
+
 }  // namespace
 
 StreamTurn::StreamTurn(StreamHandle stream, const void* of) {
-  wait_for_turn(stream);
   Turns& known = turns();
   MutexLock lock(known.mutex);
-  while (is_taken(known.all, of)) known.ended.wait(lock);
+  const auto end = std::chrono::steady_clock::now() + kLongestWait;
+  for (bool lets_others = true; is_taken(known.all, of) || (lets_others && is_taken(known.all, stream));) {
+    lets_others = wait_for_an_end(known, lock, end) && lets_others;
+  }
   known.all.push_back({stream, of, std::this_thread::get_id()});
   detail::attention.fetch_or(detail::kTurns, std::memory_order_relaxed);
 }
@@ -74,7 +84,7 @@ bool wait_for_turn(StreamHandle stream) {
   Turns& known = turns();
   MutexLock lock(known.mutex);
   while (is_taken(known.all, stream)) {
-    if (known.ended.wait_until(lock, end) == std::cv_status::timeout) return false;
+    if (!wait_for_an_end(known, lock, end)) return false;
   }
   return true;
 }

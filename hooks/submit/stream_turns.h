@@ -9,7 +9,7 @@
 
 namespace thermocline {
 
-// As long as the object lives, other threads wait that submit to the stream (to any stream, where this is the legacy one,
+// As long as the object lives, other threads wait (as wait_for_turn says) that submit to the stream (to any stream, where this is the legacy one,
 // which others are ordered with; and to the legacy one), and those that want a turn with the same `of`. Begun without a
 // lock. A thread has one turn at a time.
 class [[nodiscard]] StreamTurn {
@@ -20,8 +20,8 @@ class [[nodiscard]] StreamTurn {
   StreamTurn& operator=(const StreamTurn&) = delete;
 };
 
-// Waits while another thread has a turn there; a second at most, because that thread may wait in turn for what this one
-// does next. Then the answer is false. Without a lock.
+// Waits while another thread has a turn there. Where streams may be blocked, a second at most, because that thread may
+// wait for what this one does next; then the answer is false. Without a lock.
 bool wait_for_turn(StreamHandle stream);
 // Whether another thread has a turn there. Asked with the engine's lock held, as which each part is submitted, before an
 // operation is: so it comes before all parts, or is told of the turn.
