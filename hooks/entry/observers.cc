@@ -12,6 +12,7 @@
 #include "hooks/entry/pool_usage.h"
 #include "hooks/entry/sleep_orders.h"
 #include "hooks/graphs/graph_memory.h"
+#include "hooks/graphs/kept_graphs.h"
 #include "hooks/interpose/real_table.h"
 #include "hooks/relaunch/kernel_verdicts.h"
 #include "hooks/relaunch/loaded_code.h"
@@ -66,6 +67,8 @@ constexpr EngineObserver kLiveStatistics{
         },
 };
 
+constexpr EngineObserver kKeptGraphs{.context_ends = &forget_kept_graphs_in};
+
 constexpr EngineObserver kGraphMemory{.memory_is_short = [](const ActiveEngine& one) { trim_graph_memory(one); }};
 
 constexpr EngineObserver kCachingHeaps{.context_ends = [](CUcontext context, bool) { end_blocks_in(context); },
@@ -107,9 +110,9 @@ constexpr EngineObserver kFallbacks{.fill_in = [](EngineStatistics* statistics) 
   add_rerun_counts(statistics);
 }};
 
-constexpr std::array kObservers = {kCaptures,    kPeers,        kRecorder,     kLiveStatistics, kIdleThread,
-                                   kMisuse,      kPoolUsage,    kStreamQueues, kProxyStreams,   kUnwaited,
-                                   kGraphMemory, kCachingHeaps, kRelaunches,   kFallbacks,      kLeaseThread};
+constexpr std::array kObservers = {
+    kCaptures,     kPeers,    kRecorder,   kLiveStatistics, kIdleThread,   kMisuse,     kPoolUsage, kStreamQueues,
+    kProxyStreams, kUnwaited, kKeptGraphs, kGraphMemory,    kCachingHeaps, kRelaunches, kFallbacks, kLeaseThread};
 
 }  // namespace
 

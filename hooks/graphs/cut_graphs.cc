@@ -14,6 +14,7 @@
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/counters.h"
 #include "hooks/runtime/refusals.h"
+#include "hooks/submit/driver_room.h"
 #include "hooks/submit/multi_device.h"
 #include "hooks/submit/stream_queues.h"
 #include "hooks/submit/stream_turns.h"
@@ -32,6 +33,7 @@ struct Said {
 bool is_any_stream_blocked() {
   if (!any_stream_may_block()) return false;
   const HeldEngines engines;
+  if (engines.none()) return false;
   const Status status = with_backoff([&] {
     for (const ActiveEngine* active : *engines) {
       const CurrentContext context(*active);
@@ -81,8 +83,6 @@ CUresult submit_behind(CUgraphExec segment, CallOf<CUgraphExec> submit) {
   return CUDA_ERROR_UNKNOWN;
 }
 
-}  // namespace
-
 void note_uncut_graph(const char* obstacle) {
   count(Counter::kUncutGraphs);
   Said& said = process_lifetime<Said>();
@@ -94,12 +94,25 @@ void note_uncut_graph(const char* obstacle) {
            obstacle);
 }
 
-bool must_be_cut(const KeptGraph& kept, const AccessList& accesses) {
+// What the driver takes for the segments it takes before any of them runs, while the graph can still be refused.
+bool upload(const KeptGraph& kept, StreamHandle stream) {
+  const CaptureTruce truce;
+  return std::ranges::all_of(kept.segments, [&](const GraphSegment& segment) {
+    const RoomInQueue room(stream);
+    return with_driver_room([&] { return heard(real<Function::cuGraphUpload>(segment.exec, to_cu(stream))); }) ==
+           CUDA_SUCCESS;
+  });
+}
+
+}  // namespace
+
+bool must_be_cut(const KeptGraph& kept, const GraphAccess& access) {
   const HeldEngines engines;
   if (engines.none() || Runtime::get().broken()) return false;
   return std::ranges::any_of(*engines, [&](const ActiveEngine* active) {
-    if (active->engine->has_room_for(kept.named)) return false;
-    const AccessList part = part_of(accesses, *active);
+    const bool follows = active->engine->has_references() || !access.words_in_place.empty();
+    if (!follows && active->engine->has_room_for(kept.named)) return false;
+    const AccessList part = part_of(access.accesses, *active);
     if (part.empty()) return false;
     const Demand demand = active->engine->demand_of(part.all());
     return demand.takes_turns && !demand.fits();
@@ -113,12 +126,15 @@ std::optional<CUresult> launch_in_segments(KeptGraph& kept, StreamHandle stream,
   };
   if (kept.obstacle != nullptr) return refused(kept.obstacle);
   if (is_any_stream_blocked()) return refused("streams that wait for values or host functions");
-  kept.sweep();
+  const StreamTurn turn(stream, &kept);
   if (kept.segments.empty() || !segments_fit(kept)) {
     const CaptureTruce truce;
     if (const char* const obstacle = cut_into_segments(kept); obstacle != nullptr) return refused(obstacle);
+    if (!upload(kept, stream)) {
+      kept.drop_segments();
+      return refused("a segment for which the driver has no memory");
+    }
   }
-  const StreamTurn turn(stream, &kept);
   {
     const RoomInQueue room(stream);
     if (!come_behind_earlier_launches(kept, stream)) return refused("an earlier launch of it, while a stream captures");

@@ -7,14 +7,14 @@
 
 #include <optional>
 
+#include "hooks/graphs/graph_execs.h"
 #include "hooks/graphs/kept_graphs.h"
-#include "hooks/operands/accesses.h"
 
 namespace thermocline {
 
 // Whether what a launch accesses does not fit at once and may take turns. Where it surely fits this costs a few
-// instructions.
-bool must_be_cut(const KeptGraph& kept, const AccessList& accesses);
+// instructions, unless addresses are stored in memory that it may follow.
+bool must_be_cut(const KeptGraph& kept, const GraphAccess& access);
 
 // Launches the graph in segments; `submit` submits one of them. Nothing: it can not be done; nothing has been submitted,
 // the reason has been counted and said, and the launch is to be refused as a whole.
@@ -22,8 +22,5 @@ std::optional<CUresult> launch_in_segments(KeptGraph& kept, StreamHandle stream,
 
 // Launches of one executable graph run one after the other, however they are launched. Around a launch of the whole one:
 CUresult launch_as_a_whole(KeptGraph& kept, StreamHandle stream, Call launch);
-
-// The launch of a graph of which nothing is kept was refused for lack of room.
-void note_uncut_graph(const char* obstacle);
 
 }  // namespace thermocline

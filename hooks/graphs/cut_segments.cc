@@ -22,6 +22,7 @@ constexpr Bytes kSegmentsAtOnce = 8;
 
 constexpr const char* kOneNode = "one node that does not fit by itself";
 constexpr const char* kNotInstantiated = "a segment that the driver did not instantiate";
+constexpr const char* kLostNode = "a disabled node that the driver does not find in a copy";
 constexpr const char* kUnreadEdges = "edges that can not be read";
 constexpr const char* kLaunchOrder = "an edge for launches in order";
 
@@ -176,18 +177,21 @@ bool copy_nodes(const KeptGraph& kept, const std::vector<CUgraphNode>& all, cons
   return true;
 }
 
-bool disable_nodes(const KeptGraph& kept, const GraphContents& contents, const GraphSegment& segment) {
+// Adds how many of the disabled nodes the segment has.
+bool disable_nodes(const KeptGraph& kept, const GraphContents& contents, const GraphSegment& segment,
+                   std::size_t* disabled) {
   for (const CUgraphNode node : kept.disabled) {
     CUgraphNode copy = nullptr;
     if (real<Function::cuGraphNodeFindInClone>(&copy, node, segment.graph) != CUDA_SUCCESS) continue;
     if (!contents.contains(copy)) continue;
     if (real<Function::cuGraphNodeSetEnabled>(segment.exec, copy, 0u) != CUDA_SUCCESS) return false;
     graph_node_enabled(segment.exec, copy, false);
+    ++*disabled;
   }
   return true;
 }
 
-bool instantiate(const EngineSet& engines, const KeptGraph& kept, GraphSegment* segment) {
+bool instantiate(const EngineSet& engines, const KeptGraph& kept, GraphSegment* segment, std::size_t* disabled) {
   const CUresult result = with_driver_room(
       [&] { return heard(real<Function::cuGraphInstantiateWithFlags>(&segment->exec, segment->graph, kept.flags)); });
   if (result != CUDA_SUCCESS) {
@@ -196,7 +200,7 @@ bool instantiate(const EngineSet& engines, const KeptGraph& kept, GraphSegment* 
   }
   GraphContents contents = contents_of(&engines, segment->graph);
   graph_instantiated(segment->exec, contents, false);
-  return disable_nodes(kept, contents, *segment);
+  return disable_nodes(kept, contents, *segment, disabled);
 }
 
 }  // namespace
@@ -212,18 +216,23 @@ bool segments_fit(const KeptGraph& kept) {
 
 const char* cut_into_segments(KeptGraph& kept) {
   const HeldEngines engines;
-  kept.retire_segments();
+  kept.drop_segments();
   if (engines.none()) return kOneNode;
   Plan plan(*engines, kept);
   if (const char* const obstacle = plan.make(); obstacle != nullptr) return obstacle;
   std::vector<CUgraphNode> all;
   for (const std::vector<CUgraphNode>& nodes : plan.segments()) all.insert(all.end(), nodes.begin(), nodes.end());
+  std::size_t disabled = 0;
   kept.segments.reserve(plan.segments().size());
   for (const std::vector<CUgraphNode>& nodes : plan.segments()) {
     GraphSegment& segment = kept.segments.emplace_back();
-    if (copy_nodes(kept, all, nodes, &segment) && instantiate(*engines, kept, &segment)) continue;
-    kept.retire_segments();
+    if (copy_nodes(kept, all, nodes, &segment) && instantiate(*engines, kept, &segment, &disabled)) continue;
+    kept.drop_segments();
     return kNotInstantiated;
+  }
+  if (disabled != kept.disabled.size()) {
+    kept.drop_segments();
+    return kLostNode;
   }
   count(Counter::kCutGraphs);
   THERMOCLINE_LOG_ONCE(LogLevel::kInfo,

@@ -34,6 +34,8 @@ struct Executable {
   bool device_launches = false;
   // Two nodes were given child graphs with the same nodes, so it cannot be determined which of these has changed.
   bool is_ambiguous = false;
+  // Nodes that have other handles now may be disabled.
+  bool has_lost_disabled = false;
   bool is_summed = false;
   bool is_new = true;  // not launched since the last change
   Summary summary;
@@ -109,15 +111,23 @@ const Summary& summary_of(Executable& exec) {
   return exec.summary;
 }
 
-void forget_within(GraphContents* nodes, CUgraphNode parent) {
+bool has_disabled(const GraphContents& nodes) {
+  return std::ranges::any_of(nodes, [](const auto& one) { return !one.second.is_enabled; });
+}
+
+// Whether some of what lies within was disabled.
+bool forget_within(GraphContents* nodes, CUgraphNode parent) {
+  bool were_disabled = false;
   std::vector<CUgraphNode> within;
   for (const auto& [node, contents] : *nodes) {
     if (contents.parent == parent) within.push_back(node);
   }
   for (const CUgraphNode node : within) {
-    forget_within(nodes, node);
+    were_disabled |= !nodes->at(node).is_enabled;
+    were_disabled |= forget_within(nodes, node);
     nodes->erase(node);
   }
+  return were_disabled;
 }
 
 template <class Change>
@@ -141,6 +151,7 @@ void graph_instantiated(CUgraphExec exec, GraphContents contents, bool device_la
 
 void graph_updated(CUgraphExec exec, GraphContents contents) {
   change(exec, [&](Executable& changed) {
+    changed.has_lost_disabled |= has_disabled(changed.nodes);
     changed.nodes = std::move(contents);
     changed.is_ambiguous = false;
   });
@@ -155,7 +166,7 @@ void graph_node_set(CUgraphExec exec, CUgraphNode node, NodeContents contents, c
       contents.parent = found->second.parent;
       contents.is_enabled = found->second.is_enabled;
     }
-    forget_within(&changed.nodes, node);
+    changed.has_lost_disabled |= forget_within(&changed.nodes, node);
     changed.nodes[node] = std::move(contents);
     for (const auto& [inner, inner_contents] : children) {
       if (changed.nodes.contains(inner)) changed.is_ambiguous = true;
@@ -172,6 +183,8 @@ void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled) {
     } else if (enabled) {
       // The node had another handle when it was disabled.
       for (auto& [other, contents] : changed.nodes) contents.is_enabled = true;
+    } else {
+      changed.has_lost_disabled = true;
     }
   });
 }
@@ -180,6 +193,13 @@ void graph_exec_destroyed(CUgraphExec exec) {
   Executables& known = executables();
   const MutexLock lock(known.mutex);
   known.all.erase(exec);
+}
+
+bool may_have_disabled(CUgraphExec exec) {
+  Executables& known = executables();
+  const MutexLock lock(known.mutex);
+  const auto found = known.all.find(exec);
+  return found == known.all.end() || found->second.has_lost_disabled || has_disabled(found->second.nodes);
 }
 
 bool device_launches(CUgraphExec exec) {
@@ -212,6 +232,7 @@ GraphAccess access_of(CUgraphExec exec) {
   const Summary& sum = summary_of(found->second);
   access.is_known = sum.is_known;
   access.may_write_host = sum.may_write_host;
+  access.sources_may_change = sum.may_write_host || found->second.has_lost_disabled;
   access.largest = sum.largest;
   for (const MemoryAccess& memory_access : sum.accesses) access.accesses.add(memory_access);
   const auto searched = static_cast<std::ptrdiff_t>(std::min(sum.moves.size(), kMostSearchedMoves));

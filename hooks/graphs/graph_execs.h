@@ -14,12 +14,15 @@
 namespace thermocline {
 
 void graph_instantiated(CUgraphExec exec, GraphContents contents, bool device_launches);
-// Updated from the nodes of another graph; nodes that were disabled count as enabled again.
+// Updated from the nodes of another graph. CUDA Programming Guide, "Individual Node Enable": an update leaves the enable
+// state. Which of the newer graph's nodes are disabled is not known: all of them count as enabled.
 void graph_updated(CUgraphExec exec, GraphContents contents);
 // `children`: the contents of the node's child graph, if it has one.
 void graph_node_set(CUgraphExec exec, CUgraphNode node, NodeContents contents, const GraphContents& children = {});
 void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled);
 void graph_exec_destroyed(CUgraphExec exec);
+// Whether nodes may be disabled now, whatever handles they have. Unknown executable graphs may have such.
+bool may_have_disabled(CUgraphExec exec);
 
 // Whether kernels on the device may launch it, which the library does not see.
 bool device_launches(CUgraphExec exec);
@@ -34,6 +37,8 @@ GraphNames names_of(CUgraphExec exec);
 struct GraphAccess {
   bool is_known = false;
   bool may_write_host = false;  // a node may write host memory that a copy of the graph reads
+  // A copy may bring something else than its source has at the launch, or may not run at all.
+  bool sources_may_change = false;
   AccessList accesses;
   std::vector<Move> moves, beyond;  // each once: copies that are searched at a launch, and those above the limit
   std::vector<Move> first;          // of the searched copies: those that certainly run, before all other nodes

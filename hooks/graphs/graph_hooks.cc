@@ -57,7 +57,9 @@ void note(CUgraphExec exec, Note body) {
     body(engines.none() ? nullptr : &*engines);
     return CUDA_SUCCESS;
   });
-  if (result != CUDA_SUCCESS) graph_exec_destroyed(exec);
+  if (result == CUDA_SUCCESS) return;
+  graph_exec_destroyed(exec);
+  give_up_kept_graph(exec);
 }
 
 CUresult instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags, Call call) {
@@ -146,7 +148,7 @@ CUresult set_node(CUgraphExec exec, CUgraphNode node, Read read, const NodeChang
   if (result != CUDA_SUCCESS) return result;
   note(exec, [&](const EngineSet* engines) {
     NodeContents contents = read(engines);
-    kept_node_set(exec, node, contents, change);
+    kept_node_set(exec, node, &contents, change);
     graph_node_set(exec, node, std::move(contents));
   });
   return result;
@@ -211,7 +213,7 @@ CUresult set_any(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams* pa
 CUresult set_event(CUgraphExec exec, CUgraphNode node, const NodeChange& change) {
   const CUresult result = change.in_exec(exec, node);
   if (result != CUDA_SUCCESS || !is_hooked()) return result;
-  note(exec, [&](const EngineSet*) { kept_node_set(exec, node, {}, change); });
+  note(exec, [&](const EngineSet*) { kept_node_set(exec, node, nullptr, change); });
   return result;
 }
 
@@ -268,10 +270,10 @@ bool fits_with_its_allocation(const GraphAccess& access) {
 
 // What a launch of the whole graph does. `access`: of it.
 CUresult submit_graph(StreamHandle stream, GraphAccess& access, Call call) {
-  if (access.may_write_host || access.first.empty() || !has_nothing_before(stream)) access.first.clear();
+  if (access.sources_may_change || access.first.empty() || !has_nothing_before(stream)) access.first.clear();
   if (const HeldEngines engines; !engines.none()) {
     expect_moves_outside(*engines, access.first);
-    search_moves(*engines, access.moves, access.beyond, access.may_write_host);
+    search_moves(*engines, access.moves, access.beyond, access.sources_may_change);
     add_tables_in_place(*engines, access.words_in_place, &access.accesses);
   }
   if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
@@ -286,14 +288,31 @@ CUresult submit_graph(StreamHandle stream, GraphAccess& access, Call call) {
   return result;
 }
 
-// `launch` calls the driver for any executable graph.
-CUresult launch_in_segments(KeptGraph& kept, StreamHandle stream, CallOf<CUgraphExec> launch, bool* is_done) {
+// What the graph's own copies bring, and tables that are read in place, lead to memory that it accesses, too. What the
+// copies replace stays: not all of them run before the first segment.
+void look_ahead(const KeptGraph& kept, GraphAccess& access) {
+  const HeldEngines engines;
+  if (engines.none()) return;
+  if (!access.is_known && kept.obstacle == nullptr) {
+    access.sources_may_change = true;
+    for (const auto& [node, one] : contents_of(&*engines, kept.graph))
+      access.moves.insert(access.moves.end(), one.moves.begin(), one.moves.end());
+  }
+  access.sources_may_change |= !access.beyond.empty() || write_their_sources(*engines, access.moves);
+  search_moves(*engines, access.moves, access.beyond, true);
+  add_tables_in_place(*engines, access.words_in_place, &access.accesses);
+}
+
+// `launch` calls the driver for any executable graph. What one segment writes, copies of a later one may bring.
+CUresult launch_in_segments(KeptGraph& kept, StreamHandle stream, bool sources_may_change, CallOf<CUgraphExec> launch,
+                            bool* is_done) {
   // An exception must not end a launch of which a part runs already.
   const auto submit_one = [&](CUgraphExec segment) {
     return guarded([&] {
       return with_graph_memory(
           [&](Call call) {
             GraphAccess access = access_of(segment);
+            access.sources_may_change |= sources_may_change;
             return submit_graph(stream, access, call);
           },
           [&] { return launch(segment); });
@@ -309,9 +328,10 @@ CUresult launch_in_segments(KeptGraph& kept, StreamHandle stream, CallOf<CUgraph
 CUresult launch_kept(KeptGraph& kept, StreamHandle stream, GraphAccess& access, Call call, CallOf<CUgraphExec> launch) {
   const bool changes_unseen = any_node_changes_on_the_device();
   const bool is_known_by_copy = !access.is_known && kept.obstacle == nullptr;
-  if (!changes_unseen && (is_known_by_copy || (access.is_known && must_be_cut(kept, access.accesses)))) {
+  look_ahead(kept, access);
+  if (!changes_unseen && (is_known_by_copy || (access.is_known && must_be_cut(kept, access)))) {
     bool is_done = false;
-    const CUresult result = launch_in_segments(kept, stream, launch, &is_done);
+    const CUresult result = launch_in_segments(kept, stream, access.sources_may_change, launch, &is_done);
     if (is_done) return result;
   }
   return launch_as_a_whole(kept, stream, [&] { return submit_graph(stream, access, call); });

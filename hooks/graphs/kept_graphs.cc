@@ -15,8 +15,8 @@
 namespace thermocline {
 namespace {
 
-// A graph that names less than a quarter of the budget is not kept: a copy costs host memory and time for each node, and
-// only memory that is pinned, or a budget that falls, could keep such a graph from fitting.
+// A graph that names less than a quarter of the budget, with all that is pinned, is not kept: a copy costs host memory and
+// time for each node.
 constexpr Bytes kShareKept = 4;
 
 struct KeptGraphs {
@@ -159,6 +159,8 @@ CUgraphNode replace_child(CUgraph graph, CUgraphNode node, CUgraph child) {
 constexpr Bytes kUnknownSize = ~Bytes{0};
 
 constexpr const char* kNotRepeated = "a node whose change could not be repeated";
+constexpr const char* kDisabled = "a node that was disabled when the graph was updated";
+constexpr const char* kNamesLittle = "its size when it was updated, less than a quarter of the budget";
 
 // Changes the copy; whatever fails, the graph is not cut any more.
 template <class Body>
@@ -171,7 +173,7 @@ void change_kept(CUgraphExec exec, Body body) noexcept {
     if (!body(*kept)) kept->give_up(kNotRepeated);
     return CUDA_SUCCESS;
   });
-  if (result != CUDA_SUCCESS) forget_kept_graph(exec);
+  if (result != CUDA_SUCCESS) give_up_kept_graph(exec);
 }
 
 template <class Visit>
@@ -179,11 +181,11 @@ void for_segment_of(KeptGraph& kept, CUgraphNode twin, Visit visit) {
   for (GraphSegment& segment : kept.segments) {
     const auto found = segment.nodes.find(twin);
     if (found == segment.nodes.end()) continue;
-    if (!visit(segment.exec, found->second)) kept.retire_segments();
+    if (!visit(segment.exec, found->second)) kept.drop_segments();
     return;
   }
   // Within a child graph: which segment has it is not known.
-  kept.retire_segments();
+  kept.drop_segments();
 }
 
 }  // namespace
@@ -191,31 +193,23 @@ void for_segment_of(KeptGraph& kept, CUgraphNode twin, Visit visit) {
 KeptGraph::~KeptGraph() {
   const CaptureTruce truce;
   destroy(&segments);
-  destroy(&retired);
   if (graph != nullptr) real<Function::cuGraphDestroy>(graph);
   if (newest != nullptr) real<Function::cuEventDestroy_v2>(newest);
 }
 
-void KeptGraph::retire_segments() {
-  retired.reserve(retired.size() + segments.size());
-  for (GraphSegment& segment : segments) retired.push_back(std::move(segment));
-  segments.clear();
+void KeptGraph::drop_segments() noexcept {
+  const CaptureTruce truce;
+  destroy(&segments);
 }
 
-void KeptGraph::sweep() {
-  if (newest == nullptr || real<Function::cuEventQuery>(newest) == CUDA_SUCCESS) destroy(&retired);
-}
-
-void KeptGraph::give_up(const char* why) {
+void KeptGraph::give_up(const char* why) noexcept {
   obstacle = why;
-  retire_segments();
+  drop_segments();
 }
 
-void KeptGraph::abandon() {
-  for (std::vector<GraphSegment>* list : {&segments, &retired}) {
-    for (const GraphSegment& segment : *list) graph_exec_destroyed(segment.exec);
-    list->clear();
-  }
+// Other executable graphs may have the segments' handles by now.
+void KeptGraph::abandon() noexcept {
+  segments.clear();
   graph = nullptr;
   newest = nullptr;
 }
@@ -224,27 +218,32 @@ void keep_graph(CUgraphExec exec, CUgraph graph, const GraphContents& contents, 
                 bool is_update) noexcept {
   const CUresult result = guarded([&] {
     const CaptureTruce truce;
-    std::shared_ptr<KeptGraph> before = exchange(exec, nullptr);
-    if (before != nullptr && !is_update) before->abandon();
+    if (!is_update) {
+      // Of an executable graph that ended with its context, unseen.
+      if (const auto stale = exchange(exec, nullptr); stale != nullptr) stale->abandon();
+    }
+    const std::shared_ptr<KeptGraph> before = kept_graph(exec);
+    const bool was_in_parts = before != nullptr && before->newest != nullptr;
     const Bytes named = named_if_much(contents);
-    if (named == 0) return CUDA_SUCCESS;
+    if (named == 0 && !was_in_parts) {
+      exchange(exec, nullptr);
+      return CUDA_SUCCESS;
+    }
     auto kept = std::make_shared<KeptGraph>();
     kept->named = named;
-    kept->flags =
-        is_update && before != nullptr ? before->flags : flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    kept->flags = before != nullptr ? before->flags : flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    static_cast<void>(real<Function::cuCtxGetCurrent>(&kept->context));
     kept->obstacle = obstacle_of(contents);
+    if (named == 0) kept->obstacle = kNamesLittle;
+    if (is_update && may_have_disabled(exec)) kept->obstacle = kDisabled;
     if (kept->obstacle == nullptr && !copy_graph(graph, kept.get())) kept->obstacle = "a node that can not be copied";
-    if (before != nullptr) {
-      // The order of its launches goes on, and what runs is not destroyed.
-      before->retire_segments();
-      kept->retired = std::move(before->retired);
-      kept->newest = std::exchange(before->newest, nullptr);
-      kept->ran_whole = before->ran_whole;
-    }
+    // The order of its launches goes on. Where nothing was kept, it may have been launched as a whole.
+    kept->ran_whole = is_update && (before == nullptr || before->ran_whole);
+    if (before != nullptr) kept->newest = std::exchange(before->newest, nullptr);
     exchange(exec, std::move(kept));
     return CUDA_SUCCESS;
   });
-  if (result != CUDA_SUCCESS) forget_kept_graph(exec);
+  if (result != CUDA_SUCCESS) give_up_kept_graph(exec);
 }
 
 std::shared_ptr<KeptGraph> kept_graph(CUgraphExec exec) {
@@ -259,15 +258,37 @@ void forget_kept_graph(CUgraphExec exec) noexcept {
   if (kept_graphs().any.load(std::memory_order_relaxed)) exchange(exec, nullptr);
 }
 
-void kept_node_set(CUgraphExec exec, CUgraphNode node, const NodeContents& contents,
+void give_up_kept_graph(CUgraphExec exec) noexcept {
+  if (const std::shared_ptr<KeptGraph> kept = kept_graph(exec); kept != nullptr) kept->give_up(kNotRepeated);
+}
+
+void forget_kept_graphs_in(CUcontext context, bool is_gone) noexcept {
+  KeptGraphs& known = kept_graphs();
+  if (!known.any.load(std::memory_order_relaxed)) return;
+  for (;;) {
+    std::shared_ptr<KeptGraph> ended;  // destroyed without the lock
+    {
+      const MutexLock lock(known.mutex);
+      const auto found =
+          std::ranges::find_if(known.all, [&](const auto& one) { return one.second->context == context; });
+      if (found == known.all.end()) return;
+      ended = std::move(found->second);
+      known.all.erase(found);
+    }
+    if (is_gone) ended->abandon();
+  }
+}
+
+void kept_node_set(CUgraphExec exec, CUgraphNode node, const NodeContents* contents,
                    const NodeChange& change) noexcept {
   change_kept(exec, [&](KeptGraph& kept) {
     const CUgraphNode twin = twin_of(kept, node);
-    if (twin == nullptr || !contents.is_known || change.in_graph(twin) != CUDA_SUCCESS) return false;
+    const bool is_cut = contents == nullptr || obstacle_of(*contents) == nullptr;
+    if (twin == nullptr || !is_cut || change.in_graph(twin) != CUDA_SUCCESS) return false;
     kept.named = kUnknownSize;
     for_segment_of(kept, twin, [&](CUgraphExec of, CUgraphNode its) {
       if (change.in_exec(of, its) != CUDA_SUCCESS) return false;
-      graph_node_set(of, its, contents);
+      if (contents != nullptr) graph_node_set(of, its, *contents);
       return true;
     });
     return true;
@@ -277,12 +298,13 @@ void kept_node_set(CUgraphExec exec, CUgraphNode node, const NodeContents& conte
 void kept_child_set(CUgraphExec exec, CUgraphNode node, CUgraph child, const GraphContents& contents) noexcept {
   change_kept(exec, [&](KeptGraph& kept) {
     const auto found = kept.twins.find(node);
-    if (found == kept.twins.end() || obstacle_of(contents) != nullptr) return false;
+    // Nodes of the former child may be disabled, and which of the new one's they are is not known.
+    if (found == kept.twins.end() || obstacle_of(contents) != nullptr || kept.has_disabled_within) return false;
     const CUgraphNode made = replace_child(kept.graph, found->second, child);
     if (made == nullptr) return false;
     found->second = made;
     kept.named = kUnknownSize;
-    kept.retire_segments();
+    kept.drop_segments();
     return true;
   });
 }
@@ -291,6 +313,7 @@ void kept_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled) noexcep
   change_kept(exec, [&](KeptGraph& kept) {
     const CUgraphNode twin = twin_of(kept, node);
     if (twin == nullptr) return false;
+    kept.has_disabled_within |= !enabled && !kept.twins.contains(node);
     const bool has_changed = enabled ? kept.disabled.erase(twin) != 0 : kept.disabled.insert(twin).second;
     if (!has_changed) return true;
     for_segment_of(kept, twin, [&](CUgraphExec of, CUgraphNode its) {

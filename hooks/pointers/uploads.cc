@@ -311,6 +311,14 @@ void for_each_overwritten(const EngineSet& engines, std::span<const Move> moves,
 
 }  // namespace
 
+bool write_their_sources(const EngineSet& engines, std::span<const Move> moves) {
+  const Destinations written(moves);
+  return std::ranges::any_of(moves, [&](const Move& move) {
+    const bool is_upload = kind_of(move.to).device && engines.owner(DeviceAddress{move.from}) == nullptr;
+    return is_upload && written.overlap(source_of(move));
+  });
+}
+
 void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond,
                   bool sources_may_change) {
   std::vector<Move> uploads, on_device, all;
@@ -323,8 +331,7 @@ void search_moves(const EngineSet& engines, std::span<const Move> moves, std::sp
     if (!is_ours) uploads.push_back(move);
     all.push_back(move);
   }
-  const Destinations written(moves);
-  sources_may_change |= std::ranges::any_of(uploads, [&](const Move& one) { return written.overlap(source_of(one)); });
+  sources_may_change = sources_may_change || write_their_sources(engines, moves);
   const auto before = [](Engine& engine, AddressRange range) { engine.will_be_overwritten(range); };
   const auto after = [](Engine& engine, AddressRange range) { engine.told_what_overwrites(range); };
   if (!sources_may_change) for_each_overwritten(engines, all, before);

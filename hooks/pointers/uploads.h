@@ -90,6 +90,9 @@ inline constexpr std::size_t kMostSearchedMoves = 4096;
 void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond,
                   bool sources_may_change);
 
+// Whether some of these copies write what others of them bring to the device.
+bool write_their_sources(const EngineSet& engines, std::span<const Move> moves);
+
 // For memory outside the engines, which is not read. Call these before search_moves and after the launch has succeeded.
 // These copies certainly run before all other nodes, and nothing writes their sources any more.
 void expect_moves_outside(const EngineSet& engines, std::span<const Move> moves);

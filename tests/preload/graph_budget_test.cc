@@ -143,9 +143,41 @@ TEST(ApiPaths, GraphsOfTokensAreLaunchedInParts) {
 // While a thread launches the parts, nobody else comes between them in the stream.
 TEST(ApiPaths, NobodyComesBetweenThePartsOfAGraph) {
   expect_in_parts({"api_paths/graphs/nobody_between_parts"}, kBudget, 20 * kMiB, {0});
+  expect_in_parts({"api_paths/graphs/nobody_between_parts", "both"}, kBudget, 20 * kMiB, {0});
 }
 
-// Nothing is copied or cut of a graph that fits.
+// Launches of one executable graph follow each other where some are in parts, and others of a small graph are not; and
+// where another stream captures.
+TEST(ApiPaths, LaunchesInPartsFollowOthers) {
+  for (const char* const what : {"grows", "shrinks", "capturing"}) {
+    const std::vector<std::string> arguments = {"api_paths/graphs/updates_of_parts", what};
+    const ProcessResult plain = run_plain(arguments);
+    for (const char* const budget : {"12MiB", "28MiB"}) {
+      for (const std::uint64_t order : orders()) {
+        const ProcessResult squeezed = run_preloaded(arguments, budget, order);
+        expect_same(plain, squeezed);
+        EXPECT_GT(statistic(squeezed, "cut_graphs"), 0u);
+        EXPECT_EQ(statistic(squeezed, "uncut_graphs"), 0u);
+      }
+    }
+  }
+}
+
+// Which of the newer nodes is the disabled one is not known: the graph is launched as a whole, or refused.
+TEST(ApiPaths, AGraphThatWasUpdatedWithADisabledNodeIsNotCut) {
+  for (const auto& [what, because] : {std::pair{"disabled", "a node that was disabled when the graph was updated"},
+                                      std::pair{"late", "a node that was disabled when the graph was updated"},
+                                      std::pair{"child", "a node whose change could not be repeated"}}) {
+    const std::vector<std::string> arguments = {"api_paths/graphs/updates_of_parts", what};
+    expect_same(run_plain(arguments), run_preloaded(arguments, "64MiB"));
+    const ProcessResult squeezed = run_preloaded(arguments, kBudget);
+    EXPECT_NE(squeezed.out.find("cuGraphLaunch(exec, streams[0]): 2\n"), std::string::npos) << squeezed.out;
+    EXPECT_NE(squeezed.err.find(std::string("because of ") + because), std::string::npos) << squeezed.err;
+    EXPECT_EQ(statistic(squeezed, "uncut_graphs"), 1u);
+  }
+}
+
+// Nothing is cut of a graph that fits.
 TEST(ApiPaths, AGraphThatFitsIsLaunchedAsItIs) {
   const ProcessResult fits = run_preloaded({"api_paths/graphs/changed_in_parts"}, "64MiB");
   EXPECT_EQ(statistic(fits, "cut_graphs") + statistic(fits, "graph_segments"), 0u);

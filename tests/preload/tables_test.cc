@@ -158,6 +158,15 @@ TEST(TablesOfGraphs, LeadToWhatTheGraphsCopiesBroughtLast) {
   }
 }
 
+// Where the graph is launched in parts, what its copies bring counts before it is cut: no part needs more than fits.
+TEST(TablesOfGraphs, LeadToWhatCopiesOfGraphsInPartsBrought) {
+  const std::vector<std::string> program = {"tables", "uploaded_in_parts"};
+  const ProcessResult squeezed = run_without_net(program, "");
+  expect_same(run_plain(program), squeezed);
+  EXPECT_GT(statistic(squeezed, "cut_graphs"), 0u);
+  EXPECT_EQ(statistic(squeezed, "unfetched_targets"), 0u);
+}
+
 // Beside such buffers the large ones are not pinned, if the kernel is known: all of them together are more than the budget.
 TEST(TablesOfGraphs, SmallBuffersOfKnownKernelsKeepNothingOnTheDevice) {
   const std::vector<std::string> program = {"tables", "small_ones_in_graphs"};

@@ -104,6 +104,29 @@ void captured_outside(Program& p) {
   CHECK(cuGraphExecDestroy(ready));
 }
 
+// The graph uploads tables, works on more than fits, and follows each table: together they lead to more than fits.
+void uploaded_in_parts(Program& p) {
+  CUdeviceptr tables[kBuffers / kTargets] = {};
+  for (CUdeviceptr& table : tables) CHECK(cuMemAlloc(&table, 4096));
+  CUgraphExec ready = capture(p, [&] {
+    const std::uint64_t* from = p.pinned;
+    for (const CUdeviceptr table : tables) {
+      CHECK(cuMemcpyHtoDAsync(table, from, kTargets * 8, p.stream));
+      from += kTargets;
+    }
+    crowd(p);
+    for (const CUdeviceptr table : tables) launch_follow(p, table, kTargets, 0);
+  });
+  for (int round = 0; round < kRounds; ++round) {
+    CHECK(cuStreamSynchronize(p.stream));
+    for (int i = 0; i < kBuffers; ++i) p.pinned[i] = p.buffers[(i + round) % kBuffers];
+    CHECK(cuGraphLaunch(ready, p.stream));
+  }
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(ready));
+  for (const CUdeviceptr table : tables) CHECK(cuMemFree(table));
+}
+
 // The graph copies the table on to a lower address.
 void copied_down_in_graph(Program& p) {
   if (p.other < p.table) std::swap(p.other, p.table);
@@ -253,6 +276,7 @@ constexpr Kind kKinds[] = {{"captured", captured},
                            {"captured_in_turn_ahead", captured_in_turn_ahead},
                            {"captured_in_words", captured_in_words},
                            {"captured_outside", captured_outside},
+                           {"uploaded_in_parts", uploaded_in_parts},
                            {"copied_down_in_graph", copied_down_in_graph},
                            {"built", built},
                            {"written_in_graph", written_in_graph},
