@@ -87,6 +87,15 @@ const char* obstacle_of(const GraphContents& contents) {
   return nullptr;
 }
 
+// After a change: launches ask the engine.
+constexpr Bytes kUnknownSize = ~Bytes{0};
+
+// Changes of child graphs may leave what the executable graph names unknown (graph_execs.h). The copy knows.
+bool may_become_ambiguous(const GraphContents& contents) {
+  return std::ranges::count_if(contents, [](const auto& one) { return one.second.type == CU_GRAPH_NODE_TYPE_GRAPH; }) >
+         1;
+}
+
 // 0: too little to be kept.
 Bytes named_if_much(const GraphContents& contents) {
   const HeldEngines engines;
@@ -95,7 +104,7 @@ Bytes named_if_much(const GraphContents& contents) {
   for (const auto& [node, one] : contents) {
     for (const MemoryAccess& access : one.accesses) accesses.add(access);
   }
-  Bytes most = 0;
+  Bytes most = may_become_ambiguous(contents) ? kUnknownSize : 0;
   for (const ActiveEngine* active : *engines) {
     const AccessList part = part_of(accesses, *active);
     if (part.empty()) continue;
@@ -154,9 +163,6 @@ CUgraphNode replace_child(CUgraph graph, CUgraphNode node, CUgraph child) {
     return nullptr;
   return real<Function::cuGraphDestroyNode>(node) == CUDA_SUCCESS ? made : nullptr;
 }
-
-// After a change: launches ask the engine.
-constexpr Bytes kUnknownSize = ~Bytes{0};
 
 constexpr const char* kNotRepeated = "a node whose change could not be repeated";
 constexpr const char* kDisabled = "a node that was disabled when the graph was updated";
