@@ -132,7 +132,7 @@ std::optional<CUresult> launch_in_segments(KeptGraph& kept, StreamHandle stream,
     if (const char* const obstacle = cut_into_segments(kept); obstacle != nullptr) return refused(obstacle);
     if (!upload(kept, stream)) {
       kept.drop_segments();
-      return refused("a segment for which the driver has no memory");
+      return refused("a segment that the driver did not upload");
     }
   }
   {

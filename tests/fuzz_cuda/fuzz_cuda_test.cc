@@ -142,14 +142,14 @@ TEST(RandomPrograms, AgreeWithTheModelWhenTheySleep) {
 
 TEST(RandomPrograms, AgreeWithTheModelWhenAccessesAreNotSeenUnderAFullHostFallback) {
   for (std::uint64_t order = 0; order < 3; ++order) {
-    const ProcessResult result =
-        run_programs({.budget = "60MiB",  // small buffers that graphs name stay, beside what one kernel needs
-                      .host_fallback = "full",
-                      .order = order,
-                      .programs = 3,
-                      .first = 900000 + 1000 * order,
-                      .operations = 1200,
-                      .unseen = true});
+    // Small buffers that kernels of graphs name stay, beside what one kernel needs.
+    const ProcessResult result = run_programs({.budget = "60MiB",
+                                               .host_fallback = "full",
+                                               .order = order,
+                                               .programs = 3,
+                                               .first = 900000 + 1000 * order,
+                                               .operations = 1200,
+                                               .unseen = true});
     EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << result.err;
   }
 }

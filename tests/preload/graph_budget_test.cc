@@ -177,7 +177,7 @@ TEST(ApiPaths, AGraphThatWasUpdatedWithADisabledNodeIsNotCut) {
   }
 }
 
-// Nothing is cut of a graph that fits.
+// Nothing is cut of a graph that fits, whether it has been copied or not.
 TEST(ApiPaths, AGraphThatFitsIsLaunchedAsItIs) {
   const ProcessResult fits = run_preloaded({"api_paths/graphs/changed_in_parts"}, "64MiB");
   EXPECT_EQ(statistic(fits, "cut_graphs") + statistic(fits, "graph_segments"), 0u);
@@ -205,9 +205,10 @@ ProcessResult run_with_fault(const std::vector<std::string>& arguments, const st
 TEST(ApiPaths, AGraphThatTheDriverDoesNotCopyIsRefusedWhole) {
   const std::vector<std::string> arguments = {"api_paths/graphs/more_than_fits_at_once"};
   const std::string whole = run_preloaded({"api_paths/graphs/more_than_fits_at_once", "host"}, "24MiB").out;
-  for (const auto& [fault, because] : {std::pair{"cuGraphClone call 1 OUT_OF_MEMORY", "a node that can not be copied"},
-                                       std::pair{"cuGraphInstantiateWithFlags call 4 INVALID_VALUE",
-                                                 "a segment that the driver did not instantiate"}}) {
+  for (const auto& [fault, because] :
+       {std::pair{"cuGraphClone call 1 OUT_OF_MEMORY", "a node that can not be copied"},
+        std::pair{"cuGraphInstantiateWithFlags call 4 INVALID_VALUE", "a segment that the driver did not instantiate"},
+        std::pair{"cuGraphUpload call 2 INVALID_VALUE", "a segment that the driver did not upload"}}) {
     const ProcessResult result = run_with_fault(arguments, fault);
     EXPECT_EQ(result.out, whole) << result.err;
     EXPECT_NE(result.err.find(std::string("is not launched in parts because of ") + because), std::string::npos)
