@@ -318,7 +318,9 @@ TEST_F(FaultTest, EveryEntryOfTheCatalogueCanBePlannedAndNamesErrorsOfTheHeader)
     if (!line.starts_with("SIMULATED_MAY_FAIL(")) continue;
     ++entries;
     const std::string function = line.substr(19, line.find(',') - 19);
-    EXPECT_NE(text.find("CUDAAPI " + function + "("), std::string::npos) << function;
+    // A few functions the header declares under the name of an older one, which it defines to be this one.
+    const bool is_defined = text.find(" " + function + "\n") != std::string::npos;
+    EXPECT_TRUE(is_defined || text.find("CUDAAPI " + function + "(") != std::string::npos) << function;
     std::string errors = line.substr(line.find('"') + 1);
     errors.resize(errors.find('"'));
     std::istringstream words(errors);
