@@ -71,14 +71,20 @@ void note_newest_launch(KeptGraph& kept, StreamHandle stream) {
 
 // A part of the graph runs already, so the others have to: nobody could tell afterwards what has run.
 CUresult submit_behind(CUgraphExec segment, CallOf<CUgraphExec> submit) {
+  // Others give the memory back, or end their captures, during which some of the driver's calls are forbidden.
+  const auto may_pass = [](CUresult result) {
+    return result == CUDA_ERROR_OUT_OF_MEMORY || result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  };
   CUresult result = submit(segment);
-  for (Backoff backoff; result == CUDA_ERROR_OUT_OF_MEMORY && backoff.wait();) {
+  for (Backoff backoff; may_pass(result) && backoff.wait();) {
     forget_report();
     result = submit(segment);
   }
   if (result == CUDA_SUCCESS || loses_the_context(result)) return result;
   log_line(LogLevel::kError, "a CUDA graph that was launched in parts could not be completed (%s)",
-           result == CUDA_ERROR_OUT_OF_MEMORY ? "others took the memory meanwhile" : "the driver refused a part");
+           result == CUDA_ERROR_OUT_OF_MEMORY                ? "others took the memory meanwhile"
+           : result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? "another thread's capture forbade what a part needs"
+                                                             : "the driver refused a part");
   Runtime::get().declare_broken();
   return CUDA_ERROR_UNKNOWN;
 }
