@@ -24,6 +24,9 @@ class CaptureTruce {
     if (any_capture()) [[unlikely]]
       begin();
   }
+  // Also for captures that begin meanwhile: what takes long is worth its two driver calls.
+  enum class Always { kYes };
+  explicit CaptureTruce(Always) { begin(); }
   ~CaptureTruce() {
     if (active_) [[unlikely]]
       end();

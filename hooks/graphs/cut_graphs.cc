@@ -145,6 +145,7 @@ std::optional<CUresult> launch_in_segments(KeptGraph& kept, StreamHandle stream,
     const RoomInQueue room(stream);
     if (!come_behind_earlier_launches(kept, stream)) return refused("an earlier launch of it, while a stream captures");
   }
+  const CaptureTruce truce(CaptureTruce::Always::kYes);
   bool is_first = true;
   for (const GraphSegment& segment : kept.segments) {
     const CUresult result = is_first ? submit(segment.exec) : submit_behind(segment.exec, submit);
