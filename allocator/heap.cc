@@ -30,7 +30,7 @@ Heap::Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options,
       space_(std::move(space)),
       pool_(driver, options.device, options.page_bytes, options.limit),
       backing_(std::make_unique<Backing>(driver, clock, options.device, *space_, pool_, options.may_alias)),
-      slabs_(options.slab_bytes, options.apart, buffer_objects_) {}
+      slabs_(options.slab_bytes, options.page_bytes, options.apart, buffer_objects_) {}
 
 Heap::~Heap() = default;
 
@@ -64,8 +64,7 @@ Buffer* Heap::place_in_pages(Bytes requested, Block* vacant) {
 
 Buffer* Heap::place_in_slab(Bytes requested, Block* vacant) {
   if (Buffer* buffer = slabs_.place(requested); buffer != nullptr) return buffer;
-  Block* const slab =
-      new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes, Zone::kSlabs, true, vacant);
+  Block* const slab = new_block(slabs_.size_for(requested) / options_.page_bytes, Zone::kSlabs, true, vacant);
   if (slab == nullptr) return nullptr;
   slab->is_slab_ = true;
   slabs_.add(slab, slabs_.kind_of(requested));

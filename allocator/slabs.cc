@@ -27,10 +27,11 @@ Bytes Block::contents_end_of_slab() const {
   return last != nullptr ? last->end() - begin_ : 0;
 }
 
-Bytes Slabs::size_for(Bytes requested, Bytes page_bytes) const {
-  if (kind_of(requested) == SlabKind::kSmall) return round_up(requested + apart_, page_bytes);
-  const Bytes wanted = std::clamp(bytes_ / kSlabsOfLargest, std::min(page_bytes, slab_bytes_), slab_bytes_);
-  return std::max(round_up(requested + apart_, page_bytes), round_up(wanted, page_bytes));
+Bytes Slabs::size_for(Bytes requested) const {
+  const Bytes least = round_up(taken_by(requested), page_bytes_);
+  if (kind_of(requested) == SlabKind::kSmall) return least;
+  const Bytes wanted = std::clamp(bytes_ / kSlabsOfLargest, std::min(page_bytes_, slab_bytes_), slab_bytes_);
+  return std::max(least, round_up(wanted, page_bytes_));
 }
 
 inline bool Slabs::has_many_holes() const {

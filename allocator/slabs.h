@@ -13,7 +13,8 @@
 // Mapped slabs are preferred, so that allocating a small buffer does not fetch an evicted slab. Buffers whose sizes are
 // multiples of a granule are adjacent: the address one past the end of one is the beginning of its neighbour. That is
 // harmless, because slabs are accessed, evicted and pinned as a whole. (A gap between them would cost 0.7 % of live
-// bytes on the recorded ResNet-1001. Callers that have contents recomputed get one all the same: HeapOptions::apart.)
+// bytes on the recorded ResNet-1001. Callers that have contents recomputed get one all the same: HeapOptions::apart.
+// Buffers of which up to seven fit in a page get it only where as many still fit: two of 1 MiB would need two pages.)
 //
 // A slab is divided into chunks, and each chunk is one record: a live buffer, or a hole. A freed buffer becomes a hole
 // in place and is merged with the holes beside it at once; an allocated buffer is a hole that was found, and its rest
@@ -48,14 +49,14 @@ class Slabs {
   static constexpr Bytes kGranule = 512;
 
   // Chunks come from `records`, like the records of buffers that have blocks of their own. `apart`: unused bytes after
-  // each buffer, so that no buffer ends where another one begins.
-  Slabs(Bytes slab_bytes, Bytes apart, ObjectPool<Buffer>& records)
-      : slab_bytes_(slab_bytes), apart_(apart), records_(records) {}
+  // a buffer (HeapOptions::apart).
+  Slabs(Bytes slab_bytes, Bytes page_bytes, Bytes apart, ObjectPool<Buffer>& records)
+      : slab_bytes_(slab_bytes), page_bytes_(page_bytes), apart_(apart), records_(records) {}
 
   // The size of a new slab for a buffer of `requested` bytes. For small buffers: one page. For others: a sixteenth of
-  // all slabs so far, between `page_bytes` and the full slab size, so that a program with few buffers does not pay for
-  // a full slab.
-  Bytes size_for(Bytes requested, Bytes page_bytes) const;
+  // all slabs so far, between a page and the full slab size, so that a program with few buffers does not pay for a full
+  // slab.
+  Bytes size_for(Bytes requested) const;
 
   // A buffer in one of the slabs, with its address, block and former uses; null when a new slab is needed.
   Buffer* place(Bytes requested);
@@ -70,6 +71,13 @@ class Slabs {
   void add(Block* slab, SlabKind kind);
   SlabKind kind_of(Bytes requested) const {
     return requested + apart_ <= kLargestSmall ? SlabKind::kSmall : SlabKind::kLarge;
+  }
+  // What a buffer takes: its size, and the unused bytes after it where that costs no more than one in eight of a page.
+  Bytes taken_by(Bytes requested) const {
+    const Bytes alone = round_up(requested, kGranule), apart = round_up(requested + apart_, kGranule);
+    if (alone == apart) return alone;
+    const Bytes in_a_page = page_bytes_ / alone;
+    return in_a_page >= kApartFrom || page_bytes_ / apart == in_a_page ? apart : alone;
   }
   // Removes a slab without live buffers.
   void drop(Block* slab);
@@ -101,6 +109,8 @@ class Slabs {
  private:
   // A buffer up to this size is small.
   static constexpr Bytes kLargestSmall = 32 * kKiB;
+  // Buffers of which this many fit in a page are always apart.
+  static constexpr Bytes kApartFrom = 8;
   static_assert(kLargestSmall <= ExactBins<Buffer>::kLargest * kGranule, "Every small size has a bin.");
 
   static void mark(Block& slab, std::uint64_t granule, bool begins);
@@ -114,7 +124,7 @@ class Slabs {
   void split(Buffer* chunk, std::uint32_t granules);
   std::uint64_t validate_slab(const Block& slab) const;
 
-  Bytes slab_bytes_, apart_;
+  Bytes slab_bytes_, page_bytes_, apart_;
   ObjectPool<Buffer>& records_;
   std::vector<Block*> of_kind_[2];
   std::size_t next_small_ = 0;       // the slab of small buffers that was examined last

@@ -71,7 +71,7 @@ inline void Slabs::absorb(Buffer* left, Buffer* right) {
 }
 
 [[gnu::always_inline]] inline Buffer* Slabs::place_inline(Bytes requested, bool only_mapped) {
-  const std::uint64_t granules = round_up(requested + apart_, kGranule) / kGranule;
+  const std::uint64_t granules = taken_by(requested) / kGranule;
   const bool small = kind_of(requested) == SlabKind::kSmall;
   Buffer* const buffer = small ? find_small_hole(granules) : find_large_hole(granules);
   if (buffer == nullptr) return nullptr;

@@ -108,7 +108,7 @@ struct EngineOptions {
   bool drops_by_proof = false;
   // Runs operations again; must outlive the engine. Null: none may run again.
   Relauncher* relauncher = nullptr;
-  // No buffer begins where another one ends (HeapOptions::apart): callers that tell how kernels access buffers identify
+  // Few buffers begin where another one ends (HeapOptions::apart): callers that tell how kernels access buffers identify
   // buffers by their addresses.
   bool buffers_apart = false;
   // Notified of every movement (movement.h); must outlive the engine. Null: nobody is.

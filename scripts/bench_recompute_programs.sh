@@ -58,6 +58,12 @@ for when in used async ends all once; do
     measure "steps, $when" reference 16MiB "$recompute" strict "$build/tests/simulated_cudart/recompute_steps" 6 12 "$when"
   done
 done
+# Two activations in a page.
+for when in used ends; do
+  for recompute in off auto; do
+    measure "steps of 1 MiB, $when" reference 8MiB "$recompute" strict "$build/tests/simulated_cudart/recompute_steps" 6 12 "$when" 1024
+  done
+done
 
 jq -rs --arg commit "$(git rev-parse --short=8 HEAD)" '
   {schema: "thermocline-bench-recompute-programs/1", command: "scripts/bench_recompute_programs.sh build/release", commit: $commit}

@@ -487,7 +487,9 @@ def recompute_steps() -> str:
         "all": ("all where the step begins (`all`)", "where the step ends"),
         "once": ("once (`once`)", "never"),
     }
-    body = [[*texts, *(fixed(found[f"steps, {when}", mode], 2) for mode in ("off", "auto"))] for when, texts in whens.items()]
+    rows = [(f"steps, {when}", texts) for when, texts in whens.items()]
+    rows += [(f"steps of 1 MiB, {when}", (f"`{when}`, two in a page, half of the budget", whens[when][1])) for when in ("used", "ends")]
+    body = [[*texts, *(fixed(found[program, mode], 2) for mode in ("off", "auto"))] for program, texts in rows]
     return table(["its activations are allocated", "and freed", "`off`", "`auto`, `strict`"], body)
 
 

@@ -107,5 +107,23 @@ TEST_F(MeantByTest, NothingBeginsWhereAnotherOneEndsIfBuffersAreApart) {
   }
 }
 
+// Where a byte behind each would make one in a few of a page lose its place.
+TEST_F(MeantByTest, AsManyLargeBuffersFitInAPageIfBuffersAreApart) {
+  for (const Bytes apart : {0, 1}) {
+    make(apart);
+    for (const Bytes parts : {2, 3, 4, 7}) {
+      std::vector<Buffer*> buffers;
+      for (Bytes i = 0; i < parts; ++i) buffers.push_back(allocate(round_down(kPage / parts, Bytes{512})));
+      for (const Buffer* const one : buffers) EXPECT_EQ(&one->block(), &buffers[0]->block()) << parts;
+      heap->validate();
+      for (Buffer* const one : buffers) heap->free(one);
+    }
+    std::vector<Buffer*> buffers;
+    for (int i = 0; i < 8; ++i) buffers.push_back(allocate(kPage / 8));
+    EXPECT_EQ(&buffers[0]->block() == &buffers[7]->block(), apart == 0) << "a byte behind each costs one in eight";
+    heap->validate();
+  }
+}
+
 }  // namespace
 }  // namespace thermocline

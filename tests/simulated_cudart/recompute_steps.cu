@@ -2,13 +2,14 @@
 // Steps like those of a training, with little arithmetic: a stencil, a sum over each block of threads, dropout by a seed
 // and ReLU in place forward, and their inputs read again backward.
 //
-//   recompute_steps LAYERS STEPS [WHEN]
+//   recompute_steps LAYERS STEPS [WHEN [KIB]]
 //     WHEN activations are allocated and freed, in each step:
 //     used    each just before it is made; freed once it has been read for the last time (the default)
 //     all     all where the step begins; freed where it ends
 //     ends    each just before it is made; freed where the step ends
 //     async   as used, by cudaMallocAsync and cudaFreeAsync
 //     once    allocated before the first step, and freed behind the last one
+//     KIB     how large an activation is: 2,048 by default, which has pages of its own
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -57,7 +58,8 @@ class Activation {
 };
 
 struct Layer {
-  explicit Layer(bool in_order) : smooth(kCount, in_order), sums(kBlocks, in_order), out(kCount, in_order) {}
+  Layer(int values, bool in_order)
+      : smooth(values, in_order), sums(values / kThreads, in_order), out(values, in_order) {}
   Activation smooth, sums, out;
 };
 
@@ -65,12 +67,13 @@ struct Layer {
 
 int main(int argc, char** argv) {
   examples::program_name = "recompute_steps";
-  if (argc != 3 && argc != 4) return 2;
+  if (argc < 3 || argc > 5) return 2;
   const auto count = static_cast<std::size_t>(std::atoi(argv[1]));
   const int steps = std::atoi(argv[2]);
   const std::string when = argc > 3 ? argv[3] : "used";
   const bool in_order = when == "async", frees_soon = in_order || when == "used", is_once = when == "once";
-  Buffer input(kCount, "input"), gradient(kCount, "gradient");
+  const int values = argc > 4 ? std::atoi(argv[4]) * 64 : kCount, blocks = values / kThreads;
+  Buffer input(values, "input"), gradient(values, "gradient");
   require(cudaMemset(gradient.get(), 0, gradient.bytes()), "cudaMemset");
   cudaEvent_t begin{}, end{};
   require(cudaEventCreate(&begin), "event");
@@ -80,20 +83,20 @@ int main(int argc, char** argv) {
   for (int step = 0; step < steps; ++step) {
     const unsigned seed = static_cast<unsigned>(step) * 7919u;
     require(cudaEventRecord(begin), "event");
-    while ((when == "all" || is_once) && layers.size() < count) layers.emplace_back(in_order);
-    make_input<<<kBlocks, kThreads>>>(input.get(), kCount, seed);
+    while ((when == "all" || is_once) && layers.size() < count) layers.emplace_back(values, in_order);
+    make_input<<<blocks, kThreads>>>(input.get(), values, seed);
     const float4* in = input.get();
     for (std::size_t i = 0; i < count; ++i) {
-      if (i == layers.size()) layers.emplace_back(in_order);
+      if (i == layers.size()) layers.emplace_back(values, in_order);
       const Layer& layer = layers[i];
-      stencil<<<kBlocks, kThreads>>>(in, layer.smooth.get(), kCount);
-      sum_blocks<<<kBlocks, kThreads>>>(layer.smooth.get(), layer.sums.get());
-      center_and_drop<<<kBlocks, kThreads>>>(layer.smooth.get(), layer.sums.get(), layer.out.get(), kCount, seed);
-      relu<<<kBlocks, kThreads>>>(layer.out.get(), kCount);
+      stencil<<<blocks, kThreads>>>(in, layer.smooth.get(), values);
+      sum_blocks<<<blocks, kThreads>>>(layer.smooth.get(), layer.sums.get());
+      center_and_drop<<<blocks, kThreads>>>(layer.smooth.get(), layer.sums.get(), layer.out.get(), values, seed);
+      relu<<<blocks, kThreads>>>(layer.out.get(), values);
       in = layer.out.get();
     }
     for (std::size_t i = count; i-- > 0;) {
-      backward<<<kBlocks, kThreads>>>(layers[i].smooth.get(), layers[i].out.get(), gradient.get(), kCount);
+      backward<<<blocks, kThreads>>>(layers[i].smooth.get(), layers[i].out.get(), gradient.get(), values);
       if (frees_soon) layers.pop_back();
     }
     // The inputs of the others are freed first.
@@ -102,10 +105,10 @@ int main(int argc, char** argv) {
     require(cudaEventSynchronize(end), "event");
     require(cudaEventElapsedTime(&milliseconds, begin, end), "event");
   }
-  std::vector<float4> values(kCount);
-  require(cudaMemcpy(values.data(), gradient.get(), gradient.bytes(), cudaMemcpyDeviceToHost), "download");
+  std::vector<float4> host(static_cast<std::size_t>(values));
+  require(cudaMemcpy(host.data(), gradient.get(), gradient.bytes(), cudaMemcpyDeviceToHost), "download");
   examples::Digest digest;
-  digest.add(values.data(), gradient.bytes());
+  digest.add(host.data(), gradient.bytes());
   std::printf("digest %016llx\n", static_cast<unsigned long long>(digest.value()));
   std::fprintf(stderr, "the last step took %.3f ms\n", static_cast<double>(milliseconds));
 }
