@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's functions for driver/table.h, taken from the real driver and never from this library's exports.
+// The driver's functions for driver/table.h, taken from the real driver and never from this library's exports. None of
+// them invalidates a capture of another thread.
 #pragma once
 
 namespace thermocline {

@@ -146,6 +146,17 @@ TEST(ApiPaths, NobodyComesBetweenThePartsOfAGraph) {
   expect_in_parts({"api_paths/graphs/nobody_between_parts", "both"}, kBudget, 20 * kMiB, {0});
 }
 
+// The library's calls to make room, in one thread, disturb no capture that begins meanwhile in another.
+TEST(ApiPaths, CapturesAreNotInvalidatedByWhatMakesRoom) {
+  const std::vector<std::string> arguments = {"api_paths/graphs/captured_under_pressure"};
+  const ProcessResult plain = run_plain(arguments);
+  for (const std::uint64_t order : orders()) {
+    const ProcessResult squeezed = run_preloaded(arguments, "16MiB", order);
+    expect_same(plain, squeezed);
+    EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+  }
+}
+
 // Launches of one executable graph follow each other where some are in parts, and others of a small graph are not; and
 // where another stream captures.
 TEST(ApiPaths, LaunchesInPartsFollowOthers) {
