@@ -161,6 +161,8 @@ Status Residency::drop_first_leaving(Victims victims, bool* progress) {
 
 // A non-resident unit may lie partly over mapped space (Heap::allocate); others may take its pages until an access.
 Status Residency::drop_partial(bool* progress) {
+  // Evicted units may be many thousands, and none may have a page.
+  if (heap_.mapped_bytes() - heap_.free_mapped_bytes() == resident_bytes_) return {};
   for (EvictionUnit& unit : evicted_) {
     const BlockState& state = *unit.whole;
     if (is_held(unit) || clock_.is_blocked(state.block->uses) || clock_.is_blocked(unit.uses)) continue;

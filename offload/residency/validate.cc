@@ -21,7 +21,7 @@ void check_reasons(const ResidencyStatistics& counted, const MigrationStatistics
 }  // namespace
 
 void Residency::validate() const {
-  Bytes resident = 0, clean = 0, prefetched = 0, asleep = 0;
+  Bytes resident = 0, partial = 0, clean = 0, prefetched = 0, asleep = 0;
   std::size_t placed = 0;
   std::vector<const EvictionUnit*> in_file;
   for (const BlockState& state : states_) {
@@ -57,6 +57,9 @@ void Residency::validate() const {
         THERMOCLINE_CHECK((unit.state == ResidencyState::kClean) == unit.has_copy(),
                           "the list clean holds the units with a host copy");
         resident += unit.bytes();
+      } else {
+        partial += static_cast<Bytes>(pages.size() - static_cast<std::size_t>(std::ranges::count(pages, PageHandle{}))) *
+                   heap_.page_bytes();
       }
       if (unit.state == ResidencyState::kClean) clean += unit.bytes();
       if (unit.prefetched) prefetched += unit.bytes();
@@ -74,6 +77,8 @@ void Residency::validate() const {
   THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + evicted_.size(), "every unit is in one list");
   THERMOCLINE_CHECK(digests_.validate() == compared_.size(), "each comparison will be counted");
   THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind units on the device");
+  THERMOCLINE_CHECK(resident + partial == heap_.mapped_bytes() - heap_.free_mapped_bytes(),
+                    "all other pages of blocks are under evicted units (drop_partial)");
   THERMOCLINE_CHECK(prefetched == prefetched_bytes_, "what has been brought back and not been used is counted");
   THERMOCLINE_CHECK(asleep == asleep_bytes_, "what is asleep is counted");
   THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind units with a host copy");
