@@ -74,8 +74,9 @@ class Slabs {
   }
   // What a buffer takes: its size, and the unused bytes after it where that costs no more than one in eight of a page.
   Bytes taken_by(Bytes requested) const {
-    const Bytes alone = round_up(requested, kGranule), apart = round_up(requested + apart_, kGranule);
-    if (alone == apart) return alone;
+    const Bytes alone = round_up(requested, kGranule);
+    if (apart_ == 0) return alone;
+    const Bytes apart = round_up(requested + apart_, kGranule);
     const Bytes in_a_page = page_bytes_ / alone;
     return in_a_page >= kApartFrom || page_bytes_ / apart == in_a_page ? apart : alone;
   }
