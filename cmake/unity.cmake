@@ -1,5 +1,5 @@
 # Sources of a library compiled several at a time: what they include is read once for ten of them, a third of the time of a whole build.
-# What is built as a whole says so (the presets asan and tsan, ./dev demo); others keep a command for each source, for changes and for the lint.
+# What is built as a whole says so (the presets asan and tsan, ./dev demo and test); `./dev build` and the linter have a command for each source.
 option(THERMOCLINE_UNITY "Compile the sources of each library several at a time" OFF)
 
 # At the end, when all targets and their sources are known. Sources that define a name of their own that another has, too, stay alone:
@@ -21,8 +21,13 @@ function(thermocline_unity)
   set(alone_simulated_cuda entry_points/entry_points.cc entry_points/first_forms.cc entry_points/per_thread.cc entry_points/refused.cc graph/graph_exec.cc)
   set(alone_simulated_cudart not_carried.cc memory/batch_api.cc memory/copy_api.cc stream/stream_api.cc)
   set(alone_thermocline_trace split.cc event_file.cc event_lines.cc execution_order.cc)
-  foreach(target IN ITEMS thermocline_driver thermocline_allocator thermocline_telemetry thermocline_offload thermocline_config
-      thermocline_hooks simulator_core simulated_cuda simulated_cudart thermocline_trace thermocline_tool_parts thermocline_tool)
+  set(targets thermocline_driver thermocline_telemetry thermocline_config thermocline_hooks
+    simulator_core simulated_cuda simulated_cudart thermocline_trace thermocline_tool_parts thermocline_tool)
+  # Their instructions are counted, and inlining is to be that of a package.
+  if(THERMOCLINE_SANITIZE)
+    list(APPEND targets thermocline_allocator thermocline_offload)
+  endif()
+  foreach(target IN LISTS targets)
     if(NOT TARGET ${target})
       continue()
     endif()

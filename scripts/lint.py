@@ -4,8 +4,8 @@
 
 A source that was clean before is skipped: the same bytes in it and in every header of the project that it includes, the same command,
 rules and version. What was clean is remembered in THERMOCLINE_BUILD_CACHE, else ~/.cache/thermocline. CUDA sources are left out: they are
-nvcc's. Complaints go to stdout. Status: 0 no complaint, 1 complaints, 2 wrong usage. Needs a built tree: headers are taken from what the
-compiler wrote down for ninja.
+nvcc's. Complaints go to stdout. Status: 0 no complaint, 1 complaints, 2 wrong usage. Needs a configured folder in which each source has a
+command of its own (THERMOCLINE_UNITY=OFF); nothing needs to be built in it.
 
 Most of the time goes into reading headers, so sources are looked at several at a time, with the folders and macros of all of them. Only
 silence counts: a group that is complained about is halved, down to each source alone, and that is what is printed.
@@ -35,6 +35,7 @@ TOGETHER = ["--extra-arg=-Wno-shadow", "--checks=-bugprone-suspicious-include"]
 LARGEST_GROUP = 12
 # The names that a source defines outside every function: what is defined begins a line.
 DEFINED = re.compile(r"^(?!TEST|namespace|using namespace|extern|template|[A-Z_]+\()[A-Za-z_].*?\b(\w+)(?:\[[^\]]*\])*\s*(?=[=({;]|:\s)", re.MULTILINE)
+INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*)$", re.MULTILINE)
 # misc-unused-using-decls looks at the file itself, not at what it includes.
 USING = re.compile(r"^\s*using [\w:]+::\w+;", re.MULTILINE)
@@ -56,15 +57,28 @@ def commands_of(build: pathlib.Path) -> dict[str, dict]:
     return commands
 
 
-def headers_of(build: pathlib.Path, root: str) -> dict[str, set[str]]:
-    """The project's headers that each source includes, by ninja's record of what the compiler read."""
-    listing = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], capture_output=True, text=True, check=True).stdout
-    headers: dict[str, set[str]] = {}
-    for paragraph in listing.split("\n\n"):
-        files = [os.path.normpath(os.path.join(build, line.strip())) for line in paragraph.splitlines()[1:]]
-        if files:
-            headers.setdefault(files[0], set()).update(file for file in files[1:] if file.startswith(root))
-    return headers
+class Headers:
+    """The project's files that each of its files includes, directly or not, whatever the conditions around them."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._included: dict[str, list[str]] = {}
+
+    def _included_by(self, file: str) -> list[str]:
+        if file not in self._included:
+            folders = [self._root, os.path.dirname(file), os.path.join(self._root, "include")]
+            paths = [[os.path.normpath(os.path.join(folder, name)) for folder in folders] for name in INCLUDED.findall(pathlib.Path(file).read_text())]
+            found = [next((path for path in places if os.path.isfile(path)), None) for places in paths]
+            self._included[file] = [path for path in found if path is not None and path.startswith(self._root)]
+        return self._included[file]
+
+    def of(self, source: str) -> set[str]:
+        seen: set[str] = set()
+        left = self._included_by(source)
+        while left:
+            seen.update(left)
+            left = [path for file in left for path in self._included_by(file) if path not in seen]
+        return seen
 
 
 def is_test(path: str) -> bool:
@@ -124,7 +138,7 @@ class Group:
         return {**first, "file": str(file), "command": shlex.join([*shlex.split(first["command"].replace(first["file"], str(file))), *more])}
 
 
-def groups_of(sources: list[str], commands: dict[str, dict], headers: dict[str, set[str]]) -> list[Group]:
+def groups_of(sources: list[str], commands: dict[str, dict], headers: Headers) -> list[Group]:
     """The sources in groups, as far as their names and macros allow; tests, which have rules of their own, apart."""
 
     @functools.cache
@@ -138,7 +152,7 @@ def groups_of(sources: list[str], commands: dict[str, dict], headers: dict[str, 
     groups: list[Group] = []
     open_groups: dict[bool, list[Group]] = {False: [], True: []}
     for path in sources:
-        read = [header for header in headers.get(path, ()) if os.path.exists(header)]
+        read = headers.of(path)
         of_headers = set().union(*(names_in(header) for header in read))
         own = names_in(path) - of_headers
         options = Options(commands[path]["command"], set().union(*(asked_in(file) for file in [path, *read])))
@@ -172,7 +186,7 @@ def main() -> int:
     clang_tidy, build = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     root = os.path.realpath(os.getcwd()) + "/"
     wanted = sys.argv[3:] or subprocess.run(["git", "ls-files", "-z", "--", "*.cc"], capture_output=True, text=True, check=True).stdout.split("\0")
-    commands, headers, digests, cache = commands_of(build), headers_of(build, root), Digests(), cache_folder()
+    commands, headers, digests, cache = commands_of(build), Headers(root), Digests(), cache_folder()
     lint_folder = build / "lint"
     (lint_folder / "tests").mkdir(parents=True, exist_ok=True)
     shutil.copy("tests/.clang-tidy", lint_folder / "tests")
@@ -182,7 +196,7 @@ def main() -> int:
     def key_of(path: str) -> str:
         # Wherever the checkout lies: what was clean in one is clean in the next.
         whole = hashlib.sha256(version + rules + commands[path]["command"].replace(root.rstrip("/"), ".").encode())
-        for file in [path, *sorted(headers.get(path, ()))]:
+        for file in [path, *sorted(headers.of(path))]:
             whole.update(file.removeprefix(root).encode() + digests.of(file))
         return whole.hexdigest()[:40]
 

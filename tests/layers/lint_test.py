@@ -36,7 +36,7 @@ class Lint(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name).resolve()
-        for file, text in {".clang-tidy": "", "tests/.clang-tidy": "", "build/build.ninja": "", "tidy": FAKE}.items():
+        for file, text in {".clang-tidy": "", "tests/.clang-tidy": "", "build/empty": "", "tidy": FAKE}.items():
             path = self.root / file
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
@@ -66,6 +66,15 @@ class Lint(unittest.TestCase):
         sources = {"a.cc": "int a();\n", "b.cc": "int b();\n", "c.cc": "int c();\n"}
         self.assertEqual(self.lint(sources), (0, "", ["group_0.cc"]))
         self.assertEqual(self.lint(sources), (0, "", []))
+
+    def test_a_source_is_looked_at_again_when_a_header_of_its_headers_changes(self) -> None:
+        sources = {"a.cc": '#include "below.h"\n', "b.cc": "int b();\n"}
+        (self.root / "below.h").write_text("#include <inner.h>\n")
+        (self.root / "include").mkdir()
+        (self.root / "include/inner.h").write_text("int one();\n")
+        self.assertEqual(self.lint(sources)[2], ["group_0.cc"])
+        (self.root / "include/inner.h").write_text("int two();\n")
+        self.assertEqual(self.lint(sources)[2], ["a.cc"])
 
     def test_a_defect_is_found_in_a_group_and_the_others_are_remembered(self) -> None:
         sources = {"a.cc": "int a();\n", "b.cc": "int b();  // defect\n", "c.cc": "int c();\n"}
