@@ -18,6 +18,16 @@ void check_reasons(const ResidencyStatistics& counted, const MigrationStatistics
                     "every fetch has one reason");
 }
 
+// Returns how many pages it has.
+std::uint64_t check_pages(const EvictionUnit& unit) {
+  const auto pages = unit.whole->block->page_handles().subspan(unit.range.first, unit.range.count);
+  const auto missing = static_cast<std::uint64_t>(std::ranges::count(pages, PageHandle{}));
+  THERMOCLINE_CHECK(missing == 0 || !unit.mapped(), "what is not on the list of evicted units has all its pages");
+  THERMOCLINE_CHECK(!unit.mapped_to_host || (unit.state == ResidencyState::kEvicted && unit.host != nullptr),
+                    "what leads to its host copy is evicted and has one");
+  return unit.range.count - missing;
+}
+
 }  // namespace
 
 void Residency::validate() const {
@@ -29,18 +39,14 @@ void Residency::validate() const {
       THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have units");
       continue;
     }
-    const std::span<const PageHandle> handles = state.block->page_handles();
     std::uint64_t end = 0, evicted = 0, hollow = 0;
     for (const EvictionUnit& unit : state.units()) {
       ++placed;
       THERMOCLINE_CHECK(unit.whole == &state && unit.state != ResidencyState::kUnmapped, "a unit belongs to its block");
       THERMOCLINE_CHECK(unit.range.first == end && unit.range.count > 0, "units follow one another without a gap");
       end += unit.range.count;
-      const auto pages = handles.subspan(unit.range.first, unit.range.count);
-      const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
-      THERMOCLINE_CHECK(mapped || !unit.mapped(), "what is not on the list of evicted units has all its pages");
-      THERMOCLINE_CHECK(!unit.mapped_to_host || (unit.state == ResidencyState::kEvicted && unit.host != nullptr),
-                        "what leads to its host copy is evicted and has one");
+      const Bytes mapped = check_pages(unit) * heap_.page_bytes();
+      partial += unit.mapped() ? 0 : mapped;
       THERMOCLINE_CHECK((unit.copy == HostCopy::kNone) == (unit.host == nullptr && unit.file == nullptr),
                         "a host copy has host memory, or is in the file");
       if (unit.file != nullptr) in_file.push_back(&unit);
@@ -57,9 +63,6 @@ void Residency::validate() const {
         THERMOCLINE_CHECK((unit.state == ResidencyState::kClean) == unit.has_copy(),
                           "the list clean holds the units with a host copy");
         resident += unit.bytes();
-      } else {
-        partial += static_cast<Bytes>(pages.size() - static_cast<std::size_t>(std::ranges::count(pages, PageHandle{}))) *
-                   heap_.page_bytes();
       }
       if (unit.state == ResidencyState::kClean) clean += unit.bytes();
       if (unit.prefetched) prefetched += unit.bytes();
