@@ -33,10 +33,19 @@ ThreadCache::State ThreadCache::leave(unsigned slot, bool out_too) {
     if (is_cached_state(state)) {
       ++past_.puts;
       past_.given_bytes += bytes_[slot];
+      learn_worth(slot);
     }
     return state;
   }
   return kEmpty;
+}
+
+// The slot loses its buffer to the heap, or to another one: has the thread taken it from the cache?
+void ThreadCache::learn_worth(unsigned slot) {
+  Asked& newest = asked_for_[place_of_size(bytes_[slot])];
+  if (newest.bytes != bytes_[slot]) return;
+  newest.in_vain = takes_of(slot) > 0 ? 0 : std::min(2 * newest.in_vain + 1, kSkipped);
+  newest.skips = newest.in_vain;
 }
 
 // Frees a slot of the set: an empty one, or one whose buffer is handed out, or one whose buffer is cached. Slots whose
@@ -45,6 +54,7 @@ std::optional<unsigned> ThreadCache::make_way(unsigned set, Buffer** displaced) 
   for (const State wanted : {kEmpty, kOut}) {
     for (unsigned i = set; i < set + kWays; ++i) {
       if (states_[i].load(std::memory_order_relaxed) != wanted) continue;
+      if (wanted == kOut) learn_worth(i);
       leave(i, true);
       return i;
     }

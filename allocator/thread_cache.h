@@ -69,8 +69,7 @@ class ThreadCache {
 
   // Called by the owner thread. True: `out` is a buffer of that size that the thread freed on the same stream.
   bool take(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
-  // take() if the first slot of that size has the buffer, or if no slot is of that size; kPerhaps: another slot may
-  // have it.
+  // take() if the first slot of that size has the buffer, or if none can have it; kPerhaps: another slot may have it.
   enum class Taken : std::uint8_t { kYes, kNo, kPerhaps };
   [[gnu::always_inline]] Taken take_first(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
     const unsigned set = set_of(bytes);
@@ -78,7 +77,8 @@ class ThreadCache {
     if (bytes_[i] != bytes && bytes_[++i] != bytes && bytes_[++i] != bytes && bytes_[++i] != bytes) [[likely]]
       return Taken::kNo;
     static_assert(kWays == 4, "All ways are searched.");
-    return take_from(i, stream, out) ? Taken::kYes : Taken::kPerhaps;
+    if (take_from(i, stream, out)) return Taken::kYes;
+    return (states_of_set(set) & kCachedBits) == 0 ? Taken::kNo : Taken::kPerhaps;
   }
   // True: the buffer is cached.
   [[gnu::always_inline]] bool put(DeviceAddress address, std::uint64_t stream) {
@@ -95,12 +95,14 @@ class ThreadCache {
 
   // Called by the owner thread, under the lock, when it allocates what take() did not have: false the first time, and
   // if it has asked for other sizes since. A buffer of a size that does not come again is not worth remembering, nor is
-  // one that another thread will free: after freed_by_another the result is false this many times.
-  static constexpr int kSkipped = 1023;
+  // one that another thread will free: after freed_by_another the result is false kSkipped times. Nor is one that will
+  // be taken back, or displaced, before the thread asks for its size: then the result is false once, and twice as often
+  // each time that it happens again, up to kSkipped times, until a buffer of that size has been taken from the cache.
+  static constexpr std::uint32_t kSkipped = 1023;
   bool has_asked_for(Bytes bytes) {
     Asked& newest = asked_for_[place_of_size(bytes)];
     if (newest.bytes != bytes) {
-      newest = {bytes, 0};
+      newest = {.bytes = bytes};
       return false;
     }
     if (newest.skips == 0) return true;
@@ -134,9 +136,7 @@ class ThreadCache {
     cached_bytes_ = 0;
     cached_block_bytes_ = 0;
     cached_large_ = false;
-    for (unsigned i = 0; i < kSlots; ++i) {
-      State state = states_[i].load(std::memory_order_acquire);
-      if (state == kEmpty || state == kOut) continue;
+    for_each_slot(kCachedBits | kUnnotedBits, [&](unsigned i, State state) {
       if (state == kOutAgain || state == kCachedUnnoted) {
         // If the owner thread changes the state once more at the same moment, it sets changed_ again.
         const State noted = state == kOutAgain ? kOut : kCached;
@@ -144,17 +144,17 @@ class ThreadCache {
         visit(*buffers_[i], streams_[i] != kNoStream);
       }
       if (is_cached_state(state)) count_cached(i);
-    }
+    });
   }
   // Calls visit(buffer, names_stream) for every cached buffer that `what` selects; the buffer is then no longer in the
   // cache.
   template <class Visit>
   void reclaim(Reclaim what, Visit visit) {
-    for (unsigned i = 0; i < kSlots; ++i) {
-      if (what == Reclaim::kLarge && bytes_[i] < kLarge) continue;
+    for_each_slot(what == Reclaim::kForget ? ~SetStates{0} : kCachedBits, [&](unsigned i, State) {
+      if (what == Reclaim::kLarge && bytes_[i] < kLarge) return;
       Buffer* const buffer = buffers_[i];
       if (is_cached_state(leave(i, what == Reclaim::kForget))) visit(*buffer, streams_[i] != kNoStream);
-    }
+    });
     // Makes the next note_changes() recompute the sums for the remaining buffers.
     changed_.store(true, std::memory_order_relaxed);
   }
@@ -216,10 +216,27 @@ class ThreadCache {
   static constexpr unsigned kAskedFor = 64;
   struct Asked {
     Bytes bytes = 0;
-    std::uint64_t skips = 0;
+    std::uint32_t skips = 0;    // the next requests that do not count
+    std::uint32_t in_vain = 0;  // how many did not count when a buffer was last cached in vain
   };
 
   static bool is_cached_state(State state) { return (state & kCachedBit) != 0; }
+
+  // The states of a set, a byte for each: one look tells whether any of its buffers is cached.
+  using SetStates [[gnu::may_alias]] = std::uint32_t;
+  static_assert(sizeof(SetStates) == kWays * sizeof(std::atomic<State>));
+  static constexpr SetStates kCachedBits = 0x01010101, kUnnotedBits = 0x04040404;
+  SetStates states_of_set(unsigned first) const {
+    return __atomic_load_n(reinterpret_cast<const SetStates*>(&states_[first]), __ATOMIC_ACQUIRE);
+  }
+  // Calls visit(slot, state) for the slots of the sets that have any of these bits.
+  template <class Visit>
+  void for_each_slot(SetStates bits, Visit visit) {
+    for (unsigned first = 0; first < kSlots; first += kWays) {
+      if ((states_of_set(first) & bits) == 0) continue;
+      for (unsigned i = first; i < first + kWays; ++i) visit(i, states_[i].load(std::memory_order_acquire));
+    }
+  }
   static unsigned set_of(Bytes bytes) { return static_cast<unsigned>(hash_bits(bytes, 6)) / kWays * kWays; }
   // By the distance from the first buffer. So which buffers share a place, and therefore which are cached, does not
   // depend on the reservation's address: a program's steps are the same in every run.
@@ -248,6 +265,7 @@ class ThreadCache {
   }
   static bool withdraw_from(Buffer& buffer);
   State leave(unsigned slot, bool out_too);
+  void learn_worth(unsigned slot);
   // For the buffer that the slot has, or had last.
   std::uint64_t takes_of(unsigned slot) const {
     return takes_[slot].load(std::memory_order_relaxed) - takes_before_[slot];

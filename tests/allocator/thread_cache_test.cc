@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -230,8 +231,38 @@ TEST_F(ThreadCacheTest, WhatAnotherThreadFreesIsNotRememberedForAWhile) {
   EXPECT_TRUE(caches_.has_asked_for(1000)) << "its own thread has freed it";
   caches_.remember(buffer, kStream);
   std::thread([&] { EXPECT_TRUE(caches_.withdraw(buffer)); }).join();
-  for (int i = 0; i < ThreadCache::kSkipped; ++i) EXPECT_FALSE(caches_.has_asked_for(1000));
+  for (std::uint32_t i = 0; i < ThreadCache::kSkipped; ++i) EXPECT_FALSE(caches_.has_asked_for(1000));
   EXPECT_TRUE(caches_.has_asked_for(1000));
+}
+
+// A buffer that was taken back before its thread asked for it again cost more than it saved: the size counts as asked for
+// less and less often, until one has been taken.
+TEST_F(ThreadCacheTest, WhatIsCachedInVainIsNotRememberedForAWhile) {
+  const auto skipped = [this] {
+    std::uint32_t times = 0;
+    while (!caches_.has_asked_for(1000)) ++times;
+    return times;
+  };
+  const auto take_back = [this] {
+    const std::vector<Buffer*> all = reclaim();
+    ASSERT_EQ(all.size(), 1U);
+    heap_->free(all.front());
+  };
+  EXPECT_EQ(skipped(), 1U) << "it had not been asked for";
+  for (std::uint32_t times = 1; times < 4 * ThreadCache::kSkipped; times = 2 * times + 1) {
+    Buffer& buffer = allocate(1000);
+    caches_.remember(buffer, kStream);
+    ASSERT_TRUE(caches_.put(buffer.address(), kStream));
+    take_back();
+    EXPECT_EQ(skipped(), std::min(times, ThreadCache::kSkipped));
+  }
+  Buffer& buffer = allocate(1000);
+  caches_.remember(buffer, kStream);
+  ASSERT_TRUE(caches_.put(buffer.address(), kStream));
+  ASSERT_TRUE(caches_.take(caches_.mine(), 1000, kStream, &address_));
+  ASSERT_TRUE(caches_.put(buffer.address(), kStream));
+  take_back();
+  EXPECT_EQ(skipped(), 0U) << "it had been taken";
 }
 
 // Threads put and take while another one notes changes and reclaims: no buffer ever has two owners, and none is lost.
