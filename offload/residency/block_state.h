@@ -87,6 +87,9 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   bool may_write = false;    // the operation does not only read it
   bool overwritten = false;  // the operation writes all of it, and reads nothing
 
+  // As a new one, in no list, that has no copy.
+  void reset();
+
   DeviceAddress begin() const;
   Bytes bytes() const;
   bool mapped() const { return state == ResidencyState::kDirty || state == ResidencyState::kClean; }
@@ -115,8 +118,8 @@ struct BlockState {
   std::uint64_t held = 0;       // the preparation (Residency) during which it must not be evicted
   std::uint64_t listed = 0;     // the resolution (Engine::State) that lists it as an operand
 
-  std::span<EvictionUnit> units() { return {many ? many.get() : &one, count}; }
-  std::span<const EvictionUnit> units() const { return {many ? many.get() : &one, count}; }
+  std::span<EvictionUnit> units() { return {count > 1 ? many.get() : &one, count}; }
+  std::span<const EvictionUnit> units() const { return {count > 1 ? many.get() : &one, count}; }
   bool resident() const { return nonresident_units == 0 && hollow_units == 0; }
   bool defined() const;
   // For the operation in preparation:
@@ -129,9 +132,15 @@ struct BlockState {
   bool has_wanted() const;  // on the device, as far as the operation needs it
   Bytes wanted_bytes() const;
 
+  // Gives the block `number` units; those that it had have been reset.
+  void set_count(std::size_t number);
+  // As a new one, with the memory that it has. Its units have been reset.
+  void reset();
+
   EvictionUnit one;                      // if it is the only unit
   std::unique_ptr<EvictionUnit[]> many;  // if there are several
   std::size_t count = 0;
+  std::size_t most = 0;  // the length of `many`, which later blocks of the same index use again
 };
 
 inline DeviceAddress EvictionUnit::begin() const {
@@ -139,6 +148,42 @@ inline DeviceAddress EvictionUnit::begin() const {
   return block.begin() + range.first * block.page_bytes();
 }
 inline Bytes EvictionUnit::bytes() const { return range.count * whole->block->page_bytes(); }
+
+inline void EvictionUnit::reset() {
+  whole = nullptr;
+  mapped_to_host = used_there = defined = hollow = prefetched = fetched_ahead = stays_on_host = asleep = false;
+  evict_reason.reset();
+  digest = 0;
+  copy_out = {};
+  evidence = {};
+  pins = 0;
+  host_reads.clear();
+  uses.clear();
+  named = 0;
+  may_write = overwritten = false;
+}
+inline void BlockState::set_count(std::size_t number) {
+  if (number > 1 && number > most) {
+    many = std::make_unique<EvictionUnit[]>(number);
+    most = number;
+  }
+  count = number;
+}
+inline void BlockState::reset() {
+  // Few blocks are so large, and an index is not kept for them.
+  constexpr std::size_t kMostSpare = 64;
+  if (most > kMostSpare) {
+    many.reset();
+    most = 0;
+  }
+  block = nullptr;
+  dropped = whole = may_write = false;
+  pins = nonresident_units = hollow_units = 0;
+  wait_for.clear();
+  former.clear();
+  operation = held = listed = 0;
+  count = 0;
+}
 
 inline bool BlockState::defined() const {
   for (const EvictionUnit& unit : units()) {

@@ -128,7 +128,7 @@ void Residency::release_digest(EvictionUnit& unit) {
   digests_.release(&unit.evidence.copied);
 }
 
-void Residency::drop_host_copy(EvictionUnit& unit) {
+void Residency::drop_copy_and_digest(EvictionUnit& unit) {
   learn_outcome(unit.evidence);
   if (unit.evidence.copied.state != TakenDigest::State::kNone && !unit.evidence.proven) ++useless_digests_;
   unit.evidence.proven = false;

@@ -12,6 +12,54 @@
 #include "offload/residency/unit_size.h"
 
 namespace thermocline {
+namespace {
+
+// Most blocks have all their pages, or none.
+bool has_all_pages(const Block& block, PageRange range) {
+  if (block.mapped() || block.mapped_pages() == 0) return block.mapped();
+  const auto pages = block.page_handles().subspan(range.first, range.count);
+  return std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
+}
+
+}  // namespace
+
+[[gnu::always_inline]] inline void Residency::change_state(EvictionUnit& unit, ResidencyState state) {
+  if (log_ != nullptr) [[unlikely]]
+    log_change(unit, state);
+  switch (unit.state) {
+    case ResidencyState::kUnmapped:
+      break;
+    case ResidencyState::kDirty:
+      dirty_.erase(dirty_.iterator_to(unit));
+      break;
+    case ResidencyState::kClean:
+      clean_.erase(clean_.iterator_to(unit));
+      clean_bytes_ -= unit.bytes();
+      break;
+    case ResidencyState::kEvicted:
+      evicted_.erase(evicted_.iterator_to(unit));
+      --unit.whole->nonresident_units;
+      break;
+  }
+  unit.state = state;
+  switch (state) {
+    case ResidencyState::kUnmapped:
+      break;
+    case ResidencyState::kDirty:
+      dirty_.push_back(unit);
+      break;
+    case ResidencyState::kClean:
+      clean_.push_back(unit);
+      clean_bytes_ += unit.bytes();
+      break;
+    case ResidencyState::kEvicted:
+      unit.whole->dropped ? evicted_.push_front(unit) : evicted_.push_back(unit);  // last to be fetched
+      ++unit.whole->nonresident_units;
+      break;
+  }
+}
+
+void Residency::set_state(EvictionUnit& unit, ResidencyState state) { change_state(unit, state); }
 
 void Residency::adopt(const Buffer& buffer) {
   Block& block = buffer.block();
@@ -30,35 +78,32 @@ void Residency::adopt(const Buffer& buffer) {
 // Cuts the block into units of nearly equal size; each goes to the list that its pages determine.
 void Residency::cut(BlockState& state) {
   const Block& block = *state.block;
-  state.count = std::min(units_of(block.bytes()), block.pages());
-  if (state.count > 1) state.many = std::make_unique<EvictionUnit[]>(state.count);
-  const std::span<EvictionUnit> units = state.units();
-  const std::span<const PageHandle> handles = block.page_handles();
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    EvictionUnit& unit = units[i];
-    const std::uint64_t first = block.pages() * i / units.size();
+  state.set_count(std::min(units_of(block.bytes()), block.pages()));
+  const std::uint64_t number = state.count;
+  std::uint64_t first = 0, i = 0;
+  for (EvictionUnit& unit : state.units()) {
+    const std::uint64_t end = ++i == number ? block.pages() : block.pages() * i / number;
     unit.whole = &state;
-    unit.range = {first, block.pages() * (i + 1) / units.size() - first};
-    const auto pages = handles.subspan(unit.range.first, unit.range.count);
-    // Most blocks have all their pages, or none.
-    const bool mapped = block.mapped() || (block.mapped_pages() != 0 &&
-                                           std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end());
+    unit.range = {first, end - first};
+    first = end;
+    const bool mapped = has_all_pages(block, unit.range);
     if (mapped) resident_bytes_ += unit.bytes();
-    set_state(unit, mapped ? ResidencyState::kDirty : ResidencyState::kEvicted);
+    change_state(unit, mapped ? ResidencyState::kDirty : ResidencyState::kEvicted);
   }
 }
 
 void Residency::forget(Block& block) {
   BlockState& state = state_of(block);
   for (EvictionUnit& unit : state.units()) {
-    set_prefetched(unit, false);
-    set_asleep(unit, false);
+    if (unit.prefetched) set_prefetched(unit, false);
+    if (unit.asleep) set_asleep(unit, false);
     drop_host_copy(unit);
     if (unit.mapped()) resident_bytes_ -= unit.bytes();
-    set_state(unit, ResidencyState::kUnmapped);
+    change_state(unit, ResidencyState::kUnmapped);
     block.uses.join(unit.uses);
+    unit.reset();
   }
-  state = {};
+  state.reset();
 }
 
 void Residency::succeed(Buffer& buffer) {
@@ -383,42 +428,6 @@ Status Residency::not_ready_if_put_off(Status status, bool blocked) {
 }
 
 // Moves the unit to the end of a list, and keeps the sums that depend on lists.
-void Residency::set_state(EvictionUnit& unit, ResidencyState state) {
-  if (log_ != nullptr) [[unlikely]]
-    log_change(unit, state);
-  switch (unit.state) {
-    case ResidencyState::kUnmapped:
-      break;
-    case ResidencyState::kDirty:
-      dirty_.erase(dirty_.iterator_to(unit));
-      break;
-    case ResidencyState::kClean:
-      clean_.erase(clean_.iterator_to(unit));
-      clean_bytes_ -= unit.bytes();
-      break;
-    case ResidencyState::kEvicted:
-      evicted_.erase(evicted_.iterator_to(unit));
-      --unit.whole->nonresident_units;
-      break;
-  }
-  unit.state = state;
-  switch (state) {
-    case ResidencyState::kUnmapped:
-      break;
-    case ResidencyState::kDirty:
-      dirty_.push_back(unit);
-      break;
-    case ResidencyState::kClean:
-      clean_.push_back(unit);
-      clean_bytes_ += unit.bytes();
-      break;
-    case ResidencyState::kEvicted:
-      unit.whole->dropped ? evicted_.push_front(unit) : evicted_.push_back(unit);  // last to be fetched
-      ++unit.whole->nonresident_units;
-      break;
-  }
-}
-
 // The unit is about to be put into that list.
 void Residency::log_change(const EvictionUnit& unit, ResidencyState state) {
   const bool comes = state == ResidencyState::kDirty || state == ResidencyState::kClean;

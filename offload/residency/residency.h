@@ -21,6 +21,7 @@
 //   7. out of memory.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -73,11 +74,17 @@ class Residency {
 
   std::uint32_t pins_of(const Block& block) const { return by_index_.data()[block.index()]->pins; }
   BlockState& state_of(const Block& block) { return *by_index_.data()[block.index()]; }
+  const BlockState& state_of(const Block& block) const { return *by_index_.data()[block.index()]; }
 
   // A buffer has been handed out: the next access of its block waits for earlier users of its memory.
   void adopt(const Buffer& buffer);
   // adopt() for a block that has other buffers.
   void adopt_beside_others(const Buffer& buffer) { state_of(buffer.block()).former.join(buffer.former); }
+  // Whether neither host nor spill file has contents of the block.
+  bool has_no_copy(const Block& block) const {
+    return std::ranges::all_of(state_of(block).units(),
+                               [](const EvictionUnit& unit) { return unit.copy == HostCopy::kNone; });
+  }
   // The last owner of the block's pages is about to go: drops its host copy; its uses remain with the memory.
   void forget(Block& block);
 
@@ -251,6 +258,7 @@ class Residency {
   Status not_ready_if_put_off(Status status, bool blocked);
   void cut(BlockState& state);
   void set_state(EvictionUnit& unit, ResidencyState state);
+  void change_state(EvictionUnit& unit, ResidencyState state);  // set_state() without a call
   void log_change(const EvictionUnit& unit, ResidencyState state);
   // True once nobody uses the unit's pages.
   bool idle(const EvictionUnit& unit) { return clock_.passed(unit.whole->block->uses) && clock_.passed(unit.uses); }
@@ -319,7 +327,12 @@ class Residency {
   bool copy_out_if_changed(EvictionUnit& unit, EvictReason reason);
   void learn_outcome(Evidence& evidence);
   void release_digest(EvictionUnit& unit);
-  void drop_host_copy(EvictionUnit& unit);
+  void drop_host_copy(EvictionUnit& unit) {
+    if (unit.copy != HostCopy::kNone || unit.evidence.copied.state != TakenDigest::State::kNone || unit.evidence.proven)
+        [[unlikely]]
+      drop_copy_and_digest(unit);
+  }
+  void drop_copy_and_digest(EvictionUnit& unit);
   // Drops the oldest stale copy to free its host memory; false: there is none.
   bool drop_a_stale_copy();
   // Spill (spilling.cc).

@@ -28,6 +28,14 @@ std::uint64_t check_pages(const EvictionUnit& unit) {
   return unit.range.count - missing;
 }
 
+void check_spare(const EvictionUnit& unit) {
+  const bool is_new = unit.whole == nullptr && unit.state == ResidencyState::kUnmapped &&
+                      unit.copy == HostCopy::kNone && unit.host == nullptr && unit.file == nullptr && !unit.defined &&
+                      !unit.has_been_moved() && !unit.mapped_to_host && !unit.asleep && unit.pins == 0 &&
+                      unit.uses.empty() && unit.host_reads.empty() && unit.named == 0;
+  THERMOCLINE_CHECK(is_new, "what is left of a block's units is as new");
+}
+
 }  // namespace
 
 void Residency::validate() const {
@@ -37,6 +45,8 @@ void Residency::validate() const {
   for (const BlockState& state : states_) {
     if (state.block == nullptr) {
       THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have units");
+      check_spare(state.one);
+      for (std::size_t i = 0; i < state.most; ++i) check_spare(state.many[i]);
       continue;
     }
     std::uint64_t end = 0, evicted = 0, hollow = 0;
