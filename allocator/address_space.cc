@@ -146,7 +146,7 @@ AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages, Zone 
 AddressSpace::Chunk* AddressSpace::take_before_unmapped(std::uint64_t pages, Zone zone) {
   const Space::Shelf& mapped = space_.shelf(SpaceTag::shelf_of(zone, true));
   int tried = 0;
-  for (auto at = mapped.lower_bound({pages, 0}); at != mapped.end() && tried < kMostCandidates; ++at, ++tried) {
+  for (auto at = mapped.first_of(pages); at != mapped.end() && tried < kMostCandidates; ++at, ++tried) {
     if (at->size() > pages) return nullptr;
     Chunk* const candidate = const_cast<Chunk*>(&*at);
     if (is_open(space_.right_of(candidate))) return space_.take(candidate, candidate->offset(), pages + 1);
@@ -154,14 +154,19 @@ AddressSpace::Chunk* AddressSpace::take_before_unmapped(std::uint64_t pages, Zon
   return nullptr;
 }
 
-AddressSpace::Chunk* AddressSpace::take_in(std::uint64_t pages, Zone zone, bool guarded) {
+// With a page for the guard.
+AddressSpace::Chunk* AddressSpace::find_mapped(std::uint64_t pages, Zone zone, bool guarded) {
   if (guarded) {
     if (Chunk* chunk = take_before_unmapped(pages, zone); chunk != nullptr) return chunk;
     ++pages;
   }
-  if (Chunk* fit = space_.best_fit(SpaceTag::shelf_of(zone, true), pages); fit != nullptr) {
-    return space_.take(fit, fit->offset(), pages);
-  }
+  Chunk* const fit = space_.best_fit(SpaceTag::shelf_of(zone, true), pages);
+  return fit == nullptr ? nullptr : space_.take(fit, fit->offset(), pages);
+}
+
+AddressSpace::Chunk* AddressSpace::take_in(std::uint64_t pages, Zone zone, bool guarded) {
+  if (Chunk* chunk = find_mapped(pages, zone, guarded); chunk != nullptr) return chunk;
+  if (guarded) ++pages;
   if (Chunk* chunk = take_partly_mapped(pages, zone); chunk != nullptr) return chunk;
   // Leaves one page of addresses more than the guard needs, so that the space of one freed buffer can later be divided
   // between two buffers with guards.
@@ -176,6 +181,14 @@ AddressSpace::Chunk* AddressSpace::take_in(std::uint64_t pages, Zone zone, bool 
 AddressSpace::Chunk* AddressSpace::take(std::uint64_t pages, Zone zone, bool guarded) {
   Chunk* chunk = take_in(pages, zone, guarded);
   if (chunk == nullptr) chunk = take_in(pages, zone == Zone::kBlocks ? Zone::kSlabs : Zone::kBlocks, guarded);
+  return taken(chunk, guarded);
+}
+
+AddressSpace::Chunk* AddressSpace::take_mapped(std::uint64_t pages, Zone zone, bool guarded) {
+  return taken(find_mapped(pages, zone, guarded), guarded);
+}
+
+AddressSpace::Chunk* AddressSpace::taken(Chunk* chunk, bool guarded) {
   if (chunk == nullptr) return nullptr;
   std::uint64_t& used_end = used_end_[chunk->tag.zone == Zone::kSlabs];
   used_end = std::max(used_end, chunk->end());

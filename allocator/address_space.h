@@ -85,6 +85,8 @@ class AddressSpace {
   // fit without pages. The chunk's tag has the uses that are pending on it. Null when the addresses are exhausted.
   // `guarded`: a guard follows the chunk, on unmapped addresses if they are as good.
   Chunk* take(std::uint64_t pages, Zone zone, bool guarded = false);
+  // take() if it finds free mapped space of that zone; else null.
+  Chunk* take_mapped(std::uint64_t pages, Zone zone, bool guarded);
   // Frees a chunk and its guard. The uses stay pending on the parts that have pages. `stale`: the ranges of the chunk
   // that have no pages but are still mapped by the driver, in order of address; they become `still_mapped`.
   // `all_mapped`: every page of the chunk has memory, so they need not be checked.
@@ -148,7 +150,9 @@ class AddressSpace {
 
   AddressSpace(ReservationOwner owner, Bytes at_least, Bytes page_bytes);
   bool allocate_tables();
+  Chunk* find_mapped(std::uint64_t pages, Zone zone, bool guarded);
   Chunk* take_in(std::uint64_t pages, Zone zone, bool guarded);
+  Chunk* taken(Chunk* chunk, bool guarded);
   Chunk* take_before_unmapped(std::uint64_t pages, Zone zone);
   // Adjacent free chunks that together contain the wanted pages.
   struct FreeRun {

@@ -59,13 +59,10 @@ class BfcChunk : public boost::intrusive::list_base_hook<>, public SizeTreeHook 
 // Free chunks by size, and by offset where that is equal: the best fit in O(log n).
 template <class Chunk>
 struct SizeThenOffset {
-  struct Key {
-    std::uint64_t size, offset;
-    // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a 0 in it
-    friend auto operator<=>(const Key&, const Key&) = default;
-  };
-  using type = Key;
-  Key operator()(const Chunk& chunk) const { return {chunk.size(), chunk.offset()}; }
+  // One number, which two instructions compare.
+  __extension__ using type = unsigned __int128;
+  static type key(std::uint64_t size, std::uint64_t offset) { return type{size} << 64 | offset; }
+  type operator()(const Chunk& chunk) const { return key(chunk.size(), chunk.offset()); }
 };
 template <class Chunk>
 class SizeTree : public boost::intrusive::set<Chunk, boost::intrusive::key_of_value<SizeThenOffset<Chunk>>,
@@ -74,9 +71,11 @@ class SizeTree : public boost::intrusive::set<Chunk, boost::intrusive::key_of_va
   void put(Chunk& chunk) { this->insert(chunk); }
   void remove(Chunk& chunk) { this->erase(this->iterator_to(chunk)); }
   Chunk* fit(std::uint64_t size) {
-    const auto found = this->lower_bound({size, 0});
+    const auto found = this->lower_bound(SizeThenOffset<Chunk>::key(size, 0));
     return found != this->end() ? &*found : nullptr;
   }
+  // The first chunk, in the order of the tree, of at least `size`.
+  auto first_of(std::uint64_t size) const { return this->lower_bound(SizeThenOffset<Chunk>::key(size, 0)); }
   bool has(const Chunk& chunk) const {
     const auto found = this->find(SizeThenOffset<Chunk>()(chunk));
     return found != this->end() && &*found == &chunk;

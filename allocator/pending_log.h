@@ -8,7 +8,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <vector>
 
 #include "allocator/use_set.h"
 #include "driver/check.h"
@@ -23,27 +23,30 @@ class PendingLog {
   static constexpr std::size_t kMost = 4096;
 
   FreeTime add(const UseSet& pending) {
-    if (entries_.size() == kMost) join_older_half();
-    entries_.push_back(pending);
-    return joined_ + entries_.size();
+    if (newest_ - joined_ == kMost) join_older_half();
+    const FreeTime time = ++newest_;
+    if (entries_.size() < kMost) [[unlikely]] {
+      entries_.push_back(pending);
+    } else {
+      entry_of(time) = pending;
+    }
+    return time;
   }
   const UseSet& at(FreeTime time) const {
-    THERMOCLINE_CHECK(time <= joined_ + entries_.size(), "A free time was given by add.");
-    return time <= joined_ ? older_ : entries_[time - joined_ - 1];
+    THERMOCLINE_CHECK(time <= newest_, "A free time was given by add.");
+    return time <= joined_ ? older_ : entries_[place_of(time)];
   }
 
  private:
+  static std::size_t place_of(FreeTime time) { return (time - 1) % kMost; }
+  UseSet& entry_of(FreeTime time) { return entries_.data()[place_of(time)]; }
   void join_older_half() {
-    for (std::size_t i = 0; i < kMost / 2; ++i) {
-      older_.join(entries_.front());
-      entries_.pop_front();
-    }
-    joined_ += kMost / 2;
+    for (const FreeTime end = joined_ + kMost / 2; joined_ < end;) older_.join(entry_of(++joined_));
   }
 
   UseSet older_;  // union for all times up to joined_
-  FreeTime joined_ = 0;
-  std::deque<UseSet> entries_;
+  FreeTime joined_ = 0, newest_ = 0;
+  std::vector<UseSet> entries_;  // a ring: of a time after joined_, at its place
 };
 
 }  // namespace thermocline
