@@ -49,9 +49,21 @@ Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* va
 }
 
 Buffer* Heap::place_in_pages(Bytes requested, Block* vacant) {
-  const Bytes bytes = round_up(requested, options_.page_bytes);
-  const bool guarded = bytes - requested <= kMostElement;
-  Block* const block = new_block(bytes / options_.page_bytes, Zone::kBlocks, guarded, vacant);
+  const auto [pages, guarded] = footprint_of(requested);
+  return fill_block(new_block(pages, Zone::kBlocks, guarded, vacant));
+}
+
+Buffer* Heap::allocate_in_mapped_pages(Bytes requested, StreamIndex hint) {
+  const auto [pages, guarded] = footprint_of(requested);
+  AddressSpace::Chunk* const chunk = space_->take_mapped(pages, Zone::kBlocks, guarded);
+  if (chunk == nullptr) return nullptr;
+  Buffer* const buffer = fill_block(begin_block(chunk));
+  count_in<false>(buffer, requested, hint);
+  return buffer;
+}
+
+// The buffer that a block consists of.
+Buffer* Heap::fill_block(Block* block) {
   if (block == nullptr) return nullptr;
   Buffer* const buffer = buffer_objects_.take();
   buffer->address_ = block->begin();
@@ -76,9 +88,12 @@ Buffer* Heap::place_in_slab(Bytes requested, Block* vacant) {
 Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant) {
   if (revive(vacant, pages, guarded)) return vacant;
   AddressSpace::Chunk* const chunk = space_->take(pages, zone, guarded);
-  if (chunk == nullptr) return nullptr;
+  return chunk == nullptr ? nullptr : begin_block(chunk);
+}
+
+Block* Heap::begin_block(AddressSpace::Chunk* chunk) {
   Block* const block = block_objects_.take();
-  const std::uint64_t first = chunk->offset();
+  const std::uint64_t first = chunk->offset(), pages = chunk->size();
   block->begin_ = space_->address_of(first);
   block->pages_ = pages;
   block->page_bytes_ = options_.page_bytes;
@@ -212,8 +227,7 @@ Buffer* Heap::find(DeviceAddress address) const {
 
 Buffer* Heap::begins_at(DeviceAddress address) const {
   if (Buffer* const small = slabs_.at(address); small != nullptr) return small;
-  Block* const block = block_at(address);
-  return block != nullptr && !block->is_slab_ && block->begin() == address ? block->sole_ : nullptr;
+  return owner_at(address);
 }
 
 MeantBuffers Heap::meant_by(DeviceAddress address) const {

@@ -100,14 +100,17 @@ class Heap {
   // addresses are exhausted, and with invalid_value when `requested` is 0. `vacant`: if a block is needed and this one
   // has the right size, it is used (see vacate).
   Status allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant = nullptr);
-  // The common case of allocate, in the cheapest way: a buffer in a mapped slab that has a hole for it. Null if there
-  // is none, or if the buffer would have whole pages; then nothing has changed. Needs slabs_inline.h.
+  // Whether a buffer of that size gets a block to itself.
+  bool owns_pages(Bytes requested) const;
+  // The common cases of allocate, in the cheapest way: in space that has pages. Null if there is none; then nothing has
+  // changed. For a buffer that shares a slab (needs slabs_inline.h), and for one that owns its pages.
   [[gnu::always_inline]] Buffer* allocate_in_mapped_slab(Bytes requested, StreamIndex hint) {
-    if (requested == 0 || owns_pages(requested)) return nullptr;
+    if (requested == 0) return nullptr;
     Buffer* const buffer = slabs_.place_inline(requested, true);
     if (buffer != nullptr) count_in<true>(buffer, requested, hint);
     return buffer;
   }
+  Buffer* allocate_in_mapped_pages(Bytes requested, StreamIndex hint);
   // The same for free: finds the buffer that begins at the address, if it is in a slab with others; else null.
   struct InSlab {
     Buffer* buffer;
@@ -122,6 +125,11 @@ class Heap {
   [[gnu::always_inline]] void free_beside_others(InSlab freed) {
     count_out<true>(*freed.buffer);
     slabs_.remove_inline(freed.buffer, freed.slot);
+  }
+  // The buffer that begins at the address and has the block to itself; null: none.
+  Buffer* owner_at(DeviceAddress address) const {
+    Block* const block = block_at(address);
+    return block != nullptr && !block->is_slab_ && block->begin() == address ? block->sole_ : nullptr;
   }
   // True when the block was freed with its last buffer. `buffer` is destroyed in any case. The block's pages, if any,
   // stay mapped at the freed addresses, and its uses stay pending on them.
@@ -277,15 +285,25 @@ class Heap {
  private:
   Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<AddressSpace> space);
 
-  bool owns_pages(Bytes requested) const;
   static unsigned width_of(Bytes requested);
   void fold_classes(std::array<SizeClass, SizeClass::kCount>* out) const;
   std::uint64_t ample_pages() const;
   Block* new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant);
+  Block* begin_block(AddressSpace::Chunk* chunk);
   bool revive(Block* vacant, std::uint64_t pages, bool guarded);
   void end_block(Block* block);
   Buffer* place_in_slab(Bytes requested, Block* vacant);
   Buffer* place_in_pages(Bytes requested, Block* vacant);
+  // What a buffer with pages of its own needs.
+  struct Footprint {
+    std::uint64_t pages;
+    bool guarded;
+  };
+  Footprint footprint_of(Bytes requested) const {
+    const Bytes bytes = round_up(requested, options_.page_bytes);
+    return {bytes / options_.page_bytes, bytes - requested <= kMostElement};
+  }
+  Buffer* fill_block(Block* block);
   void end_buffer(Buffer* buffer);
   Buffer* buffer_in(Block* block, DeviceAddress address) const;
   // `address`: at most kMostBefore before the end of its page, which belongs to the block `here`, or to none.

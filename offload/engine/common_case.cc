@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocates and frees small buffers in the ordinary case: in a mapped slab that still has other buffers afterwards. No
-// page moves, no block begins or ends, no peak is exceeded, and nobody has to be told. All other cases are left to
-// allocate and free. This does a part of what these do, under the same rules.
+// Allocates and frees in the ordinary case: in a mapped slab that still has other buffers afterwards, or a buffer with
+// pages of its own in free space that has pages. No page moves, no peak is exceeded, there is room for everything that
+// is live, and no driver function is called. All other cases are left to allocate and free. This does a part of what
+// these do, under the same rules.
 //
 // Between taking and releasing the lock no function is called at which the thread could be cancelled.
 #include "allocator/slabs_inline.h"
@@ -19,21 +20,43 @@ StreamHandle handle_of(std::uint64_t stream) {
 
 }  // namespace
 
-[[gnu::always_inline]] inline bool Engine::State::allocate_small(Bytes bytes, std::uint64_t key, ThreadCache& cache,
-                                                                 DeviceAddress* address) {
+// Null: there is no such space, or somebody has to be asked.
+[[gnu::noinline]] Buffer* Engine::State::allocate_in_mapped_pages(Bytes bytes, StreamIndex hint) {
+  const Bytes held = held_block_bytes + round_up(bytes, heap.page_bytes());
+  if (held > budget_bytes - external_bytes || options.budget_source != nullptr || policy->wants().allocating)
+    return nullptr;
+  Buffer* const buffer = heap.allocate_in_mapped_pages(bytes, hint);
+  if (buffer == nullptr) return nullptr;
+  const Block& block = buffer->block();
+  note_unit_of(block);
+  residency.adopt(*buffer);
+  held_block_bytes = held;
+  tell_of_allocation(block);
+  return buffer;
+}
+
+[[gnu::always_inline]] inline bool Engine::State::allocate_commonly(Bytes bytes, std::uint64_t key, ThreadCache& cache,
+                                                                    DeviceAddress* address) {
   StreamIndex hint;
   if (slow_to_allocate || policy->wants().addresses || bytes > budget_bytes - external_bytes ||
       !clock.find(handle_of(key), &hint))
     return false;
-  if (caches.has_changes()) [[unlikely]] {
+  // Large cached buffers are taken back before other space than theirs is divided, and all before there is a new peak.
+  if (caches.has_changes() || caches.has_large()) [[unlikely]] {
     const Undisturbed undisturbed;
     note_cache_changes();
+    if (caches.has_large()) reclaim(Reclaim::kLarge);
   }
-  // Cached buffers are taken back before other holes than theirs are split, and before there is a new peak.
-  if (caches.has_large() || heap.live_bytes() + bytes + external_bytes > counters.peak_live_bytes) return false;
-  Buffer* const buffer = heap.allocate_in_mapped_slab(bytes, hint);
-  if (buffer == nullptr) return false;
-  residency.adopt_beside_others(*buffer);
+  if (heap.live_bytes() + bytes + external_bytes > counters.peak_live_bytes) return false;
+  Buffer* buffer = nullptr;
+  if (heap.owns_pages(bytes)) {
+    buffer = allocate_in_mapped_pages(bytes, hint);
+    if (buffer == nullptr) return false;
+  } else {
+    buffer = heap.allocate_in_mapped_slab(bytes, hint);
+    if (buffer == nullptr) return false;
+    residency.adopt_beside_others(*buffer);
+  }
   allocations.add(buffer->block().bytes());
   ++counters.allocations;
   counters.allocated_bytes += bytes;
@@ -43,21 +66,35 @@ StreamHandle handle_of(std::uint64_t stream) {
     note_device_peak();
   *address = buffer->address();
   if (!pressed && cache.has_asked_for(bytes)) [[unlikely]]
-    remember_small(*buffer, key);
+    remember(*buffer, key);
   return true;
 }
 
-[[gnu::noinline]] void Engine::State::remember_small(Buffer& buffer, std::uint64_t key) {
+[[gnu::noinline]] void Engine::State::remember(Buffer& buffer, std::uint64_t key) {
   const Undisturbed undisturbed;
   if (Buffer* const displaced = caches.remember(buffer, ThreadCaches::stream_of(key)); displaced != nullptr)
     release(*displaced);
 }
 
-[[gnu::always_inline]] inline bool Engine::State::free_small(DeviceAddress address, std::uint64_t key) {
+// A buffer with pages of its own. Host memory goes back to the driver, and addresses that stay reserved give their pages
+// up: those are not here.
+[[gnu::noinline]] bool Engine::State::free_pages(DeviceAddress address, std::uint64_t key, StreamIndex on) {
+  Buffer* const buffer = heap.owner_at(address);
+  if (buffer == nullptr || policy->wants().addresses || !residency.has_no_copy(buffer->block()) ||
+      !caches.withdraw(*buffer))
+    return false;
+  if (key != ThreadCache::kNoStream) freed_on(*buffer, on);
+  release(*buffer);
+  ++counters.frees;
+  return true;
+}
+
+[[gnu::always_inline]] inline bool Engine::State::free_commonly(DeviceAddress address, std::uint64_t key) {
   StreamIndex on;
   if (slow_to_free || clock.may_be_blocked() || !clock.find(handle_of(key), &on)) return false;
   const Heap::InSlab found = heap.beside_others_at(address);
-  if (found.buffer == nullptr || !caches.withdraw(*found.buffer)) return false;
+  if (found.buffer == nullptr) return free_pages(address, key, on);
+  if (!caches.withdraw(*found.buffer)) return false;
   if (key != ThreadCache::kNoStream) freed_on(*found.buffer, on);
   heap.free_beside_others(found);
   ++counters.frees;
@@ -66,7 +103,7 @@ StreamHandle handle_of(std::uint64_t stream) {
 
 Status Engine::allocate_past_cache(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache) {
   std::unique_lock lock(mutex_);
-  if (cache != nullptr && state_->allocate_small(bytes, stream, *cache, out)) [[likely]]
+  if (cache != nullptr && state_->allocate_commonly(bytes, stream, *cache, out)) [[likely]]
     return {};
   lock.release();
   return allocate_slowly(bytes, ThreadCaches::stream_of(stream), out);
@@ -74,7 +111,7 @@ Status Engine::allocate_past_cache(Bytes bytes, std::uint64_t stream, DeviceAddr
 
 Status Engine::free_past_cache(DeviceAddress address, std::uint64_t stream) {
   std::unique_lock lock(mutex_);
-  if (state_->free_small(address, stream)) [[likely]]
+  if (state_->free_commonly(address, stream)) [[likely]]
     return {};
   lock.release();
   return free_slowly(address, ThreadCaches::stream_of(stream));

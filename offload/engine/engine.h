@@ -337,7 +337,7 @@ class Engine {
   static std::uint64_t key_of(std::optional<StreamHandle> stream) {
     return stream.has_value() ? static_cast<std::uint64_t>(*stream) : kNoStream;
   }
-  // How allocate and free work: through the thread's cache, else under the lock (small_buffers.cc). The last two are
+  // How allocate and free work: through the thread's cache, else under the lock (common_case.cc). The last two are
   // called with the lock held, and release it.
   Status allocate_by_key(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
   Status free_by_key(DeviceAddress address, std::uint64_t stream);

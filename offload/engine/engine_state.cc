@@ -333,7 +333,9 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   }
   // An evicted slab has contents: its first access fetches them.
   if (new_block && !block.mapped()) {
-    heap.expect_user(hint != clock.index_of(StreamHandle{}) ? hint : stream);
+    StreamIndex legacy;
+    const bool on_legacy = clock.find(StreamHandle{}, &legacy) && hint == legacy;
+    heap.expect_user(on_legacy ? stream : hint);
     status = heap.homes_at_hand(block, {0, block.pages()}, false) ? heap.map(block, Wait::kBehindNewest)
                                                                   : Status::out_of_memory();
   }

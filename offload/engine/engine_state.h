@@ -32,6 +32,7 @@
 #include "offload/recompute/versions.h"
 #include "offload/residency/migration.h"
 #include "offload/residency/residency.h"
+#include "offload/residency/unit_size.h"
 
 namespace thermocline {
 
@@ -98,14 +99,14 @@ class Engine::State {
 
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
-  // allocate() and free() of small buffers, the common case in the cheapest way (small_buffers.cc). False: the case is
-  // not covered, and nothing has changed. note_what_is_slow: call it after every change of its inputs.
+  // allocate() and free() where memory neither moves nor runs short, in the cheapest way (common_case.cc). False: the
+  // case is not covered, and nothing has changed. note_what_is_slow: call it after every change of its inputs.
   void note_what_is_slow() {
     slow_to_allocate = !is_plain || !detained.empty();
     slow_to_free = slow_to_allocate || !pinned.empty() || !references.empty();
   }
-  bool allocate_small(Bytes bytes, std::uint64_t stream, ThreadCache& cache, DeviceAddress* address);
-  bool free_small(DeviceAddress address, std::uint64_t stream);
+  bool allocate_commonly(Bytes bytes, std::uint64_t stream, ThreadCache& cache, DeviceAddress* address);
+  bool free_commonly(DeviceAddress address, std::uint64_t stream);
   Status pin(DeviceAddress address, const char* reason, bool for_good);
   Status read_stored(AddressRange range, StreamHandle handle);
   void written_by_graph(std::span<const GraphKernel> kernels);
@@ -382,6 +383,9 @@ class Engine::State {
   Status admit(StreamHandle handle);
   Status fetch_operands();
   bool host_holds(Bytes live, Bytes limit, const Block& block);
+  void note_unit_of(const Block& block) {
+    largest_unit = std::max(largest_unit, largest_unit_of(block.pages(), block.page_bytes()));
+  }
   // Whether host and spill file together can hold that much, if the host alone can not.
   bool file_holds(Bytes live);
   void count_raise();
@@ -391,7 +395,9 @@ class Engine::State {
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);
   // The next user of its space waits for everything that was submitted to the stream so far.
   void freed_on(Buffer& buffer, StreamIndex on) { buffer.block().uses.add(Use{on, clock.submitted(on)}); }
-  void remember_small(Buffer& buffer, std::uint64_t stream);
+  Buffer* allocate_in_mapped_pages(Bytes bytes, StreamIndex hint);
+  bool free_pages(DeviceAddress address, std::uint64_t stream, StreamIndex on);
+  void remember(Buffer& buffer, std::uint64_t stream);
   void keep_unseen();
   void collect_host(EngineStatistics* all) const;
   void collect_movements(EngineStatistics* all) const;

@@ -10,7 +10,7 @@ namespace thermocline {
 // Whether all live memory may be granted. Claims the part that other processes could take in the meantime, in whole
 // steps if possible.
 bool Engine::State::host_holds(Bytes live, Bytes limit, const Block& block) {
-  largest_unit = std::max(largest_unit, largest_unit_of(block.pages(), block.page_bytes()));
+  note_unit_of(block);
   if (live <= limit) return true;
   if (options.host_limit_bytes == 0 || live <= granted_under(options.host_limit_bytes, host_mappings.on())) {
     if (options.host_ledger == nullptr || live <= host_claim) return true;
