@@ -167,7 +167,10 @@ AddressSpace::Chunk* AddressSpace::find_mapped(std::uint64_t pages, Zone zone, b
 AddressSpace::Chunk* AddressSpace::take_in(std::uint64_t pages, Zone zone, bool guarded) {
   if (Chunk* chunk = find_mapped(pages, zone, guarded); chunk != nullptr) return chunk;
   if (guarded) ++pages;
-  if (Chunk* chunk = take_partly_mapped(pages, zone); chunk != nullptr) return chunk;
+  if (Chunk* chunk = take_partly_mapped(pages, zone); chunk != nullptr) {
+    chunk->tag.mapped = false;
+    return chunk;
+  }
   // Leaves one page of addresses more than the guard needs, so that the space of one freed buffer can later be divided
   // between two buffers with guards.
   if (guarded) {
@@ -200,8 +203,11 @@ void AddressSpace::lay_guard(Chunk* chunk) {
   Chunk* const guard = space_.split(chunk, chunk->size() - 1);
   guard->tag.guard = true;
   guard->tag.mapped = handles_[guard->offset()] != PageHandle{};
-  if (!guard->tag.mapped) guard->tag.pending.clear();
-  space_.give(guard);
+  if (guard->tag.mapped) {
+    space_.give(guard);
+  } else {
+    guard->tag.pending.clear();
+  }
 }
 
 AddressSpace::Chunk* AddressSpace::guard_of(Chunk* chunk) {
@@ -216,7 +222,7 @@ std::uint64_t AddressSpace::pages_with_guard(Chunk* chunk) {
 void AddressSpace::give(Chunk* chunk, const UseSet& pending, std::span<const StaleRange> stale, bool all_mapped) {
   const FreeTime now = log_.add(pending);
   if (Chunk* guard = guard_of(chunk); guard != nullptr) {
-    guard = space_.take(guard, guard->offset(), guard->size());
+    if (guard->is_free()) guard = space_.take(guard, guard->offset(), guard->size());
     guard->tag.guard = false;
     guard->tag.freed_at = now;
     space_.give(guard);
@@ -253,7 +259,8 @@ void AddressSpace::validate() const {
   space_.for_each([&](const Chunk& chunk) {
     chunk.tag.pending.validate();
     if (chunk.tag.guard) {
-      THERMOCLINE_CHECK(chunk.is_free() && chunk.size() == 1, "A guard is one page that nobody uses.");
+      THERMOCLINE_CHECK((chunk.is_free() || !chunk.tag.mapped) && chunk.size() == 1,
+                        "A guard is one page that nobody uses.");
       THERMOCLINE_CHECK(left != nullptr && !left->is_free() && left->end() == chunk.offset() &&
                             blocks_[chunk.offset()] == blocks_[left->offset()],
                         "A guard belongs to the block on its left.");
@@ -261,7 +268,7 @@ void AddressSpace::validate() const {
     left = &chunk;
     THERMOCLINE_CHECK(!chunk.tag.still_mapped || (chunk.is_free() && !chunk.tag.mapped),
                       "What is still mapped is free and has no pages of its own.");
-    if (chunk.is_free() && !chunk.tag.mapped) {
+    if ((chunk.is_free() || chunk.tag.guard) && !chunk.tag.mapped) {
       THERMOCLINE_CHECK(chunk.tag.still_mapped || chunk.tag.pending.empty(),
                         "Nothing is pending on free addresses without pages.");
       // Addresses that were never handed out are skipped: their table entries have never been written, so reading them
@@ -273,7 +280,7 @@ void AddressSpace::validate() const {
         chunk.is_free() ? std::min(chunk.end(), used_end_[chunk.tag.zone == Zone::kSlabs]) : chunk.end();
     for (std::uint64_t page = chunk.offset(); page < end; ++page) {
       const bool mapped = handles_[page] != PageHandle{};
-      if (chunk.is_free()) {
+      if (chunk.is_free() || chunk.tag.guard) {
         THERMOCLINE_CHECK(mapped == chunk.tag.mapped, "A free chunk is mapped throughout or not at all.");
       }
       THERMOCLINE_CHECK((blocks_[page] == nullptr) == (chunk.is_free() && !chunk.tag.guard),

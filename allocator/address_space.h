@@ -29,8 +29,8 @@ enum class Zone : std::uint8_t { kBlocks, kSlabs };
 struct SpaceTag {
   static constexpr unsigned kShelves = 7;
   Zone zone = Zone::kBlocks;
-  bool mapped = false;
-  bool guard = false;  // free, but not to be handed out
+  bool mapped = false;  // of a chunk in use: all its pages had memory when it was taken; unknown if false
+  bool guard = false;   // nobody uses it, and it is not to be handed out
   // Free; its pages already serve another block, but the driver still maps these addresses to them.
   bool still_mapped = false;
   UseSet pending;         // submitted work that may still access the pages; empty when unmapped
@@ -51,12 +51,12 @@ struct SpaceTag {
   void clear();
 };
 
-// Guards. A guard is a free chunk of one page that is not handed out while the block on its left lives. If a buffer
+// Guards. A guard is a chunk of one page that is not handed out while the block on its left lives. If a buffer
 // fills its pages to the last element, the address one past its end then still belongs to that block, and is not the
 // beginning of another one; and no address in it means the element before another buffer (Heap::meant_by). For the same
 // reason the first page of the reservation is never handed out: the address before a buffer is ours, too. A guard costs
-// addresses. If it lies on free mapped space, its page stays mapped, so that no driver call is needed; that page counts
-// as free mapped space, is reused like it, and is taken before new pages are created (backing.cc).
+// addresses. If it lies on free mapped space, it is free: its page stays mapped, so that no driver call is needed, counts
+// as free mapped space, is reused like it, and is taken before new pages are created (backing.cc). Else it is in use.
 //
 // Chunks still mapped. The physical pages of free space may be mapped at other addresses while work submitted earlier
 // may still use them, if their new user's work is ordered after that work on the device. The driver's old mapping is

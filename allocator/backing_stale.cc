@@ -278,6 +278,7 @@ bool Backing::can_map_without_waiting(const Block& block, PageRange range) {
 
 std::vector<StaleRange> Backing::take_stale(const Block& block) {
   std::vector<StaleRange> all;
+  if (!deferred_unmaps_.has_stale() && shown_.empty()) return all;
   const std::uint64_t begin = space_->page_of(block.begin());
   while (const StaleRange* const stale = deferred_unmaps_.stale_in(begin, begin + block.pages())) {
     all.push_back(*stale);

@@ -98,8 +98,10 @@ Block* Heap::begin_block(AddressSpace::Chunk* chunk) {
   block->pages_ = pages;
   block->page_bytes_ = options_.page_bytes;
   block->handles_ = space_->handles() + first;
-  block->mapped_pages_ =
-      pages - static_cast<std::uint64_t>(std::count(block->handles_, block->handles_ + pages, PageHandle{}));
+  block->mapped_pages_ = pages;
+  if (!chunk->tag.mapped)
+    block->mapped_pages_ -=
+        static_cast<std::uint64_t>(std::count(block->handles_, block->handles_ + pages, PageHandle{}));
   block->chunk_ = chunk;
   block->is_slab_ = false;
   block->is_vacant_ = false;
@@ -241,7 +243,7 @@ MeantBuffers Heap::meant_by(DeviceAddress address) const {
 
 void Heap::for_each_block(const std::function<void(Block&)>& visit) const {
   space_->space().for_each([&](const AddressSpace::Chunk& chunk) {
-    if (chunk.is_free()) return;
+    if (chunk.is_free() || chunk.tag.guard) return;
     Block* const block = space_->blocks()[chunk.offset()];
     if (!block->is_vacant_) visit(*block);
   });

@@ -83,7 +83,8 @@ Buffer* Slabs::at_or_before(const Block& slab, DeviceAddress address) const {
 
 void Slabs::add(Block* slab, SlabKind kind) {
   slab->slabs_ = this;
-  slab->starts_.assign((slab->bytes() / kGranule + 63) / 64, 0);
+  // Those that an earlier slab had are 0: it was dropped without buffers.
+  slab->starts_.resize((slab->bytes() / kGranule + 63) / 64, 0);
   slab->used_granules_ = 0;
   slab->mapped_when_placed_ = slab->mapped();
   slab->slab_kind_ = kind;
