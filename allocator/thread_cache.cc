@@ -17,6 +17,7 @@ std::uint64_t next_number() {
 
 bool ThreadCache::take(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
   const unsigned set = set_of(bytes);
+  if ((states_of_set(set) & kCachedBits) == 0) return false;
   for (unsigned i = set; i < set + kWays; ++i) {
     if (bytes_[i] == bytes && take_from(i, stream, out)) return true;
   }
@@ -133,14 +134,15 @@ constinit ThreadCaches::ThreadEntry ThreadCaches::thread_entries[kThreadEntries]
 
 ThreadCache* ThreadCaches::mine_without_entry() const { return here.caches == number_ ? here.cache : nullptr; }
 
-void ThreadCaches::claim_entry(ThreadCache* cache) const {
+bool ThreadCaches::claim_entry(ThreadCache* cache) const {
   const std::uint64_t thread = this_thread();
   ThreadEntry& entry = thread_entries[entry_index_of(thread)];
   std::uint64_t nobody = 0;
   const bool is_mine = entry.owner.load(std::memory_order_relaxed) == thread;
-  if (!is_mine && !entry.owner.compare_exchange_strong(nobody, thread, std::memory_order_acquire)) return;
+  if (!is_mine && !entry.owner.compare_exchange_strong(nobody, thread, std::memory_order_acquire)) return false;
   entry.cache = cache;
   entry.key.store(has_entries() ? thread ^ key_ : 0, std::memory_order_relaxed);
+  return has_entries();
 }
 
 void ThreadCaches::release_entry() {
@@ -175,7 +177,7 @@ ThreadCache* ThreadCaches::join() {
   static thread_local Membership membership;
   caches_.push_back(std::make_shared<ThreadCache>());
   membership.change(caches_.back(), number_);
-  claim_entry(here.cache);
+  if (!claim_entry(here.cache)) some_without_entry_.store(true, std::memory_order_relaxed);
   return here.cache;
 }
 
@@ -206,10 +208,7 @@ void ThreadCaches::retire_abandoned() {
 
 void ThreadCaches::validate() const {
   for (const auto& cache : caches_) cache->validate();
-  ThreadCache* found = nullptr;
-  if (find_by_thread(key_, &found)) {
-    THERMOCLINE_CHECK(here.caches == number_ && here.cache == found, "A thread's entry says what the thread knows.");
-  }
+  THERMOCLINE_CHECK(mine() == mine_without_entry(), "A thread's entry says what the thread knows.");
 }
 
 }  // namespace thermocline

@@ -69,7 +69,8 @@ class ThreadCache {
 
   // Called by the owner thread. True: `out` is a buffer of that size that the thread freed on the same stream.
   bool take(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
-  // take() if the first slot of that size has the buffer, or if none can have it; kPerhaps: another slot may have it.
+  // take() if the first slot of that size has the buffer, or if no slot is of that size; kPerhaps: another slot may
+  // have it.
   enum class Taken : std::uint8_t { kYes, kNo, kPerhaps };
   [[gnu::always_inline]] Taken take_first(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
     const unsigned set = set_of(bytes);
@@ -77,8 +78,7 @@ class ThreadCache {
     if (bytes_[i] != bytes && bytes_[++i] != bytes && bytes_[++i] != bytes && bytes_[++i] != bytes) [[likely]]
       return Taken::kNo;
     static_assert(kWays == 4, "All ways are searched.");
-    if (take_from(i, stream, out)) return Taken::kYes;
-    return (states_of_set(set) & kCachedBits) == 0 ? Taken::kNo : Taken::kPerhaps;
+    return take_from(i, stream, out) ? Taken::kYes : Taken::kPerhaps;
   }
   // True: the buffer is cached.
   [[gnu::always_inline]] bool put(DeviceAddress address, std::uint64_t stream) {
@@ -309,7 +309,8 @@ class ThreadCaches {
   // Called without the lock. The calling thread's cache, or null.
   ThreadCache* mine() const {
     ThreadCache* cache = nullptr;
-    return find_by_thread(key_, &cache) ? cache : mine_without_entry();
+    if (find_by_thread(key_, &cache)) return cache;
+    return some_without_entry_.load(std::memory_order_relaxed) ? mine_without_entry() : nullptr;
   }
   // The cache of a thread that has an entry in the table of threads, as nearly all have; false: it has none. `key`: the
   // key of these caches.
@@ -439,7 +440,7 @@ class ThreadCaches {
   static constexpr unsigned kKeyShift = 48;
   static std::size_t entry_index_of(std::uint64_t thread) { return hash_bits(thread, 8); }
   static_assert(kThreadEntries == 256, "The hash gives so many bits.");
-  void claim_entry(ThreadCache* cache) const;
+  bool claim_entry(ThreadCache* cache) const;
   static void release_entry();
   static ThreadEntry thread_entries[kThreadEntries];
 
@@ -457,6 +458,7 @@ class ThreadCaches {
   static constexpr std::uint64_t kNoKey = 1;  // a thread's address is even
   const std::uint64_t key_ = number_ >> (64 - kKeyShift) == 0 ? number_ << kKeyShift : kNoKey;
   std::vector<std::shared_ptr<ThreadCache>> caches_;
+  std::atomic<bool> some_without_entry_{false};  // a thread with a cache has, or had, no entry
   bool has_large_ = false;
   Bytes cached_bytes_ = 0, cached_block_bytes_ = 0;  // sums over `caches_`
   CacheTotals retired_;                              // of caches that no longer exist

@@ -20,6 +20,12 @@ StreamHandle handle_of(std::uint64_t stream) {
 
 }  // namespace
 
+[[gnu::noinline]] void Engine::State::take_back_large() {
+  const Undisturbed undisturbed;
+  note_cache_changes();
+  if (caches.has_large()) reclaim(Reclaim::kLarge);
+}
+
 // Null: there is no such space, or somebody has to be asked.
 [[gnu::noinline]] Buffer* Engine::State::allocate_in_mapped_pages(Bytes bytes, StreamIndex hint) {
   const Bytes held = held_block_bytes + round_up(bytes, heap.page_bytes());
@@ -42,11 +48,8 @@ StreamHandle handle_of(std::uint64_t stream) {
       !clock.find(handle_of(key), &hint))
     return false;
   // Large cached buffers are taken back before other space than theirs is divided, and all before there is a new peak.
-  if (caches.has_changes() || caches.has_large()) [[unlikely]] {
-    const Undisturbed undisturbed;
-    note_cache_changes();
-    if (caches.has_large()) reclaim(Reclaim::kLarge);
-  }
+  if (caches.has_changes() || caches.has_large()) [[unlikely]]
+    take_back_large();
   if (heap.live_bytes() + bytes + external_bytes > counters.peak_live_bytes) return false;
   Buffer* buffer = nullptr;
   if (heap.owns_pages(bytes)) {

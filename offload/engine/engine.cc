@@ -111,12 +111,16 @@ Status Engine::allocate_by_key(Bytes bytes, std::uint64_t stream, DeviceAddress*
     case ThreadCache::Taken::kPerhaps:
       break;
   }
-  // Not inlined: a call of take() here would give this function a stack frame.
-  return allocate_without_entry(bytes, stream, out);
+  return allocate_from(cache, bytes, stream, out);
 }
 
 Status Engine::allocate_without_entry(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
-  ThreadCache* const cache = state_->caches.mine();
+  return allocate_from(state_->caches.mine(), bytes, stream, out);
+}
+
+// Not inlined: a call of take() would give allocate_by_key a stack frame.
+[[gnu::noinline]] Status Engine::allocate_from(ThreadCache* cache, Bytes bytes, std::uint64_t stream,
+                                               DeviceAddress* out) {
   if (cache != nullptr && cache->take(bytes, stream, out)) return {};
   return allocate_past_cache(bytes, stream, out, cache);
 }

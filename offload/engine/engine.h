@@ -343,6 +343,7 @@ class Engine {
   Status free_by_key(DeviceAddress address, std::uint64_t stream);
   Status allocate_past_cache(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache);
   Status allocate_without_entry(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
+  Status allocate_from(ThreadCache* cache, Bytes bytes, std::uint64_t stream, DeviceAddress* out);
   Status free_past_cache(DeviceAddress address, std::uint64_t stream);
   Status free_without_entry(DeviceAddress address, std::uint64_t stream);
   Status allocate_slowly(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out);

@@ -395,6 +395,7 @@ class Engine::State {
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);
   // The next user of its space waits for everything that was submitted to the stream so far.
   void freed_on(Buffer& buffer, StreamIndex on) { buffer.block().uses.add(Use{on, clock.submitted(on)}); }
+  void take_back_large();
   Buffer* allocate_in_mapped_pages(Bytes bytes, StreamIndex hint);
   bool free_pages(DeviceAddress address, std::uint64_t stream, StreamIndex on);
   void remember(Buffer& buffer, std::uint64_t stream);
