@@ -133,6 +133,11 @@ constexpr std::array kDigestUses = {
     choice("off", DigestUse::kOff),
     choice("auto", DigestUse::kAuto),
 };
+constexpr std::array kUploadCopies = {
+    choice("off", UploadCopies::kOff),
+    choice("auto", UploadCopies::kAuto),
+    choice("all", UploadCopies::kAll),
+};
 constexpr std::array kLogLevels = {
     choice("quiet", LogLevel::kQuiet), choice("error", LogLevel::kError), choice("warning", LogLevel::kWarning),
     choice("info", LogLevel::kInfo),   choice("debug", LogLevel::kDebug),
@@ -208,6 +213,14 @@ constexpr std::array kOptions = {
         "Whether a buffer that kernels may have written to is compared with its copy on the host before it is copied "
         "out again, by digests that the device computes: off, auto (where that pays). docs/directions.md.",
         kDigestUses),
+    option<&Settings::upload_copies>("upload_copies", "THERMOCLINE_UPLOAD_COPIES", OptionType::kChoice,
+                                     name_in(kUploadCopies, kEngine.upload_copies),
+                                     "With digests: whether an upload leaves its contents in pinned memory, too, so "
+                                     "that a buffer that is only read is "
+                                     "never copied out: off, auto (uploads of pageable memory, once more is live than "
+                                     "the budget), all (from the first "
+                                     "one on, and uploads of pinned memory). docs/directions.md.",
+                                     kUploadCopies),
     option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
                                   "Most pinned host memory to take; a percentage is of the machine's memory."),
     option<&Settings::host_limit_shared>(

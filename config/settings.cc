@@ -33,6 +33,7 @@ EngineOptions engine_options(const Settings& settings, int device, Bytes device_
   options.host_fallback = settings.host_fallback;
   options.recompute = settings.recompute;
   options.digests = settings.digests;
+  options.upload_copies = settings.upload_copies;
   options.host_limit_bytes = settings.host_limit.resolve(host_bytes);
   options.page_bytes = settings.page_bytes.resolve(0);
   options.min_offload_bytes = settings.min_offload_bytes.resolve(0);

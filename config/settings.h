@@ -31,6 +31,7 @@ struct Settings {
   HostFallback host_fallback{};
   Recompute recompute{};
   DigestUse digests{};
+  UploadCopies upload_copies{};
   SizeSetting host_limit;         // percent: of the machine's memory
   SizeSetting host_limit_shared;  // percent: of the machine's memory; unset: no limit
   std::string host_spill;         // a folder; empty: off

@@ -31,6 +31,11 @@ struct OperationInfo {
   // (Operation::host_copy). A copy to the host, which names no other range, does so where that unit is not on the
   // device. A copy within the device does so where source and target do not fit there together.
   bool reads_host_copy = false;
+  // It is an upload whose caller can put the contents in memory of the library's on their way to the device
+  // (Operation::upload_copies). kAtOnce: before the operation is committed. kInStream: when its turn in the stream
+  // comes.
+  enum class Source : std::uint8_t { kElsewhere, kAtOnce, kInStream };
+  Source source = Source::kElsewhere;
   // If its call fails, a part of it may have been submitted (batches).
   bool may_fail_halfway = false;
   // It was prepared before and refused with not_ready, or it is the next part of an operation that is done in several

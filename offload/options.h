@@ -37,6 +37,12 @@ enum class RecomputePlans { kJoint, kRecomputeOnly };
 // written to it (docs/directions.md). auto: if that pays, and the device can do it.
 enum class DigestUse { kOff, kAuto };
 
+// Which uploads give the memory that they fill its first host copy, on their way (docs/directions.md). auto: those of
+// pageable memory, which are staged in any case, once more is live than the budget. all: those of pinned memory, too,
+// from the first one on. Both: within the host limit, and where a copy outlives the next access, because digests are
+// taken or directions are known.
+enum class UploadCopies { kOff, kAuto, kAll };
+
 struct EngineOptions {
   int device = 0;
   // Upper bound for the bytes that the engine may hold on the device, the program's own mappings included. 0: all of
@@ -59,6 +65,8 @@ struct EngineOptions {
   bool host_is_readable = true;
   // Reads host memory, like the host fallback.
   DigestUse digests = DigestUse::kOff;
+  // Only operations with a source are concerned (OperationInfo::source).
+  UploadCopies upload_copies = UploadCopies::kAuto;
   // Upper bound for pinned host memory. 0: unlimited.
   Bytes host_limit_bytes = 0;
   // A host memory limit that this process shares with others; must outlive the engine. Null: none.

@@ -53,6 +53,10 @@ struct EngineStatistics {
   Bytes digested_bytes = 0, uncopied_bytes = 0;
   // Failed requests for digests; and 1 if the device cannot compute them at all.
   std::uint64_t failed_digests = 0, digests_unavailable = 0;
+  // Host copies made by uploads, and their bytes; those for which there was no host memory; and those that were given up
+  // before they had saved a copy out.
+  std::uint64_t upload_copies = 0, failed_upload_copies = 0, useless_upload_copies = 0;
+  Bytes upload_copy_bytes = 0;
   std::uint64_t write_behinds = 0;           // copies out that nobody waited for when they began
   std::uint64_t plans = 0, divergences = 0;  // iterations learned, and divergences from them
   // Buffers dropped without a copy, each with a block of its own, and the bytes of these blocks; the part of these that

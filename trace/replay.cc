@@ -18,6 +18,9 @@
 namespace thermocline {
 namespace {
 
+// The name of copies from the host in recordings of frameworks.
+constexpr std::string_view kUpload = "upload";
+
 // The engine's report handler has no context argument; a replay runs on one thread.
 thread_local std::string* report_target = nullptr;
 
@@ -29,7 +32,10 @@ class Replay : private Relauncher {
  public:
   Replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* result)
       : trace_(trace), program_(program), options_(options), result_(result), buffers_(trace.buffers.size()) {
-    for (const std::string& name : trace.names) classes_.push_back(classify_operator(name, {}));
+    for (const std::string& name : trace.names) {
+      classes_.push_back(classify_operator(name, {}));
+      uploads_.push_back(name == kUpload);
+    }
   }
 
   bool run(std::string* reason) {
@@ -234,11 +240,23 @@ class Replay : private Relauncher {
     }
     OperationInfo info = info_of(op, name);
     if (recomputes()) info.relaunch = remember(op, name);
+    if (is_upload(op)) {
+      info.source = OperationInfo::Source::kAtOnce;
+      info.overwrites = true;
+    }
     if (options_.stopwatch != nullptr) options_.stopwatch->engine_entered();
     Operation operation = engine_->begin(streams_[stream], accesses_, info);
     if (options_.stopwatch != nullptr) options_.stopwatch->engine_left();
     if (!operation.status().ok()) return operation.status();
-    if (const Status launched = launch(streams_[stream], op, name); !launched.ok()) return launched;
+    const std::span<const UploadCopy> on_host = operation.upload_copies();
+    if (!on_host.empty()) begin_on_host(on_host);
+    Status launched = launch(streams_[stream], op, name);
+    for (const UploadCopy& part : on_host) {
+      if (!launched.ok()) break;
+      const DeviceAddress at = accesses_.front().address + part.offset;
+      launched = driver().copy_to_device(at, part.host, part.bytes, streams_[stream]);
+    }
+    if (!launched.ok()) return launched;
     if (options_.stopwatch != nullptr) options_.stopwatch->engine_entered();
     operation.commit();
     if (options_.stopwatch != nullptr) {
@@ -251,6 +269,30 @@ class Replay : private Relauncher {
       buffers_[n.buffer].is_fresh = false;
     }
     return Status();
+  }
+
+  // With directions it is known to be a copy from the host.
+  bool is_upload(const TraceOperator& op) const {
+    return options_.exact && uploads_[op.name] && op.mark == TraceOperator::kNoMark && named_.size() == 1 &&
+           !named_.front().reads;
+  }
+
+  // What is uploaded is in these parts of host memory before it is copied from there.
+  void begin_on_host(std::span<const UploadCopy> parts) {
+    const SimulatedOperand whole = operands_.front();
+    operands_.clear();
+    std::uint64_t done = 0;
+    const auto add = [&](std::uint64_t address, std::uint64_t bytes) {
+      if (bytes == 0) return;
+      const std::uint32_t continues = operands_.empty() ? 0 : SIMULATED_OPERAND_CONTINUES;
+      operands_.push_back({.address = address, .bytes = bytes, .flags = whole.flags | continues});
+      done += bytes;
+    };
+    for (const UploadCopy& part : parts) {
+      add(whole.address + done, part.offset - done);
+      add(reinterpret_cast<std::uintptr_t>(part.host), part.bytes);
+    }
+    add(whole.address + done, whole.bytes - done);
   }
 
   // Its number on the device, which the parts of an operator have in common.
@@ -402,6 +444,7 @@ class Replay : private Relauncher {
   std::uint64_t events_ = 0;
   std::chrono::steady_clock::time_point began_;
   std::vector<OperatorClass> classes_;  // by name
+  std::vector<bool> uploads_;           // by name
   std::uint64_t launched_ = 0;          // number of operators
   std::uint64_t ordinals_ = 0;          // the parts of an operator counted as one
   // The most recent operators, if they may run again.

@@ -10,6 +10,7 @@
 #include "hooks/submit/in_parts.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/to_host.h"
+#include "hooks/submit/upload_copies.h"
 
 namespace thermocline {
 namespace {
@@ -112,12 +113,18 @@ CUresult copy_anywhere(StreamHandle stream, Host host, To to, From from, std::si
       return copy_from_host_copy(stream, address_of(target), copy, now);
     };
     const CallFrom from_host = copy_there;
+    const OperationInfo::Source kind = source_of_upload(stream, address_of(target), address_of(source), now);
+    const auto copy_by_way = [&](std::span<const UploadCopy> parts) {
+      return copy_by_way_of_host(stream, kind, address_of(target), address_of(source), now, parts);
+    };
+    const UploadByWay by_way{kind, copy_by_way};
     return submit_copy(
         stream, host, std::move(accesses), info_of_copy<F>(), [&] { return real<F>(target, source, now, more...); },
         [&](CUstream another) {
           return real<Function::cuMemcpyAsync>(address_of(target), address_of(source), now, another);
         },
-        std::is_same_v<From, CUdeviceptr> ? &from_host : nullptr);
+        std::is_same_v<From, CUdeviceptr> ? &from_host : nullptr,
+        kind != OperationInfo::Source::kElsewhere ? &by_way : nullptr);
   });
 }
 

@@ -150,9 +150,29 @@ template <class Scope, class Open>
   }
 }
 
+// Replacements for an operation's own call; null: there is none.
+struct Instead {
+  const CallIn* in_another = nullptr;
+  const CallFrom* from_host = nullptr;
+  const UploadByWay* by_way = nullptr;
+};
+
+// `is_instead`: whether it was submitted with another call than its own.
+CUresult call_or_instead(Operation& operation, Call call, const Instead& instead, bool* is_instead) {
+  *is_instead = true;
+  if (const void* const copy = operation.host_copy(); copy != nullptr) return (*instead.from_host)(copy);
+  if (const auto parts = operation.upload_copies(); !parts.empty()) {
+    const CUresult result = instead.by_way->copy(parts);
+    if (result == CUDA_SUCCESS) return result;
+    operation.forget_upload_copies();
+  }
+  *is_instead = false;
+  return call();
+}
+
 template <class Begin>
 CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host, const AccessList& accesses,
-                     const OperationInfo& info, Begin begin, Call call, const CallFrom* from_host = nullptr) {
+                     const OperationInfo& info, Begin begin, Call call, const Instead& instead = {}) {
   const Inside inside;
   std::optional<CaptureTruce> truce;
   std::optional<Operation> operation;
@@ -170,34 +190,35 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   Recorder* const recorder = Recorder::of(active.engine);
   const std::span<const MemoryAccess> seen = info.seen.empty() ? accesses.all() : info.seen;
   if (recorder != nullptr) recorder->submitting(stream, info, seen);
-  const void* const copy = operation->host_copy();
-  const CUresult result = copy != nullptr ? (*from_host)(copy) : call();
+  bool is_instead = false;
+  const CUresult result = call_or_instead(*operation, call, instead, &is_instead);
   if (result != CUDA_SUCCESS) {
     if (info.may_fail_halfway) operation->commit(false);
     return result;
   }
   if (recorder != nullptr) recorder->submitted(stream, info, seen);
-  operation->commit(host == Host::kWaits && copy == nullptr);
+  operation->commit(host == Host::kWaits && !is_instead);
   if (active.engine->audits()) say_what_was_found(*active.engine);
-  // The driver's own calls wait; a host copy in their place does not. Within the device nothing waits.
+  // The driver's own calls wait; what replaces them does not. Within the device nothing waits.
   const bool goes_on = host == Host::kGoesOn || (host == Host::kMayGoOn && accesses.all().size() > 1);
-  if (copy != nullptr && !goes_on) return real<Function::cuStreamSynchronize>(to_cu(stream));
+  if (is_instead && !goes_on) return real<Function::cuStreamSynchronize>(to_cu(stream));
   return result;
 }
 
 CUresult submit_in_place(const ActiveEngine& active, StreamHandle stream, Host host, const AccessList& accesses,
-                         const OperationInfo& info, Call call, const CallFrom* from_host = nullptr) {
+                         const OperationInfo& info, Call call, const Instead& instead = {}) {
   Engine& engine = *active.engine;
   return submit_here(
       active, stream, host, accesses, info,
-      [&](bool again) { return engine.begin(stream, accesses.all(), info, again); }, call, from_host);
+      [&](bool again) { return engine.begin(stream, accesses.all(), info, again); }, call, instead);
 }
 
-// A copy that may read its source from the host copy.
-CUresult submit_from_host(const ActiveEngine& active, StreamHandle stream, Host host, const AccessList& accesses,
-                          OperationInfo info, Call call, const CallFrom* from_host) {
-  info.reads_host_copy = true;
-  return submit_in_place(active, stream, host, accesses, info, call, from_host);
+// A copy that may read its source from the host copy, or leave its contents there.
+CUresult submit_by_host(const ActiveEngine& active, StreamHandle stream, Host host, const AccessList& accesses,
+                        OperationInfo info, Call call, const Instead& instead) {
+  info.reads_host_copy = instead.from_host != nullptr;
+  if (instead.by_way != nullptr) info.source = instead.by_way->source;
+  return submit_in_place(active, stream, host, accesses, info, call, instead);
 }
 
 // Submits a copy whose memory the stream's device can not access. Rare.
@@ -280,12 +301,6 @@ class SharedRecording {
   return result;
 }
 
-// Replacements for an operation's own call; null: there is none.
-struct Instead {
-  const CallIn* in_another = nullptr;
-  const CallFrom* from_host = nullptr;
-};
-
 // `bits`: the engines that are told of the operation, because they own memory it accesses or stored pointers it may
 // follow.
 CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
@@ -298,9 +313,9 @@ CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlac
   if (owner != nullptr) {
     result = submit_by_proxy_stream(*owner, place, stream, host, accesses, info, *instead.in_another);
   } else if (bits == engines.bit_of(place.here) && place.current == place.context) {
-    result = instead.from_host == nullptr
+    result = instead.from_host == nullptr && instead.by_way == nullptr
                  ? submit_in_place(*place.here, stream, host, accesses, info, call)
-                 : submit_from_host(*place.here, stream, host, accesses, info, call, instead.from_host);
+                 : submit_by_host(*place.here, stream, host, accesses, info, call, instead);
   } else {
     result = submit_across(engines, bits, place, stream, host, accesses, info, false, call);
   }
@@ -516,8 +531,9 @@ CUresult submit_launch(const EngineSet& engines, StreamHandle stream, AccessList
 }
 
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
-                     CallIn in_another, const CallFrom* from_host) {
-  return submit_what(stream, host, accesses, info, call, {.in_another = &in_another, .from_host = from_host});
+                     CallIn in_another, const CallFrom* from_host, const UploadByWay* by_way) {
+  return submit_what(stream, host, accesses, info, call,
+                     {.in_another = &in_another, .from_host = from_host, .by_way = by_way});
 }
 
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,

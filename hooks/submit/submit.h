@@ -16,6 +16,7 @@
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/runtime/stream_context.h"
+#include "hooks/submit/upload_copies.h"
 
 namespace thermocline {
 
@@ -37,10 +38,11 @@ CUresult submit_launch(const EngineSet& engines, StreamHandle stream, AccessList
                        Call call);
 // A copy that names no context. `in_another`: makes the same copy in a given stream, if necessary
 // (proxy_streams.h). `from_host`: submits the same copy from the host copy of its source
-// (OperationInfo::reads_host_copy); the host then waits for it afterwards if the call waits. Null: the source is
-// fetched.
+// (OperationInfo::reads_host_copy). Null: the source is fetched. `by_way`: submits the same upload by way of host memory
+// that keeps its contents. Null: that is not wanted. In both cases the host waits for the copy afterwards if the call
+// waits.
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
-                     CallIn in_another, const CallFrom* from_host);
+                     CallIn in_another, const CallFrom* from_host, const UploadByWay* by_way = nullptr);
 // A copy of a batch, or one that names its contexts. Such a copy is never made in another stream.
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,
                      const CallFrom* from_host);

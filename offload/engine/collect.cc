@@ -102,6 +102,9 @@ void Engine::State::collect_movements(EngineStatistics* all) const {
   all->unchanged_units = residency.statistics().unchanged;
   all->changed_units = residency.statistics().changed;
   all->uncopied_bytes = residency.statistics().uncopied_bytes;
+  all->upload_copies = residency.statistics().upload_copies;
+  all->upload_copy_bytes = residency.statistics().upload_copy_bytes;
+  all->useless_upload_copies = residency.statistics().useless_upload_copies;
   all->prefetches = residency.statistics().prefetches;
   all->wasted_prefetches = residency.statistics().wasted_prefetches;
   all->fallback_evictions = host_mappings.statistics().mapped;

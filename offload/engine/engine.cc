@@ -20,7 +20,10 @@ Operation::Operation(Engine* engine, std::unique_lock<Mutex> lock, Status status
 Operation::Operation(Operation&& other) noexcept
     : engine_(std::exchange(other.engine_, nullptr)), lock_(std::move(other.lock_)), status_(other.status_) {}
 
-Operation::~Operation() = default;
+Operation::~Operation() {
+  // It was not submitted.
+  if (engine_ != nullptr && lock_.owns_lock()) engine_->state_->forget_upload_copies();
+}
 
 bool Operation::is_behind_blocked() const {
   Engine::State& state = *engine_->state_;
@@ -28,6 +31,9 @@ bool Operation::is_behind_blocked() const {
 }
 
 const void* Operation::host_copy() const { return engine_->state_->host_copy(); }
+
+std::span<const UploadCopy> Operation::upload_copies() const { return engine_->state_->upload_copies(); }
+void Operation::forget_upload_copies() { engine_->state_->forget_upload_copies(); }
 
 void Operation::commit(bool completed) {
   THERMOCLINE_CHECK(engine_ != nullptr && status_.ok(), "an operation is committed once, after it was prepared");
@@ -234,6 +240,14 @@ bool Engine::is_on_host(AddressRange range) const {
   if (!owns(range.at) || range.bytes == 0) return false;
   const std::lock_guard lock(mutex_);
   return state_->is_on_host(range);
+}
+
+bool Engine::may_want_upload_copies() const noexcept { return state_->options.upload_copies != UploadCopies::kOff; }
+
+bool Engine::wants_upload_copy(AddressRange range, OperationInfo::Source source) const {
+  if (!may_want_upload_copies() || !owns(range.at)) return false;
+  const std::lock_guard lock(mutex_);
+  return state_->wants_upload_copy(range, source);
 }
 
 Operation Engine::begin_unknown(StreamHandle stream) {

@@ -52,6 +52,12 @@ class SpillFile;
 class ThreadCache;
 struct SpillTransfer;
 
+// A part of the range that an upload fills: `bytes` from `offset` on.
+struct UploadCopy {
+  void* host = nullptr;
+  Bytes offset = 0, bytes = 0;
+};
+
 // The scope of one operation; see the top of this file. Moving it moves the lock. Not thread-safe: it belongs to one
 // thread.
 class [[nodiscard]] Operation {
@@ -66,6 +72,12 @@ class [[nodiscard]] Operation {
   // The address of the range that the operation reads (OperationInfo::reads_host_copy), in pinned host memory, which is
   // unchanged until everything submitted to the stream before commit has run. Null: the range is on the device.
   const void* host_copy() const;
+  // With OperationInfo::source: memory of the library's that the caller fills with these parts of the operation's range,
+  // each an eviction unit's contents, and from which it then copies them to the device. Empty: the operation is submitted
+  // as usual. Valid until commit(), which makes each the host copy of its unit.
+  std::span<const UploadCopy> upload_copies() const;
+  // That failed, and the operation is submitted as usual. The stream may still be reading from the memory.
+  void forget_upload_copies();
   // The operation has been submitted. `completed`: it has also run (a synchronous copy).
   void commit(bool completed = false);
 
@@ -157,6 +169,10 @@ class Engine {
   Bytes host_copy_run(AddressRange range) const;
   // Whether host_copy_run finds evicted memory there.
   bool is_on_host(AddressRange range) const;
+  // False: no upload leaves a host copy, ever.
+  bool may_want_upload_copies() const noexcept;
+  // Whether an upload to this range should be submitted with its source (OperationInfo::source).
+  bool wants_upload_copy(AddressRange range, OperationInfo::Source source) const;
   // For an operation about which nothing is known: it accesses everything that is live.
   Operation begin_unknown(StreamHandle stream);
 

@@ -26,6 +26,8 @@ EngineOptions effective(EngineOptions options, const DeviceFacts& facts, bool sp
   if (options.host_fallback == HostFallback::kFull) {
     options.policy = kLruPolicy;
   }
+  // The next access may write, and nothing would show later that it has not. Replays know directions.
+  if (options.host_is_readable && options.digests == DigestUse::kOff) options.upload_copies = UploadCopies::kOff;
   return options;
 }
 
@@ -187,6 +189,7 @@ Status Engine::State::prepare(StreamHandle handle) {
     const InPlace as_planned(clock, options.waits_without_lock);
     policy->submitting(handle);
   }
+  if (info.source != OperationInfo::Source::kElsewhere) begin_upload_copies();
   return {};
 }
 
@@ -238,6 +241,7 @@ void Engine::State::commit(bool completed) {
     residency.accessed(*state, operation);
     state->block->uses.add(use);
   }
+  if (!uploads.empty()) keep_upload_copies(use);
   if (tracks.load(std::memory_order_relaxed)) note_submission(use);
   if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
   if (completed) clock.synchronized(stream);

@@ -78,6 +78,9 @@ class Engine::State {
   Bytes unit_bytes_from(DeviceAddress at);
   // See Operation, and Engine.
   const void* host_copy() const;
+  std::span<const UploadCopy> upload_copies() const { return uploads; }
+  bool wants_upload_copy(AddressRange range, OperationInfo::Source source);
+  void forget_upload_copies();
   Bytes host_copy_run(AddressRange range);
   bool is_on_host(AddressRange range);
   // resolve() and prepare() in the cheapest way (known_operations.cc). False: this case is not covered, and nothing has
@@ -239,6 +242,8 @@ class Engine::State {
   OperationInfo info;
   EvictionUnit* host_read = nullptr;        // the unit whose host copy is read; null: device memory is used
   DeviceAddress host_read_at;               // the address in it where that begins
+  std::vector<UploadCopy> uploads;          // upload_copies.cc: what it leaves on the host
+  std::vector<EvictionUnit*> uploaded;      // of which units, one by one
   std::uint64_t accesses = 0;               // number of accesses that it was given
   std::uint64_t operation = 0;              // operations prepared so far
   std::uint64_t resolution = 0;             // stamps the operands
@@ -358,6 +363,10 @@ class Engine::State {
   // For a copy within the device whose source and target do not fit together: reads its source on the host, if it can.
   Status leave_source_on_host(std::span<const MemoryAccess> list);
   Status read_host_copy(StreamHandle handle);
+  bool keeps_uploads(OperationInfo::Source source) const;
+  bool fills(const EvictionUnit& unit, AddressRange range) const;
+  void begin_upload_copies();
+  void keep_upload_copies(Use use);
   void pin_block(BlockState& state);
   void unpin_block(BlockState& state);
   static Bytes held_unit_bytes(const BlockState& state);

@@ -73,6 +73,8 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   bool fetched_ahead = false;   // prefetched by a copy; implies prefetched
   bool stays_on_host = false;   // since its host copy was made, writing it to the file has failed
   bool asleep = false;          // evicted since its program was put to sleep (sleep.cc)
+  bool uploaded = false;        // its host copy is that of an upload, and has saved no copy out yet (upload_copies.cc)
+  bool is_input = false;        // filled again before such a copy had saved anything
   // Why it was chosen for eviction, until it has been evicted, fetched or accessed.
   std::optional<EvictReason> evict_reason;
   std::uint64_t digest = 0;  // digest of `host` when the mapping began

@@ -132,6 +132,10 @@ void Residency::drop_copy_and_digest(EvictionUnit& unit) {
   learn_outcome(unit.evidence);
   if (unit.evidence.copied.state != TakenDigest::State::kNone && !unit.evidence.proven) ++useless_digests_;
   unit.evidence.proven = false;
+  if (std::exchange(unit.uploaded, false)) {
+    unit.is_input = true;
+    ++statistics_.useless_upload_copies;
+  }
   digests_.release(&unit.evidence.copied);
   migration_.drop_host_copy(unit);
 }

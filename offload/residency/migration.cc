@@ -78,6 +78,26 @@ void Migration::evicted_after(EvictionUnit& unit, Use use) {
   copies_out_.push_back(use);
 }
 
+void* Migration::host_for_upload(const EvictionUnit& unit) {
+  collect_retired();
+  const Bytes bytes = contents_of(unit);
+  void* host = host_mappings_.on() ? host_.allocate_pages(unit.bytes()) : nullptr;
+  if (host == nullptr) host = host_.allocate(bytes);
+  // Nothing waits for memory that others have not returned yet.
+  if (host == nullptr) host_.forget_refusals();
+  return host;
+}
+
+void Migration::keep_upload(EvictionUnit& unit, void* host, Use use, bool at_once) {
+  THERMOCLINE_CHECK(unit.copy == HostCopy::kNone, "a unit has one host copy");
+  unit.host = host;
+  unit.host_bytes = contents_of(unit);
+  unit.stays_on_host = false;
+  unit.copy = at_once ? HostCopy::kCurrent : HostCopy::kCopyingOut;
+  unit.copy_out = use;
+  unit.uses.add(use);
+}
+
 bool Migration::set_aside(EvictionUnit& unit) {
   void* const host = allocate_host(contents_of(unit), unit.bytes());
   if (host == nullptr) return false;

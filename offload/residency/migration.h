@@ -45,6 +45,13 @@ class Migration {
   Status copy_in(EvictionUnit& unit);
   // Something else makes the unit's host copy current, and does so before `use`; the unit becomes kCopyingOut.
   void evicted_after(EvictionUnit& unit, Use use);
+  // Host memory for the contents of a unit that an upload fills; null: there is none. Never waits.
+  void* host_for_upload(const EvictionUnit& unit);
+  // `host`, from host_for_upload(), is the unit's host copy: from now on, or (`at_once` false) behind `use`, an operation
+  // that reads it in either case.
+  void keep_upload(EvictionUnit& unit, void* host, Use use, bool at_once);
+  // Frees memory from host_for_upload() behind these uses.
+  void give_back(void* host, const UseSet& uses) { retired_.push_back(Retired{host, uses}); }
   // Counts bytes that turned out to have been copied by evicted_after()'s work.
   void copied_out(Bytes bytes) { statistics_.evicted_bytes += bytes; }
   // How many bytes of the unit a copy has to move.

@@ -42,6 +42,7 @@ MovedUnit Residency::moved_unit(const EvictionUnit& unit, Bytes bytes) const {
 void Residency::count_eviction(EvictionUnit& unit) {
   const EvictReason reason = unit.evict_reason.value_or(makes_room_for_);
   unit.evict_reason.reset();
+  unit.uploaded = false;
   ++statistics_.evictions;
   ++statistics_.by_reason.of(reason).units;
   if (reason != EvictReason::kSleep) statistics_.given_up_bytes += unit.bytes();

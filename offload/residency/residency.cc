@@ -126,6 +126,7 @@ void Residency::succeed(Buffer& buffer) {
     drop_host_copy(unit);
     unit.evidence = {};
     set_state(unit, unit.mapped() ? ResidencyState::kDirty : ResidencyState::kEvicted);
+    unit.is_input = false;
   }
 }
 

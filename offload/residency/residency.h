@@ -58,6 +58,9 @@ struct ResidencyStatistics {
   std::uint64_t unchanged = 0, changed = 0;
   Bytes uncopied_bytes = 0;
   MovementCounts by_reason;
+  // Host copies made by uploads; those that were given up before they had saved a copy out.
+  std::uint64_t upload_copies = 0, useless_upload_copies = 0;
+  Bytes upload_copy_bytes = 0;
 };
 
 class Residency {
@@ -150,6 +153,11 @@ class Residency {
   // Submits the copy out of the oldest idle dirty unit; false if none is worth it.
   bool write_behind();
   // Makes, or begins to make, a host copy of a unit that the coming operation does not need on the device.
+  // Upload copies (upload_copies.cc). Whether an upload that fills the unit should leave its contents on the host, too.
+  bool wants_upload_copy(const EvictionUnit& unit) const;
+  // An upload has been submitted that fills the unit from `host`, which has all of its contents: at once, or behind `use`,
+  // the upload. The unit is then clean.
+  void keep_upload(EvictionUnit& unit, void* host, Use use, bool at_once);
   // out_of_memory: there is no host memory for it.
   Status make_host_copy(EvictionUnit& unit);
   // Planned or requested: copies out the first `units` units of the block now; they are evicted first when room is

@@ -53,6 +53,7 @@ std::vector<std::string> Setup::environment(const std::string& library, const st
   list.push_back("THERMOCLINE_POLICY=" + policy);
   list.push_back("THERMOCLINE_SAFETY=" + safety);
   list.push_back(std::string("THERMOCLINE_DIGESTS=") + (digests ? "auto" : "off"));
+  list.push_back("THERMOCLINE_UPLOAD_COPIES=" + upload_copies);
   list.push_back("THERMOCLINE_HOST_FALLBACK=" + host_fallback);
   if (!budget.empty()) list.push_back("THERMOCLINE_BUDGET=" + budget);
   if (!eager) list.insert(list.end(), {"THERMOCLINE_LOW_WATER=98%", "THERMOCLINE_CLEAN_RESERVE=5%"});
@@ -64,7 +65,8 @@ std::string Setup::name() const {
          (order == 0 ? "order of time" : "adversarial order") + (eager ? ", early copies" : "") +
          (repeat > 1 ? ", repeated" : "") + (threads > 1 ? ", " + std::to_string(threads) + " threads" : "") +
          (unseen ? ", with unseen api_paths" : "") + (devices > 1 ? ", " + std::to_string(devices) + " devices" : "") +
-         (digests ? ", digests" : "") + (sleeps ? ", sleeps" : "") + (driver.empty() ? "" : ", driver " + driver);
+         (digests ? ", digests, upload copies " + upload_copies : "") + (sleeps ? ", sleeps" : "") +
+         (driver.empty() ? "" : ", driver " + driver);
 }
 
 namespace {
@@ -131,6 +133,8 @@ Setup setup_of(std::uint64_t seed) {
   if (random.one_in(2)) setup.use_driver(kDrivers[random.below(std::size(kDrivers))]);
   setup.digests = !setup.unseen && random.one_in(2);
   setup.sleeps = setup.driver.empty() && random.one_in(3);
+  constexpr const char* kUploads[] = {"auto", "all", "off", "all"};
+  setup.upload_copies = kUploads[random.below(std::size(kUploads))];
   return setup;
 }
 

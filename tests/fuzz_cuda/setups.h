@@ -26,6 +26,7 @@ struct Setup {
   bool unseen = false;
   unsigned devices = 1;
   bool digests = false;
+  std::string upload_copies = "auto";
   bool sleeps = false;
   std::string driver{};            // switches of the simulated driver (docs/faults.md)
   bool may_refuse = false;         // under these switches or this budget a program may end with a clear refusal

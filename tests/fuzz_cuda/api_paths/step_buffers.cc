@@ -33,6 +33,8 @@ void upload(World& world) {
        {pageable ? CopyEnd::Kind::kPageable : CopyEnd::Kind::kPinned, reinterpret_cast<std::uint64_t>(from)},
        to.bytes());
   if (!pageable) world.staging_used(stream);
+  // The copy has read it; nobody may read it later.
+  if (pageable) std::memset(from, 0x5a, to.bytes());
   world.after_write(stream, *to.buffer);
   to.buffer->defined = true;
 }
