@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sleep: a program gives its device memory back while it is idle, and gets it back when it continues, or when it is
 // told to wake (Engine::sleep, Engine::wake; docs/sleep.md). No policy is involved: sleep evicts everything that may be
-// evicted.
+// evicted, or everything that has a tag: a name that the program gives to some of its buffers ("weights", "kv").
 #pragma once
 
 #include <atomic>
@@ -17,12 +17,20 @@ struct SleepRequest {
   bool waits = false;
   // The id of an earlier request to continue (SleepReport::since): memory accessed after it stays. 0: a new one.
   std::uint64_t since = 0;
+  // Only buffers with this tag (Engine::tag). 0: everything.
+  std::uint64_t tag = 0;
   // Set by another thread to stop: what has been begun is finished, and nothing more is begun. Null: never.
   const std::atomic<bool>* stop = nullptr;
 };
 
+// What a request is about: memory that has not been accessed after this operation, and has the tag (0: any).
+struct SleepScope {
+  std::uint64_t since = 0;
+  std::uint64_t tag = 0;
+};
+
 // The work of an engine, and how much of the device it holds afterwards. For a sleep, device_bytes is the sum of the
-// five fields below it; for a wake, these are 0.
+// five fields below it and untagged_bytes; for a wake, these are 0.
 struct SleepReport {
   Bytes device_bytes_before = 0;
   Bytes device_bytes = 0;
@@ -31,8 +39,9 @@ struct SleepReport {
   Bytes in_use_bytes = 0;    // used by work in flight, or accessed since the sleep began
   Bytes no_host_bytes = 0;   // there was no host memory for its contents
   Bytes other_bytes = 0;     // pages that the driver did not take back
-  Bytes asleep_bytes = 0;    // asleep afterwards, whoever put it to sleep
+  Bytes asleep_bytes = 0;    // asleep afterwards, whoever put it to sleep; where a tag was named, of what has it
   Bytes copied_bytes = 0;    // over the link, for this request
+  Bytes untagged_bytes = 0;  // a tag was named, and it has another or none
   std::uint64_t since = 0;   // SleepRequest::since, for one engine
   bool is_busy = false;      // only work in flight keeps anything on the device
 
@@ -46,6 +55,7 @@ struct SleepReport {
     other_bytes += more.other_bytes;
     asleep_bytes += more.asleep_bytes;
     copied_bytes += more.copied_bytes;
+    untagged_bytes += more.untagged_bytes;
     is_busy |= more.is_busy;
     return *this;
   }

@@ -31,7 +31,8 @@ SleepReport report_of(const LivePage& page) {
           .no_host_bytes = n[5].load(),
           .other_bytes = n[6].load(),
           .asleep_bytes = n[7].load(),
-          .copied_bytes = n[8].load()};
+          .copied_bytes = n[8].load(),
+          .untagged_bytes = n[9].load()};
 }
 
 OrderOutcome as_outcome(LiveRead found) {
@@ -77,13 +78,13 @@ OrderOutcome wait_for_end(OpenPage& page, std::uint32_t order, Clock::time_point
 }  // namespace
 
 std::array<std::uint64_t, LivePage::kOrderNumbers> order_numbers(const SleepReport& report) {
-  return {report.device_bytes_before, report.device_bytes, report.pinned_bytes,
-          report.external_bytes,      report.in_use_bytes, report.no_host_bytes,
-          report.other_bytes,         report.asleep_bytes, report.copied_bytes};
+  return {report.device_bytes_before, report.device_bytes,  report.pinned_bytes, report.external_bytes,
+          report.in_use_bytes,        report.no_host_bytes, report.other_bytes,  report.asleep_bytes,
+          report.copied_bytes,        report.untagged_bytes};
 }
 
-OrderOutcome give_order(const std::string& folder, int pid, OrderKind kind, milliseconds begin_within,
-                        milliseconds end_within, OrderAnswer* out) {
+OrderOutcome give_order(const std::string& folder, int pid, OrderKind kind, const std::string& tag,
+                        milliseconds begin_within, milliseconds end_within, OrderAnswer* out) {
   const Clock::time_point begun = Clock::now();
   OpenPage page;
   if (const LiveRead found = find_live_page(folder, pid, &page); found != LiveRead::kAnswered) return as_outcome(found);
@@ -92,13 +93,14 @@ OrderOutcome give_order(const std::string& folder, int pid, OrderKind kind, mill
   out->owner = page.owner();
   const auto& program = page.copy().program;
   out->program = printable({program.data(), strnlen(program.data(), program.size())});
-  if (page.copy().takes_orders != 1) return OrderOutcome::kOlder;
+  const bool is_older = page.copy().takes_orders != 1 || (!tag.empty() && page.copy().takes_tags != 1);
+  if (is_older) return OrderOutcome::kOlder;
   if (!lock_in_time(page, begun + end_within)) return OrderOutcome::kBusy;
   if (!page.read_again()) return OrderOutcome::kUnknown;
   // Differs from every order that may still be in the page.
   const std::uint32_t last = std::max(page.copy().order.load(), page.copy().order_begun.load());
   const std::uint32_t order = (((last >> 8) + 1) << 8) | static_cast<std::uint32_t>(kind);
-  if (!page.write_order(order) || !page.ask()) return OrderOutcome::kUnknown;
+  if (!page.write_tag(tag) || !page.write_order(order) || !page.ask()) return OrderOutcome::kUnknown;
   return wait_for_end(page, order, Clock::now() + begin_within, begun + end_within, out);
 }
 

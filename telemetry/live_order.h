@@ -30,7 +30,7 @@ enum class OrderOutcome : std::uint8_t {
   kUnfinished,  // the order was begun, and continues
   kSilent,      // the process did not begin in time; the order was taken back
   kBusy,        // another process is giving it orders
-  kOlder,       // the process's library does not take orders
+  kOlder,       // the process's library does not take orders, or no tags
   // As in LiveRead.
   kNone,
   kRefused,
@@ -45,7 +45,8 @@ struct OrderAnswer {
 };
 
 // `begin_within`: how long the process may take to begin; `end_within`: to end.
-OrderOutcome give_order(const std::string& folder, int pid, OrderKind kind, std::chrono::milliseconds begin_within,
-                        std::chrono::milliseconds end_within, OrderAnswer* out);
+// `tag`: only what has it; "": everything.
+OrderOutcome give_order(const std::string& folder, int pid, OrderKind kind, const std::string& tag,
+                        std::chrono::milliseconds begin_within, std::chrono::milliseconds end_within, OrderAnswer* out);
 
 }  // namespace thermocline

@@ -98,6 +98,7 @@ std::unique_ptr<LivePageWriter> LivePageWriter::create(const std::string& folder
   page->local_rank = rank.local + 1;
   page->world_size = rank.size + 1;
   page->takes_orders = 1;
+  page->takes_tags = 1;
   store_text(page->version, version);
   store_text(page->program, program_of_process());
   std::atomic_ref(page->magic).store(LivePage::kMagic, std::memory_order_release);
@@ -145,8 +146,15 @@ std::uint32_t LivePageWriter::next_order() const {
 }
 
 // A sender that withdraws an order does so first, and then checks whether it has begun: one of the two sees the other.
-bool LivePageWriter::begin_order(std::uint32_t order) {
+// Nobody changes the tag before that.
+bool LivePageWriter::begin_order(std::uint32_t order, std::string* tag) {
   begun_.store(order);
+  tag->clear();
+  for (const std::atomic<char>& letter : page_->order_tag) {
+    const char one = letter.load(std::memory_order_relaxed);
+    if (one == '\0') break;
+    tag->push_back(one);
+  }
   begin_writing();
   page_->order_begun.store(order);
   end_writing();

@@ -40,7 +40,8 @@ struct LivePage {
   static constexpr std::uint64_t kMagic = 0x454E494C434D5254;  // "TRMCLINE"
   static constexpr std::uint32_t kLayout = 1;
   static constexpr std::size_t kMostRows = 256;
-  static constexpr std::size_t kOrderNumbers = 9;
+  static constexpr std::size_t kOrderNumbers = 10;
+  static constexpr std::size_t kTagBytes = 64;
 
   // Written once; the magic number last of all.
   std::uint64_t magic;
@@ -70,6 +71,8 @@ struct LivePage {
   std::atomic<std::uint32_t> order_ended;  // ... and the latest that has ended, whose result follows
   std::atomic<std::int32_t> order_status;  // a CUresult
   std::array<std::atomic<std::uint64_t>, kOrderNumbers> order_numbers;
+  std::uint32_t takes_tags;                            // 1: orders may name a tag; written once
+  std::array<std::atomic<char>, kTagBytes> order_tag;  // written before `order`; "": none
 };
 static_assert(sizeof(LivePage) <= 4096 && std::atomic<std::uint64_t>::is_always_lock_free, "One page, shared.");
 
@@ -94,8 +97,8 @@ class LivePageWriter {
   void write(const EngineStatistics& statistics);
   // The latest order, if it has not been begun; 0: there is none. May run on another thread than the rest.
   std::uint32_t next_order() const;
-  // False: the order has been taken back, and must not be carried out.
-  bool begin_order(std::uint32_t order);
+  // False: the order has been taken back, and must not be carried out. `tag`: what it names.
+  bool begin_order(std::uint32_t order, std::string* tag);
   void end_order(std::uint32_t order, int status, const SleepReport& report);
   // Removes the page's name, as the destructor does; readers that have it open can continue.
   void remove();

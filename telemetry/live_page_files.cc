@@ -152,6 +152,14 @@ bool OpenPage::ask() {
 
 bool OpenPage::lock() { return flock(file_, LOCK_EX | LOCK_NB) == 0; }
 
+bool OpenPage::write_tag(const std::string& tag) {
+  std::array<char, LivePage::kTagBytes> text{};
+  tag.copy(text.data(), text.size() - 1);
+  struct stat facts {};
+  if (fstat(file_, &facts) != 0 || facts.st_size < static_cast<off_t>(sizeof(LivePage))) return false;
+  return pwrite(file_, text.data(), text.size(), offsetof(LivePage, order_tag)) == static_cast<ssize_t>(text.size());
+}
+
 bool OpenPage::write_order(std::uint32_t order) {
   struct stat facts {};
   if (fstat(file_, &facts) != 0 || facts.st_size < static_cast<off_t>(sizeof(LivePage))) return false;

@@ -51,7 +51,8 @@ class OpenPage {
   bool ask();
   // Locks the page for giving orders. False: another process holds that lock.
   bool lock();
-  // False: the file has been truncated.
+  // False: the file has been truncated. The tag has fewer than LivePage::kTagBytes letters.
+  bool write_tag(const std::string& tag);
   bool write_order(std::uint32_t order);
   void wait_while(std::uint32_t sequence, std::chrono::nanoseconds at_most);
 

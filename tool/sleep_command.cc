@@ -26,13 +26,14 @@ using nlohmann::ordered_json;
 constexpr std::chrono::milliseconds kBeginWithin{2000};
 constexpr std::size_t kMostOfProgram = 40;  // characters
 // CUresults that an order may end with.
-constexpr int kNotActive = 3, kEnds = 4, kNotReady = 600, kNotSupported = 801;
+constexpr int kNotActive = 3, kEnds = 4, kNotFound = 500, kNotReady = 600, kNotSupported = 801;
 
 constexpr DecimalRange kTimeouts{"0.000001", "86400"};  // seconds
 
 struct SleepFlags {
   OrderKind kind = OrderKind::kNone;
   std::vector<int> pids;
+  std::string tag;
   bool all = false, json = false;
   double timeout = 120;
 };
@@ -44,16 +45,18 @@ struct Served {
   bool is_whole = false;
 };
 
-std::string problem_of_status(int status) {
+std::string problem_of_status(int status, bool has_tag) {
   switch (status) {
     case kNotActive:
       return "holds no device memory";
+    case kNotFound:
+      return "has never used that tag";
     case kNotReady:
       return "records a graph; try again";
     case kNotSupported:
-      return "never evicts: its policy is none, its device has no virtual memory management, or the library does not "
-             "see all "
-             "it does";
+      return std::string(has_tag ? "evicts nothing, or (host_fallback full) everything together"
+                                 : "never evicts: its policy is none, its device has no virtual memory management, or "
+                                   "the library does not see all it does");
     case kEnds:
       return "is ending";
     default:
@@ -61,10 +64,10 @@ std::string problem_of_status(int status) {
   }
 }
 
-std::string problem_of(int pid, OrderOutcome outcome, const OrderAnswer& answer) {
+std::string problem_of(int pid, OrderOutcome outcome, const OrderAnswer& answer, bool has_tag) {
   switch (outcome) {
     case OrderOutcome::kEnded:
-      return answer.status == 0 ? "" : problem_of_status(answer.status);
+      return answer.status == 0 ? "" : problem_of_status(answer.status, has_tag);
     case OrderOutcome::kUnfinished:
       return "has begun, and is not done in time; it goes on";
     case OrderOutcome::kSilent:
@@ -89,8 +92,9 @@ Served serve(const SleepFlags& flags, int pid) {
   served.pid = pid;
   const auto end_within =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(flags.timeout));
-  const OrderOutcome outcome = give_order(kLivePageFolder, pid, flags.kind, kBeginWithin, end_within, &served.answer);
-  served.problem = problem_of(pid, outcome, served.answer);
+  const OrderOutcome outcome =
+      give_order(kLivePageFolder, pid, flags.kind, flags.tag, kBeginWithin, end_within, &served.answer);
+  served.problem = problem_of(pid, outcome, served.answer, !flags.tag.empty());
   if (outcome != OrderOutcome::kEnded && served.problem.empty()) {
     say("there is no process " + std::to_string(pid));
     served.problem = "has ended";
@@ -108,7 +112,8 @@ std::string what_stays(const SleepReport& report) {
                                                    {report.external_bytes, "mapped by the program"},
                                                    {report.in_use_bytes, "in use"},
                                                    {report.no_host_bytes, "for want of host memory"},
-                                                   {report.other_bytes, "not taken back by the driver"}};
+                                                   {report.other_bytes, "not taken back by the driver"},
+                                                   {report.untagged_bytes, "without that tag"}};
   std::string text;
   for (const auto& [bytes, reason] : reasons) {
     if (bytes > 0) text += (text.empty() ? ": " : ", ") + human_bytes(bytes) + " " + reason;
@@ -153,6 +158,7 @@ ordered_json as_json(const SleepFlags& flags, const Served& served) {
     json["in_use_bytes"] = report.in_use_bytes;
     json["no_host_bytes"] = report.no_host_bytes;
     json["other_bytes"] = report.other_bytes;
+    json["untagged_bytes"] = report.untagged_bytes;
   }
   json["asleep_bytes"] = report.asleep_bytes;
   json["copied_bytes"] = report.copied_bytes;
@@ -185,6 +191,14 @@ void add(CLI::App& app, CommandLine* line, OrderKind kind, const char* name, con
   CLI::App* command = app.add_subcommand(name, description);
   add_number(command, "PID", flags->pids, kProcessNumbers, "processes that run under the library");
   command->add_flag("--all", flags->all, "all of yours");
+  command->add_option("--tag", flags->tag, "only buffers to which the program has given this tag (thermocline_tag)")
+      ->type_name("TEXT")
+      ->check([](const std::string& text) {
+        const bool fits = !text.empty() && text.size() < LivePage::kTagBytes;
+        return fits ? std::string()
+                    : "a tag has 1 to " + std::to_string(LivePage::kTagBytes - 1) + " bytes, and '" + text + "' has " +
+                          std::to_string(text.size());
+      });
   add_number(command, "--timeout", flags->timeout, kTimeouts, "seconds to wait for each (default: 120)");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return serve_all(*flags); }; });

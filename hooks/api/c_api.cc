@@ -9,6 +9,7 @@
 #include "hooks/entry/sleep_orders.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/refusals.h"
+#include "hooks/runtime/tags.h"
 #include "hooks/submit/heap_memory.h"
 #include "hooks/submit/submit.h"
 #include "include/thermocline/thermocline.h"
@@ -93,10 +94,10 @@ thermocline_statistics public_statistics(const EngineStatistics& from) {
   };
 }
 
-thermocline_result sleep_or_wake(OrderKind kind, thermocline_sleep_report* out) {
+thermocline_result sleep_or_wake(OrderKind kind, std::uint64_t tag, thermocline_sleep_report* out) {
   if (out != nullptr && out->size < sizeof(thermocline_sleep_report::size)) return THERMOCLINE_INVALID_VALUE;
   SleepReport report;
-  const int result = carry_out_sleep_order(kind, {.waits = true}, &report);
+  const int result = carry_out_sleep_order(kind, {.waits = true, .tag = tag}, &report);
   if (out == nullptr || result != CUDA_SUCCESS) return result;
   const thermocline_sleep_report all{.size = out->size,
                                      .device_bytes_before = report.device_bytes_before,
@@ -107,10 +108,21 @@ thermocline_result sleep_or_wake(OrderKind kind, thermocline_sleep_report* out) 
                                      .no_host_bytes = report.no_host_bytes,
                                      .other_bytes = report.other_bytes,
                                      .asleep_bytes = report.asleep_bytes,
-                                     .copied_bytes = report.copied_bytes};
+                                     .copied_bytes = report.copied_bytes,
+                                     .untagged_bytes = report.untagged_bytes};
   // As for statistics.
   std::memcpy(out, &all, std::min(out->size, sizeof all));
   return THERMOCLINE_OK;
+}
+
+thermocline_result sleep_or_wake_tagged(OrderKind kind, const char* name, thermocline_sleep_report* out) {
+  if (name == nullptr || *name == '\0') return THERMOCLINE_INVALID_VALUE;
+  std::uint64_t tag = 0;
+  const CUresult found = with_host_memory([&] {
+    tag = find_tag(name);
+    return tag != 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  });
+  return found == CUDA_SUCCESS ? sleep_or_wake(kind, tag, out) : result_of(found);
 }
 
 }  // namespace
@@ -191,12 +203,18 @@ THERMOCLINE_EXPORT thermocline_result thermocline_step() {
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_tag(const char* tag) {
-  try {
-    thermocline::Recorder::tag(tag == nullptr ? "" : tag);
-    return THERMOCLINE_OK;
-  } catch (const std::bad_alloc&) {
-    return THERMOCLINE_OUT_OF_MEMORY;
-  }
+  return thermocline::result_of(thermocline::with_host_memory([tag] {
+    thermocline::tag_thread(thermocline::number_of_tag(tag == nullptr ? "" : tag));
+    return CUDA_SUCCESS;
+  }));
+}
+
+THERMOCLINE_EXPORT thermocline_result thermocline_tag_buffer(uint64_t device_address, const char* tag) {
+  using namespace thermocline;
+  return with_owner(device_address, [device_address, tag](Engine& engine) {
+    const std::uint64_t number = number_of_tag(tag == nullptr ? "" : tag);
+    return static_cast<CUresult>(engine.tag(DeviceAddress{device_address}, number).code());
+  });
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_trim() {
@@ -221,11 +239,19 @@ THERMOCLINE_EXPORT thermocline_result thermocline_prefetch(uint64_t device_addre
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_sleep(thermocline_sleep_report* out) {
-  return thermocline::sleep_or_wake(thermocline::OrderKind::kSleep, out);
+  return thermocline::sleep_or_wake(thermocline::OrderKind::kSleep, 0, out);
+}
+
+THERMOCLINE_EXPORT thermocline_result thermocline_sleep_tag(const char* tag, thermocline_sleep_report* out) {
+  return thermocline::sleep_or_wake_tagged(thermocline::OrderKind::kSleep, tag, out);
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_wake(thermocline_sleep_report* out) {
-  return thermocline::sleep_or_wake(thermocline::OrderKind::kWake, out);
+  return thermocline::sleep_or_wake(thermocline::OrderKind::kWake, 0, out);
+}
+
+THERMOCLINE_EXPORT thermocline_result thermocline_wake_tag(const char* tag, thermocline_sleep_report* out) {
+  return thermocline::sleep_or_wake_tagged(thermocline::OrderKind::kWake, tag, out);
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_validate() {

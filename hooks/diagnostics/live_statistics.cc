@@ -14,6 +14,7 @@
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/runtime.h"
+#include "hooks/runtime/tags.h"
 #include "offload/planning/background.h"
 #include "telemetry/live_page.h"
 
@@ -23,7 +24,7 @@ namespace {
 // Never destroyed: the thread uses it until the process ends.
 std::atomic<LivePageWriter*> shown{nullptr};
 
-std::atomic<int (*)(OrderKind, SleepReport*)> carry_out{nullptr};
+std::atomic<int (*)(OrderKind, std::uint64_t, SleepReport*)> carry_out{nullptr};
 std::atomic<bool> carrying_out{false};
 
 // Never destroyed, like the page. Two threads write to the page.
@@ -34,15 +35,21 @@ Mutex& writing() {
   return process_lifetime<Writing>().mutex;
 }
 
+int obey(OrderKind kind, const std::string& name, SleepReport* report) {
+  const auto work = carry_out.load();
+  if (work == nullptr || kind == OrderKind::kNone) return CUDA_ERROR_NOT_SUPPORTED;
+  const std::uint64_t tag = find_tag(name);
+  return name.empty() || tag != 0 ? work(kind, tag, report) : CUDA_ERROR_NOT_FOUND;
+}
+
 void obey(LivePageWriter& page, std::uint32_t order) {
+  std::string tag;
   {
     const MutexLock lock(writing());
-    if (!page.begin_order(order)) return;
+    if (!page.begin_order(order, &tag)) return;
   }
   SleepReport report;
-  const auto work = carry_out.load();
-  const OrderKind kind = kind_of(order);
-  const int status = work == nullptr || kind == OrderKind::kNone ? CUDA_ERROR_NOT_SUPPORTED : work(kind, &report);
+  const int status = obey(kind_of(order), tag, &report);
   const MutexLock lock(writing());
   page.end_order(order, status, report);
 }
@@ -100,7 +107,7 @@ bool start_thread() {
 
 }  // namespace
 
-void carry_out_orders_with(int (*how)(OrderKind kind, SleepReport* report)) { carry_out.store(how); }
+void carry_out_orders_with(int (*how)(OrderKind kind, std::uint64_t tag, SleepReport* report)) { carry_out.store(how); }
 
 void show_statistics() {
   static std::atomic<bool> tried{false};

@@ -9,8 +9,9 @@
 
 namespace thermocline {
 
-// Sets how orders are carried out; call it before show_statistics. `carry_out` returns a CUresult.
-void carry_out_orders_with(int (*carry_out)(OrderKind kind, SleepReport* report));
+// Sets how orders are carried out; call it before show_statistics. `carry_out` returns a CUresult. `tag`: as in
+// SleepRequest.
+void carry_out_orders_with(int (*carry_out)(OrderKind kind, std::uint64_t tag, SleepReport* report));
 
 // Called once in the life of the process. If it fails, the process has no live statistics.
 void show_statistics();

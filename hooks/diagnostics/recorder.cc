@@ -20,6 +20,7 @@
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/log.h"
 #include "hooks/interpose/process_lifetime.h"
+#include "hooks/runtime/tags.h"
 
 namespace thermocline {
 namespace {
@@ -93,17 +94,6 @@ int open_own(const std::string& path, int flags) {
   return -1;
 }
 
-// All tags of the process, numbered from 1. Never destroyed.
-struct Tags {
-  Mutex mutex{"tags", lock_level::kLeaf};
-  std::unordered_map<std::string, std::uint64_t> numbers THERMOCLINE_GUARDED_BY(mutex);
-  std::vector<const std::string*> texts THERMOCLINE_GUARDED_BY(mutex);
-
-  static Tags& get() { return process_lifetime<Tags>(); }
-};
-
-thread_local std::uint64_t tag_of_this_thread = 0;
-
 // 0: no limit.
 std::uint64_t limit() {
   const char* const text = variable_of_process("THERMOCLINE_RECORD_LIMIT");
@@ -116,18 +106,6 @@ std::uint64_t limit() {
 }
 
 }  // namespace
-
-void Recorder::tag(const char* text) {
-  if (*text == '\0') {
-    tag_of_this_thread = 0;
-    return;
-  }
-  Tags& tags = Tags::get();
-  const MutexLock lock(tags.mutex);
-  const auto [at, fresh] = tags.numbers.try_emplace(text, tags.numbers.size() + 1);
-  if (fresh) tags.texts.push_back(&at->first);
-  tag_of_this_thread = at->second;
-}
 
 Recorder::Recorder(const Driver& driver, const Engine* engine, std::string path, int file, std::uint64_t limit,
                    Recorder* before)
@@ -218,14 +196,12 @@ void Recorder::say_thread() {
 }
 
 void Recorder::say_tag() {
-  const std::uint64_t tag = tag_of_this_thread;
+  const std::uint64_t tag = tag_of_thread();
   if (tag == tag_) return;
   tag_ = tag;
   if (told_tags_.size() <= tag) told_tags_.resize(tag + 1);
   if (tag != 0 && !told_tags_[tag]) {
-    Tags& tags = Tags::get();
-    const MutexLock lock(tags.mutex);
-    writer_.tag(tag, *tags.texts[tag - 1]);
+    writer_.tag(tag, text_of_tag(tag));
     told_tags_[tag] = true;
   }
   writer_.tagged(tag);
@@ -304,10 +280,8 @@ void Recorder::begin_part() {
   for (const auto& [name, id] : names_) writer_.name(id, name == nullptr ? "unknown" : name);
   for (const auto& [token, nanoseconds] : written_) writer_.duration(token, nanoseconds);
   {
-    Tags& tags = Tags::get();
-    const MutexLock lock(tags.mutex);
-    told_tags_.assign(tags.texts.size() + 1, true);
-    for (std::size_t tag = 1; tag < told_tags_.size(); ++tag) writer_.tag(tag, *tags.texts[tag - 1]);
+    told_tags_.assign(tags() + 1, true);
+    for (std::size_t tag = 1; tag < told_tags_.size(); ++tag) writer_.tag(tag, text_of_tag(tag));
   }
   for (const auto& [address, held] : held_) writer_.held(address, held.bytes, held.stream, held.tag);
   writer_.thread(thread_);

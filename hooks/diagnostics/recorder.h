@@ -58,9 +58,6 @@ class Recorder {
   void submitted(StreamHandle stream, const OperationInfo& info, std::span<const MemoryAccess> accesses);
   void step();
 
-  // Names what this thread allocates from now on; "" removes the name. Also works while nothing is recorded.
-  static void tag(const char* text);
-
  private:
   struct Held {
     Bytes bytes;

@@ -23,6 +23,7 @@
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/refusals.h"
+#include "hooks/runtime/tags.h"
 #include "hooks/submit/allocation.h"
 #include "hooks/submit/heap_memory.h"
 #include "hooks/submit/late_frees.h"
@@ -103,6 +104,8 @@ CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std
       status = with_backoff(allocate);
     }
     if (status.ok()) *out = address.value;
+    if (any_thread_is_tagged() && tag_of_thread() != 0 && status.ok()) [[unlikely]]
+      static_cast<void>(active->engine->tag(address, tag_of_thread()));
     if (Recorder* const recorder = Recorder::of(active->engine); recorder != nullptr && status.ok()) {
       recorder->allocated(address, bytes, stream);
     }

@@ -76,7 +76,7 @@ SleepReport sum_of(const Course& course) {
   return sum;
 }
 
-int obey(OrderKind kind, SleepReport* report) {
+int obey(OrderKind kind, std::uint64_t tag, SleepReport* report) {
   const Clock::time_point until = Clock::now() + kLongestWait;
   Course course;
   for (auto pause = kShortestPause;; pause = std::min(2 * pause, kLongestPause)) {
@@ -85,7 +85,7 @@ int obey(OrderKind kind, SleepReport* report) {
       const OwnThreadTurn turn;
       const WaitsInPlace alone;
       if (process_ends().load()) return result;
-      result = attempt(kind, {.stop = &process_ends()}, course);
+      result = attempt(kind, {.tag = tag, .stop = &process_ends()}, course);
     }
     *report = sum_of(course);
     const bool is_over = result == CUDA_ERROR_NOT_READY ? false : !report->is_busy || result != CUDA_SUCCESS;

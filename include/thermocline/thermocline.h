@@ -32,6 +32,7 @@ enum {
   THERMOCLINE_INVALID_VALUE = 1,  /* CUDA_ERROR_INVALID_VALUE */
   THERMOCLINE_OUT_OF_MEMORY = 2,  /* CUDA_ERROR_OUT_OF_MEMORY */
   THERMOCLINE_NOT_ACTIVE = 3,     /* CUDA_ERROR_NOT_INITIALIZED: no device memory is managed (yet, or any more) */
+  THERMOCLINE_NOT_FOUND = 500,    /* CUDA_ERROR_NOT_FOUND */
   THERMOCLINE_NOT_READY = 600,    /* CUDA_ERROR_NOT_READY */
   THERMOCLINE_NOT_SUPPORTED = 801 /* CUDA_ERROR_NOT_SUPPORTED */
 };
@@ -110,9 +111,12 @@ thermocline_result thermocline_pin(uint64_t device_address);
  * step. Never required. With it, two equal steps are enough to plan the third. */
 thermocline_result thermocline_step(void);
 
-/* Names what the calling thread allocates from now on, for recordings: "weights", "layer 3". "" or NULL removes the
- * name. It works before the first allocation too, and has no other effect. */
+/* Names what the calling thread allocates from now on, for recordings and for sleep: "weights", "layer 3". "" or NULL
+ * removes the name. It works before the first allocation too, and has no other effect. */
 thermocline_result thermocline_tag(const char* tag);
+
+/* Names the buffer that contains the address, until it is freed, for sleep; "" or NULL removes its name. */
+thermocline_result thermocline_tag_buffer(uint64_t device_address, const char* tag);
 
 /* Returns unused device and host memory to the driver. */
 thermocline_result thermocline_trim(void);
@@ -133,8 +137,8 @@ thermocline_result thermocline_prefetch(uint64_t device_address);
  * pinned host memory. Addresses stay valid, and what is used comes back when it is used; nothing has to be woken.
  * `thermocline sleep PID` does the same from outside. docs/sleep.md */
 
-/* What one call did, summed over the devices. After a sleep device_bytes is the sum of the five fields below it, which
- * say why it stays; after a wake these are 0. */
+/* What one call did, summed over the devices. After a sleep device_bytes is the sum of the five fields below it and
+ * untagged_bytes, which say why it stays; after a wake these are 0. */
 typedef struct thermocline_sleep_report {
   size_t size;                                /* sizeof(thermocline_sleep_report) of the caller */
   uint64_t device_bytes_before, device_bytes; /* device memory taken before and afterwards */
@@ -143,8 +147,10 @@ typedef struct thermocline_sleep_report {
   uint64_t in_use_bytes;                      /* used by work in flight, or since the call began */
   uint64_t no_host_bytes;                     /* there was no host memory for its contents */
   uint64_t other_bytes;                       /* not taken back by the driver */
-  uint64_t asleep_bytes;                      /* asleep afterwards */
+  uint64_t asleep_bytes;                      /* asleep afterwards; of a call with a tag: what has it */
   uint64_t copied_bytes;                      /* copied by this call */
+  /* Not in the first version of this structure. */
+  uint64_t untagged_bytes; /* the call named a tag, and these have another one or none */
 } thermocline_sleep_report;
 
 /* Evicts everything that may leave the device and returns the memory to the driver, after the work submitted so far has
@@ -156,6 +162,11 @@ thermocline_result thermocline_sleep(thermocline_sleep_report* out);
 
 /* Brings back what is asleep, least recently used first, as far as there is free memory for it, and waits for it. */
 thermocline_result thermocline_wake(thermocline_sleep_report* out);
+
+/* The same for buffers with that tag (thermocline_tag, thermocline_tag_buffer) and no others. Small buffers, which share
+ * pages, have none. NOT_FOUND (500): nobody has used that tag. NOT_SUPPORTED also with host_fallback full. */
+thermocline_result thermocline_sleep_tag(const char* tag, thermocline_sleep_report* out);
+thermocline_result thermocline_wake_tag(const char* tag, thermocline_sleep_report* out);
 
 /* Recomputes the library's bookkeeping from first principles, for tests and bug reports. A violated invariant is
  * printed on stderr, and the result is CUDA_ERROR_UNKNOWN (999); memory of the library can not be used afterwards. */

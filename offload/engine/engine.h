@@ -284,8 +284,12 @@ class Engine {
   // driver may wait there.
   void look_for_idleness(std::uint64_t now_ns);
 
-  // Sleep (offload/sleep.h): gives back all device memory that may be evicted; not_supported: as for evict. Memory that
-  // the program accesses meanwhile stays. Sleeping memory is fetched when it is accessed, like all evicted memory.
+  // Gives the buffer that contains the address a tag (0: none), until it is freed. invalid_value: there is no such
+  // buffer. Buffers that share pages have none: they sleep only with everything else.
+  Status tag(DeviceAddress address, std::uint64_t tag);
+  // Sleep (offload/sleep.h): gives back all device memory that may be evicted; not_supported: as for evict, and for a
+  // tag under a full host fallback. Memory that the program accesses meanwhile stays. Sleeping memory is fetched when it
+  // is accessed, like all evicted memory.
   Status sleep(const SleepRequest& request, SleepReport* report);
   // Fetches sleeping memory, oldest access first, into free memory only, and waits for it. Memory that finds no room
   // stays asleep (SleepReport::asleep_bytes).

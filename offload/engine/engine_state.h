@@ -161,9 +161,9 @@ class Engine::State {
   bool is_held(const Buffer& buffer) const { return !ThreadCache::is_cached(buffer) && !detained.contains(&buffer); }
 
   // One step of a sleep (sleep.cc).
-  Residency::Step sleep_more(std::uint64_t since, bool for_work);
+  Residency::Step sleep_more(const SleepScope& scope, bool for_work);
   bool sleeps_or_wakes = false;  // a sleep or a wake is in progress; the lock may be free
-  SleepReport report_of_sleep(std::uint64_t since, bool no_host);
+  SleepReport report_of_sleep(const SleepScope& scope, bool no_host);
   // Changes with each allocation, free and move.
   std::uint64_t activity() const;
   // Gives back pages that nobody can be using. True: only what an idle program keeps is left.

@@ -46,17 +46,18 @@ constexpr int kMostInVain = 2;
 
 }  // namespace
 
-SleepReport Engine::State::report_of_sleep(std::uint64_t since, bool no_host) {
-  const Residency::Staying staying = residency.staying(since, no_host);
+SleepReport Engine::State::report_of_sleep(const SleepScope& scope, bool no_host) {
+  const Residency::Staying staying = residency.staying(scope, no_host);
   SleepReport report;
   report.device_bytes = heap.created_bytes() + external_bytes;
   report.pinned_bytes = staying.pinned;
   report.external_bytes = external_bytes;
   report.in_use_bytes = staying.in_use;
   report.no_host_bytes = staying.no_host;
-  const Bytes told = staying.pinned + staying.in_use + staying.no_host;
+  report.untagged_bytes = staying.untagged;
+  const Bytes told = staying.pinned + staying.in_use + staying.no_host + staying.untagged;
   report.other_bytes = heap.created_bytes() - std::min(heap.created_bytes(), told);
-  report.asleep_bytes = residency.asleep_bytes();
+  report.asleep_bytes = residency.asleep_bytes_of(scope.tag);
   return report;
 }
 
@@ -100,7 +101,7 @@ bool Engine::wait_for_pages(std::unique_lock<Mutex>& lock) {
   return wait_for_deferred(lock).ok();
 }
 
-Residency::Step Engine::State::sleep_more(std::uint64_t since, bool for_work) {
+Residency::Step Engine::State::sleep_more(const SleepScope& scope, bool for_work) {
   reclaim();
   if (!detained.empty()) release_detained();
   note_peaks();
@@ -108,7 +109,7 @@ Residency::Step Engine::State::sleep_more(std::uint64_t since, bool for_work) {
   host.forget_refusals();
   Residency::Step step;
   if (!host_mappings.full()) {
-    step = residency.sleep_more(since, for_work);
+    step = residency.sleep_more(scope, for_work);
   } else if (!for_work && !clock.passed(clock.newest())) {
     step.is_busy = true;
   } else {
@@ -120,6 +121,17 @@ Residency::Step Engine::State::sleep_more(std::uint64_t since, bool for_work) {
   return step;
 }
 
+Status Engine::tag(DeviceAddress address, std::uint64_t tag) {
+  if (!owns(address)) return Status::invalid_value();
+  const std::lock_guard lock(mutex_);
+  State& state = *state_;
+  state.note_cache_changes();
+  const Buffer* const buffer = state.heap.find(address);
+  if (buffer == nullptr || !state.is_held(*buffer)) return Status::invalid_value();
+  if (!buffer->block().is_slab()) state.residency.state_of(buffer->block()).tag = tag;
+  return {};
+}
+
 Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
   const Undisturbed undisturbed;
   std::unique_lock lock(mutex_);
@@ -127,12 +139,14 @@ Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
   if (!state.options.policy->evicts() || state.residency.has_stopped()) return Status::not_supported();
   const OneAtATime one(&state.sleeps_or_wakes);
   if (!one.may_go_on()) return Status::not_ready();
-  const std::uint64_t since = request.since != 0 ? request.since : state.operation;
+  // Then everything leaves together.
+  if (request.tag != 0 && state.host_mappings.full()) return Status::not_supported();
+  const SleepScope scope{request.since != 0 ? request.since : state.operation, request.tag};
   const Bytes before = state.heap.created_bytes() + state.external_bytes;
   const Bytes copied = state.migration.statistics().evicted_bytes;
   Residency::Step step;
   for (int in_vain = 0;;) {
-    step = state.sleep_more(since, request.waits);
+    step = state.sleep_more(scope, request.waits);
     if (!step.status.ok() || is_stopped(request)) break;
     // The driver may wait for the whole device before it frees pinned memory.
     if (state.host.wants_trim() && !state.clock.any_blocked() && in_vain < kMostInVain) {
@@ -148,10 +162,10 @@ Status Engine::sleep(const SleepRequest& request, SleepReport* report) {
       break;
     }
   }
-  *report = state.report_of_sleep(since, step.no_host);
+  *report = state.report_of_sleep(scope, step.no_host);
   report->device_bytes_before = before;
   report->copied_bytes = state.migration.statistics().evicted_bytes - copied;
-  report->since = since;
+  report->since = scope.since;
   report->is_busy = step.is_busy || (report->other_bytes > 0 && step.status.ok());
   // Because a stream is blocked: the memory that it uses counts as in use.
   return step.status == Status::not_ready() ? Status() : step.status;
@@ -171,7 +185,7 @@ Status Engine::wake(const SleepRequest& request, SleepReport* report) {
   while (step.goes_on && !is_stopped(request)) {
     {
       const StreamClock::Deferring waits(clock, state.options.waits_without_lock);
-      step = state.residency.wake_more();
+      step = state.residency.wake_more(request.tag);
       step.goes_on |= step.no_room && state.options.waits_without_lock && clock.has_deferred();
     }
     if (const auto read = state.migration.take_awaited(); read != nullptr) {
@@ -190,7 +204,7 @@ Status Engine::wake(const SleepRequest& request, SleepReport* report) {
   state.note_peaks();
   *report = {.device_bytes_before = before,
              .device_bytes = state.heap.created_bytes() + state.external_bytes,
-             .asleep_bytes = state.residency.asleep_bytes(),
+             .asleep_bytes = state.residency.asleep_bytes_of(request.tag),
              .copied_bytes = state.migration.statistics().restored_bytes - copied};
   return {};
 }

@@ -105,7 +105,8 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
 
 struct BlockState {
   Block* block = nullptr;
-  bool dropped = false;  // it has no contents anywhere, but they can be recomputed (recompute/versions.h)
+  std::uint64_t tag = 0;  // of its buffer, if that has the block to itself (Engine::tag); 0: none
+  bool dropped = false;   // it has no contents anywhere, but they can be recomputed (recompute/versions.h)
   // Scratch of the operation in preparation.
   bool whole = false;      // all units are accessed; else those marked by `named`
   bool may_write = false;  // where they are

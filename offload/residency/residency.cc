@@ -116,6 +116,7 @@ void Residency::succeed(Buffer& buffer) {
     return;
   }
   clock_.join_without_blocking(block.uses, &state.wait_for);
+  state.tag = 0;
   for (EvictionUnit& unit : state.units()) {
     state.wait_for.join(unit.uses);
     set_prefetched(unit, false);
@@ -125,8 +126,8 @@ void Residency::succeed(Buffer& buffer) {
     set_hollow(unit, false);
     drop_host_copy(unit);
     unit.evidence = {};
-    set_state(unit, unit.mapped() ? ResidencyState::kDirty : ResidencyState::kEvicted);
     unit.is_input = false;
+    set_state(unit, unit.mapped() ? ResidencyState::kDirty : ResidencyState::kEvicted);
   }
 }
 

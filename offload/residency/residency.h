@@ -37,6 +37,7 @@
 #include "offload/residency/block_state.h"
 #include "offload/residency/migration.h"
 #include "offload/residency/victim_order.h"
+#include "offload/sleep.h"
 
 namespace thermocline {
 
@@ -57,10 +58,10 @@ struct ResidencyStatistics {
   // Units found unchanged, or changed, since their copy out, as far as known; bytes not copied out because of that.
   std::uint64_t unchanged = 0, changed = 0;
   Bytes uncopied_bytes = 0;
-  MovementCounts by_reason;
   // Host copies made by uploads; those that were given up before they had saved a copy out.
   std::uint64_t upload_copies = 0, useless_upload_copies = 0;
   Bytes upload_copy_bytes = 0;
+  MovementCounts by_reason;
 };
 
 class Residency {
@@ -152,12 +153,12 @@ class Residency {
 
   // Submits the copy out of the oldest idle dirty unit; false if none is worth it.
   bool write_behind();
-  // Makes, or begins to make, a host copy of a unit that the coming operation does not need on the device.
   // Upload copies (upload_copies.cc). Whether an upload that fills the unit should leave its contents on the host, too.
   bool wants_upload_copy(const EvictionUnit& unit) const;
   // An upload has been submitted that fills the unit from `host`, which has all of its contents: at once, or behind `use`,
   // the upload. The unit is then clean.
   void keep_upload(EvictionUnit& unit, void* host, Use use, bool at_once);
+  // Makes, or begins to make, a host copy of a unit that the coming operation does not need on the device.
   // out_of_memory: there is no host memory for it.
   Status make_host_copy(EvictionUnit& unit);
   // Planned or requested: copies out the first `units` units of the block now; they are evicted first when room is
@@ -185,17 +186,19 @@ class Residency {
   };
   // Evicts what can be evicted now and begins to copy out more; not what operations after `since` accessed. Unless it
   // `waits`, it begins no copy behind one begun for another purpose, which may be behind a never-ending kernel.
-  Step sleep_more(std::uint64_t since, bool waits);
+  Step sleep_more(const SleepScope& scope, bool waits);
   // With a full host fallback: evicts everything that can be evicted, in one go, while nothing runs.
   Status sleep_at_rest();
   // Begins to fetch sleeping units, into free pages only.
-  Step wake_more();
+  Step wake_more(std::uint64_t tag);
   // Bytes that have stayed on the device, by reason; `no_host`: from the last step.
   struct Staying {
-    Bytes pinned = 0, in_use = 0, no_host = 0;
+    Bytes pinned = 0, in_use = 0, no_host = 0, untagged = 0;
   };
-  Staying staying(std::uint64_t since, bool no_host);
+  Staying staying(const SleepScope& scope, bool no_host);
   Bytes asleep_bytes() const { return asleep_bytes_; }
+  // The part of these bytes that has the tag (0: any).
+  Bytes asleep_bytes_of(std::uint64_t tag) const;
 
   // Nothing is evicted any more, although the policy may evict.
   bool has_stopped() const {
@@ -240,14 +243,14 @@ class Residency {
   static Victims victims_of(const EvictionUnit& unit);
   bool is_evictable(const EvictionUnit& unit) const;
   static bool is_pinned(const EvictionUnit& unit) { return unit.whole->pins > 0 || unit.pins > 0; }
-  bool may_sleep(const EvictionUnit& unit, std::uint64_t since) const;
+  bool may_sleep(const EvictionUnit& unit, const SleepScope& scope) const;
   void set_asleep(EvictionUnit& unit, bool asleep);
   // Whether a copy out is in flight that was not begun for sleep.
   bool evicts_for_others();
-  void drop_for_sleep(std::uint64_t since, Step* step);
+  void drop_for_sleep(const SleepScope& scope, Step* step);
   void unmap_partial();
-  void copy_for_sleep(std::uint64_t since, Step* step);
-  std::vector<EvictionUnit*> next_to_wake();
+  void copy_for_sleep(const SleepScope& scope, Step* step);
+  std::vector<EvictionUnit*> next_to_wake(std::uint64_t tag);
   // Whether the operation in preparation wants the unit.
   bool is_held(const EvictionUnit& unit) const { return unit.whole->held == preparation_ && unit.whole->wants(unit); }
   // Whether an access changes only the unit's position in its list.

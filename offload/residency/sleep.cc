@@ -25,9 +25,10 @@ void Residency::set_asleep(EvictionUnit& unit, bool asleep) {
 }
 
 // Unlike is_evictable, applies to blocks of any size: all memory is wanted.
-bool Residency::may_sleep(const EvictionUnit& unit, std::uint64_t since) const {
-  return !has_stopped() && !is_pinned(unit) && unit.whole->operation <= since &&
-         !clock_.is_blocked(unit.whole->block->uses) && !clock_.is_blocked(unit.uses);
+bool Residency::may_sleep(const EvictionUnit& unit, const SleepScope& scope) const {
+  return !has_stopped() && !is_pinned(unit) && unit.whole->operation <= scope.since &&
+         (scope.tag == 0 || unit.whole->tag == scope.tag) && !clock_.is_blocked(unit.whole->block->uses) &&
+         !clock_.is_blocked(unit.uses);
 }
 
 bool Residency::evicts_for_others() {
@@ -36,7 +37,7 @@ bool Residency::evicts_for_others() {
          });
 }
 
-Residency::Step Residency::sleep_more(std::uint64_t since, bool waits) {
+Residency::Step Residency::sleep_more(const SleepScope& scope, bool waits) {
   Step step;
   if (!waits && evicts_for_others()) {
     step.is_busy = true;
@@ -45,8 +46,8 @@ Residency::Step Residency::sleep_more(std::uint64_t since, bool waits) {
   ++preparation_;
   makes_room_for_ = EvictReason::kSleep;
   const WaitsForFile waits_for_file(*this);
-  drop_for_sleep(since, &step);
-  copy_for_sleep(since, &step);
+  drop_for_sleep(scope, &step);
+  copy_for_sleep(scope, &step);
   if (!step.goes_on) unmap_partial();
   step.is_busy = step.busy != nullptr;
   step.in_flight = migration_.oldest_copy_out();
@@ -54,10 +55,10 @@ Residency::Step Residency::sleep_more(std::uint64_t since, bool waits) {
   return step;
 }
 
-void Residency::drop_for_sleep(std::uint64_t since, Step* step) {
+void Residency::drop_for_sleep(const SleepScope& scope, Step* step) {
   for (auto it = clean_.begin(); it != clean_.end();) {
     EvictionUnit& unit = *it++;
-    if (!may_sleep(unit, since)) continue;
+    if (!may_sleep(unit, scope)) continue;
     if (!migration_.has_left(unit)) {
       step->goes_on = true;
       // Copies that were begun later have not completed either.
@@ -73,10 +74,10 @@ void Residency::drop_for_sleep(std::uint64_t since, Step* step) {
   }
 }
 
-void Residency::copy_for_sleep(std::uint64_t since, Step* step) {
+void Residency::copy_for_sleep(const SleepScope& scope, Step* step) {
   for (auto it = dirty_.begin(); it != dirty_.end();) {
     EvictionUnit& unit = *it++;
-    if (!may_sleep(unit, since)) continue;
+    if (!may_sleep(unit, scope)) continue;
     if (!idle(unit)) {
       // A copy behind work that does not end would keep all other copies from completing.
       step->busy = &unit;
@@ -129,13 +130,15 @@ Status Residency::sleep_at_rest() {
   return status.is_out_of_memory() ? Status() : status;
 }
 
-Residency::Staying Residency::staying(std::uint64_t since, bool no_host) {
+Residency::Staying Residency::staying(const SleepScope& scope, bool no_host) {
   Staying bytes;
   for (const UnitList* list : {&dirty_, &clean_}) {
     for (const EvictionUnit& unit : *list) {
       if (is_pinned(unit)) {
         bytes.pinned += unit.bytes();
-      } else if (!may_sleep(unit, since) || !idle(unit)) {
+      } else if (scope.tag != 0 && unit.whole->tag != scope.tag) {
+        bytes.untagged += unit.bytes();
+      } else if (!may_sleep(unit, scope) || !idle(unit)) {
         bytes.in_use += unit.bytes();
       } else if (no_host && (unit.defined || host_mappings_.full()) && list == &dirty_) {
         // With a full fallback undefined contents need host memory too: addresses are mapped to it.
@@ -146,13 +149,20 @@ Residency::Staying Residency::staying(std::uint64_t since, bool no_host) {
   return bytes;
 }
 
+Bytes Residency::asleep_bytes_of(std::uint64_t tag) const {
+  if (tag == 0) return asleep_bytes_;
+  Bytes bytes = 0;
+  for (const EvictionUnit& unit : evicted_) bytes += unit.asleep && unit.whole->tag == tag ? unit.bytes() : 0;
+  return bytes;
+}
+
 // Oldest access first: a program that repeats itself needs those next.
-std::vector<EvictionUnit*> Residency::next_to_wake() {
+std::vector<EvictionUnit*> Residency::next_to_wake(std::uint64_t tag) {
   std::vector<EvictionUnit*> next;
   for (EvictionUnit& unit : evicted_) {
     // Units that a blocked stream uses would keep all others asleep.
     const bool is_blocked = clock_.is_blocked(unit.whole->block->uses) || clock_.is_blocked(unit.uses);
-    if (unit.asleep && !is_blocked) next.push_back(&unit);
+    if (unit.asleep && !is_blocked && (tag == 0 || unit.whole->tag == tag)) next.push_back(&unit);
   }
   const auto is_before = [](const EvictionUnit* a, const EvictionUnit* b) {
     if (a->whole->operation != b->whole->operation) return a->whole->operation < b->whole->operation;
@@ -164,11 +174,11 @@ std::vector<EvictionUnit*> Residency::next_to_wake() {
   return next;
 }
 
-Residency::Step Residency::wake_more() {
+Residency::Step Residency::wake_more(std::uint64_t tag) {
   Step step;
   fetches_for_ = FetchReason::kWake;
   const WaitsForFile waits_for_file(*this);
-  for (EvictionUnit* const unit : next_to_wake()) {
+  for (EvictionUnit* const unit : next_to_wake(tag)) {
     step.goes_on = true;
     if (migration_.returning() >= kMostReturning) break;
     // It was fetched to make room on the host for one of the others.

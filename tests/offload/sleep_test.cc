@@ -311,6 +311,58 @@ TEST_F(SleepTest, OneIsUnderWayAtATime) {
   engine_->validate();
 }
 
+// Weights sleep and the cache stays; then the other way round. Small buffers have no tag.
+TEST_F(SleepTest, WhatHasATagSleepsAlone) {
+  begin(8);
+  constexpr std::uint64_t kWeights = 1, kCache = 2;
+  for (std::size_t i = 0; i < 6; ++i) ASSERT_TRUE(engine_->tag(all_[i] + kPage, i < 4 ? kWeights : kCache).ok());
+  const DeviceAddress small = allocate(4096);
+  ASSERT_TRUE(operate({{small, 4096}}).ok());
+  ASSERT_TRUE(engine_->tag(small, kWeights).ok());
+  synchronize();
+  const auto request = [&](std::uint64_t tag) {
+    SleepReport report;
+    EXPECT_TRUE(engine_->sleep({.waits = true, .tag = tag}, &report).ok());
+    EXPECT_EQ(report.device_bytes, report.pinned_bytes + report.external_bytes + report.in_use_bytes +
+                                       report.no_host_bytes + report.other_bytes + report.untagged_bytes);
+    engine_->validate();
+    return report;
+  };
+  const SleepReport weights = request(kWeights);
+  EXPECT_EQ(weights.asleep_bytes, 4 * kBuffer);
+  EXPECT_EQ(weights.copied_bytes, 4 * kBuffer);
+  EXPECT_GE(weights.untagged_bytes, 4 * kBuffer);
+  EXPECT_EQ(weights.device_bytes, weights.untagged_bytes);
+  EXPECT_EQ(request(kCache).asleep_bytes, 2 * kBuffer);
+  EXPECT_EQ(engine_->statistics().asleep_bytes, 6 * kBuffer);
+  SleepReport woken;
+  ASSERT_TRUE(engine_->wake({.tag = kCache}, &woken).ok());
+  EXPECT_EQ(woken.copied_bytes, 2 * kBuffer);
+  EXPECT_EQ(woken.asleep_bytes, 0u);
+  EXPECT_EQ(engine_->statistics().asleep_bytes, 4 * kBuffer);
+  EXPECT_FALSE(engine_->find(all_[0])->resident);
+  EXPECT_TRUE(engine_->find(all_[5])->resident);
+  // Without its tag it stays.
+  ASSERT_TRUE(engine_->tag(all_[4], 0).ok());
+  EXPECT_EQ(request(kCache).asleep_bytes, kBuffer);
+  EXPECT_EQ(wake().asleep_bytes, 0u);
+}
+
+// The next owner of its addresses has another name, or none.
+TEST_F(SleepTest, ATagEndsWithItsBuffer) {
+  begin(2);
+  ASSERT_TRUE(engine_->tag(all_[0], 7).ok());
+  ASSERT_TRUE(engine_->free(all_[0], kStream).ok());
+  ASSERT_EQ(allocate(kBuffer), all_[0]);
+  use_all();
+  synchronize();
+  SleepReport report;
+  ASSERT_TRUE(engine_->sleep({.waits = true, .tag = 7}, &report).ok());
+  EXPECT_EQ(report.asleep_bytes, 0u);
+  EXPECT_EQ(report.untagged_bytes, 2 * kBuffer);
+  EXPECT_EQ(engine_->tag(all_[0] + 100 * kPage, 7), Status::invalid_value());
+}
+
 TEST_F(SleepTest, WithoutAPolicyNothingSleeps) {
   EngineOptions none = options();
   none.policy = kNoPolicy;

@@ -53,7 +53,7 @@ Running under(const std::string& budget = "64MiB", std::vector<std::string> envi
 void expect_sum(const json& told) {
   const auto number = [&](const char* name) { return told[name].get<std::uint64_t>(); };
   EXPECT_EQ(number("device_bytes"), number("pinned_bytes") + number("external_bytes") + number("in_use_bytes") +
-                                        number("no_host_bytes") + number("other_bytes"))
+                                        number("no_host_bytes") + number("other_bytes") + number("untagged_bytes"))
       << told;
 }
 
@@ -142,6 +142,33 @@ TEST(Sleep, WhatTheProgramMapsItselfStaysAndIsCounted) {
   EXPECT_EQ(slept.told[0]["device_bytes"], kBuffer);
 }
 
+TEST(Sleep, WhatHasATagSleepsAndWakesAlone) {
+  const std::string weights = COMMAND_FILE " sleep --json --tag weights $SLEEPER";
+  const std::string cache = COMMAND_FILE " sleep --json --tag kv $SLEEPER";
+  const std::string wake = COMMAND_FILE " wake --json --tag kv $SLEEPER";
+  const std::string unknown = COMMAND_FILE " sleep --json --tag activations $SLEEPER 2>/dev/null";
+  const Slept slept = expect_same_bits_asleep("names", {weights, cache, wake, kStats, unknown + kInVain, kSleep});
+  ASSERT_EQ(slept.told.size(), 6u) << slept.result.out;
+  EXPECT_EQ(slept.told[0]["outcome"], "asleep");
+  EXPECT_EQ(slept.told[0]["asleep_bytes"], 4 * kBuffer);
+  EXPECT_EQ(slept.told[0]["untagged_bytes"], 4 * kBuffer);
+  EXPECT_EQ(slept.told[1]["asleep_bytes"], 2 * kBuffer);
+  EXPECT_EQ(slept.told[1]["device_bytes"], 2 * kBuffer);
+  EXPECT_EQ(slept.told[2]["outcome"], "awake");
+  EXPECT_EQ(slept.told[2]["copied_bytes"], 2 * kBuffer);
+  EXPECT_EQ(slept.told[3]["statistics"]["asleep_bytes"], 4 * kBuffer);
+  EXPECT_EQ(slept.told[4]["problem"], "has never used that tag");
+  EXPECT_EQ(slept.told[5]["device_bytes"], 0);
+}
+
+TEST(Sleep, UnderAFullHostFallbackATagIsRefused) {
+  const std::string weights = COMMAND_FILE " sleep --json --tag weights $SLEEPER 2>/dev/null";
+  const Slept slept =
+      expect_same_bits_asleep("names", {weights + kInVain}, under("64MiB", {"THERMOCLINE_HOST_FALLBACK=full"}));
+  ASSERT_EQ(slept.told.size(), 1u);
+  EXPECT_EQ(slept.told[0]["outcome"], "failed");
+}
+
 TEST(Sleep, WhatABlockedStreamUsesStaysAndNobodyWaitsForIt) {
   const Slept slept = expect_same_bits_asleep("stands", {kSleep + kInVain, kWake});
   ASSERT_EQ(slept.told.size(), 2u);
@@ -227,6 +254,9 @@ TEST(Sleep, WhoCanNotBePutToSleepIsNamedInOneLine) {
     expect_refusal({command, "4194304"}, 1, "there is no process 4194304");
     expect_refusal({command}, 2, "whom? name a PID, or --all");
     expect_refusal({command, "--all", "7"}, 2, "--all and PID are two requests; make one");
+    expect_refusal({command, "7", "--tag", ""}, 2,
+                   "--tag: a tag has 1 to 63 bytes, and '' has 0 ('thermocline " + std::string(command) +
+                       " --help' shows the usage)");
     expect_refusal({command, "7", "--timeout", "0"}, 2,
                    "--timeout: '0' is not a number from 0.000001 to 86400 ('thermocline " + std::string(command) +
                        " --help' shows the usage)");

@@ -100,6 +100,25 @@ class UnderTheLibrary(unittest.TestCase):
         self.assertEqual(thermocline.wake()["device_bytes"], report["device_bytes"] + (64 << 20))
         self.device.free(address)
 
+    def test_what_has_a_tag_sleeps_alone(self) -> None:
+        addresses = {}
+        for name, tag in (("weights", "weights"), ("cache", None)):
+            thermocline.tag(tag)
+            code, addresses[name] = self.device.allocate(32 << 20)
+            thermocline.tag(None)
+            self.assertEqual(code, 0)
+            self.assertEqual(self.device.driver.cuMemsetD8_v2(ctypes.c_uint64(addresses[name]), 7, ctypes.c_size_t(32 << 20)), 0)
+        self.assertEqual(thermocline.sleep("weights")["asleep_bytes"], 32 << 20)
+        thermocline.tag_buffer(addresses["cache"], "kv")
+        self.assertEqual(thermocline.sleep(tag="kv")["asleep_bytes"], 32 << 20)
+        self.assertEqual(thermocline.wake("weights")["copied_bytes"], 32 << 20)
+        self.assertEqual(thermocline.wake("kv")["asleep_bytes"], 0)
+        with self.assertRaises(thermocline.ThermoclineError) as refused:
+            thermocline.sleep("nobody's")
+        self.assertEqual(refused.exception.code, 500)
+        for address in addresses.values():
+            self.device.free(address)
+
     def test_steps_and_trimming(self) -> None:
         thermocline.step()
         thermocline.trim()

@@ -3,7 +3,7 @@
  * its own number as $SLEEPER, and meanwhile it: rests | works on its buffers in another thread | has a graph that names
  * two of them | has mapped memory itself | has a stream that is blocked, behind a use of one of them | captures a graph
  * until the first command has ended | has a child after the first command. "ends": it ends behind them without another
- * use. "calls": it then calls thermocline_sleep and prints the result on stderr. Afterwards it uses all buffers and prints what they hold.
+ * use. "names": four of the buffers are "weights", two are "kv", and one was. "calls": it then calls thermocline_sleep and prints the result on stderr. Afterwards it uses all buffers and prints what they hold.
  */
 #define _GNU_SOURCE
 #include "tests/preload/programs/waiting.h"
@@ -49,6 +49,15 @@ static CUgraphExec captured(void) {
   CHECK(cuGraphDestroy(graph));
   CHECK(cuStreamDestroy(stream));
   return step;
+}
+
+static void name_buffers(void) {
+  int (*tag)(uint64_t, const char*) = (int (*)(uint64_t, const char*))dlsym(RTLD_DEFAULT, "thermocline_tag_buffer");
+  if (tag == NULL) return;
+  for (unsigned i = 0; i < 7; ++i) {
+    if (tag(buffers[i], i < 4 ? "weights" : "kv") != 0) exit(3);
+  }
+  if (tag(buffers[6], "") != 0) exit(3);
 }
 
 static void map_memory(void) {
@@ -136,6 +145,7 @@ int main(int count, char** arguments) {
     capture_meanwhile(count - 2, arguments + 2);
   } else {
     if (strcmp(what, "maps") == 0) map_memory();
+    if (strcmp(what, "names") == 0) name_buffers();
     run_all(count - 2, arguments + 2, strcmp(what, "forks") == 0);
   }
   if (strcmp(what, "calls") == 0) {

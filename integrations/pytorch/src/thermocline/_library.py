@@ -66,6 +66,7 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
     library.thermocline_set_out_of_memory_callback.argtypes = [_OutOfMemory, ctypes.c_void_p]
     library.thermocline_raise_with.argtypes = [ctypes.c_void_p]
     library.thermocline_raise_with.restype = None
+    library.thermocline_tag_buffer.argtypes = [ctypes.c_uint64, ctypes.c_char_p]
     for name in ("pin", "evict", "prefetch"):
         getattr(library, f"thermocline_{name}").argtypes = [ctypes.c_uint64]
     return library
@@ -194,24 +195,39 @@ class _SleepReport(ctypes.Structure):
         ("other_bytes", ctypes.c_uint64),
         ("asleep_bytes", ctypes.c_uint64),
         ("copied_bytes", ctypes.c_uint64),
+        ("untagged_bytes", ctypes.c_uint64),
     ]
 
 
-def _sleep_or_wake(name: str) -> dict[str, int]:
+def _sleep_or_wake(name: str, tag: str | None) -> dict[str, int]:
     report = _SleepReport(size=ctypes.sizeof(_SleepReport))
-    _call(name, ctypes.byref(report))
+    if tag is None:
+        _call(name, ctypes.byref(report))
+    else:
+        _call(f"{name}_tag", tag.encode(), ctypes.byref(report))
     return {field: getattr(report, field) for field, _ in report._fields_[1:]}
 
 
-def sleep() -> dict[str, int]:
+def tag(name: str | None) -> None:
+    """Names what this thread allocates from now on, for recordings and for sleep: "weights", "kv". None removes the name."""
+    _call("thermocline_tag", (name or "").encode())
+
+
+def tag_buffer(device_address: int, name: str | None) -> None:
+    """Names the buffer at the address until it is freed, for sleep. None removes its name."""
+    _call("thermocline_tag_buffer", device_address, (name or "").encode())
+
+
+def sleep(tag: str | None = None) -> dict[str, int]:
     """Gives the device memory to others while the program does nothing: whatever may leave the device does, after the
-    work submitted so far. Each use brings back what it needs. The numbers say what stays, and why."""
-    return _sleep_or_wake("thermocline_sleep")
+    work submitted so far; with a tag, only what has it. Each use brings back what it needs. The numbers say what stays,
+    and why."""
+    return _sleep_or_wake("thermocline_sleep", tag)
 
 
-def wake() -> dict[str, int]:
-    """Brings back what is asleep, as far as there is free memory, and waits for it."""
-    return _sleep_or_wake("thermocline_wake")
+def wake(tag: str | None = None) -> dict[str, int]:
+    """Brings back what is asleep, as far as there is free memory, and waits for it; with a tag, only what has it."""
+    return _sleep_or_wake("thermocline_wake", tag)
 
 
 def pin(device_address: int) -> None:
