@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # bench_directions.sh BUILD_FOLDER: examples/layers, whose weights do not fit, on the simulated device `reference` with parts of its memory, with
-# digests and without; then examples/digits, which trains. What was copied out and in, and the simulated time of the last pass beside what computing
+# digests and without, and with uploads that leave copies; then examples/digits, which trains. What was copied out and in, and the simulated time of the last pass beside what computing
 # and what the link alone would take. Writes BUILD_FOLDER/bench/directions.json.
 # Status 1: a program failed, two results differ, or the race checker found something.
 set -euo pipefail
@@ -15,17 +15,17 @@ trap 'rm -rf "$scratch"' EXIT
 : >"$rows"
 status=0
 
-# NAME BUDGET DIGESTS FLAGS... -- PROGRAM...: one row.
+# NAME BUDGET DIGESTS UPLOADS FLAGS... -- PROGRAM...: one row.
 measure() {
-  local name=$1 budget=$2 digests=$3
-  shift 3
-  THERMOCLINE_DIGESTS=$digests "$thermocline" run --simulate reference ${budget:+--budget "$budget"} --stats=json "$@" \
+  local name=$1 budget=$2 digests=$3 uploads=$4
+  shift 4
+  THERMOCLINE_DIGESTS=$digests THERMOCLINE_UPLOAD_COPIES=$uploads "$thermocline" run --simulate reference ${budget:+--budget "$budget"} --stats=json "$@" \
     >"$scratch/out" 2>"$scratch/err" || { cat "$scratch/err" >&2; status=1; return; }
-  grep -o '{.*}' "$scratch/err" | tail -n 1 | jq -c --arg name "$name" --arg budget "${budget:-all}" --arg digests "$digests" \
+  grep -o '{.*}' "$scratch/err" | tail -n 1 | jq -c --arg name "$name" --arg budget "${budget:-all}" --arg digests "$digests" --arg uploads "$uploads" \
     --arg result "$(sha256sum <"$scratch/out" | cut -c1-16)" --arg pass "$(sed -n 's/^layers: the last pass took \(.*\) ms$/\1/p' "$scratch/err")" \
     --arg races "$(sed -n 's/.*races=\([0-9]*\).*/\1/p' "$scratch/err")" '
     (.statistics // .) as $s
-    | {program: $name, budget: $budget, digests: $digests, result: $result,
+    | {program: $name, budget: $budget, digests: $digests, uploads: $uploads, result: $result,
        out_bytes: $s.evicted_bytes, in_bytes: $s.restored_bytes}
       + (if $pass == "" then {} else {last_pass_ms: ($pass | tonumber)} end)
       + (if $races == "" then {} else {races: ($races | tonumber)} end)' | tee -a "$rows"
@@ -33,14 +33,16 @@ measure() {
 
 program=("$build/bin/examples/layers" "$layers" 1024 "$passes")
 for budget in '' $((layers * layer_mib / 2))MiB $((layers * layer_mib / 4))MiB; do
-  for digests in off auto; do measure layers "$budget" "$digests" -- "${program[@]}"; done
+  for digests in off auto; do measure layers "$budget" "$digests" off -- "${program[@]}"; done
+  for uploads in auto all; do measure layers "$budget" auto "$uploads" -- "${program[@]}"; done
 done
-for seed in 1 2 3; do measure "layers, seed $seed" $((layers * layer_mib / 4))MiB auto --seed "$seed" --check -- "${program[@]}"; done
+for seed in 1 2 3; do measure "layers, seed $seed" $((layers * layer_mib / 4))MiB auto all --seed "$seed" --check -- "${program[@]}"; done
 # Layers of 16 MiB.
 for budget in $((layers * 16 / 2))MiB $((layers * 16 / 4))MiB; do
-  for digests in off auto; do measure "large layers" "$budget" "$digests" -- "$build/bin/examples/layers" "$layers" 2048 "$passes"; done
+  for digests in off auto; do measure "large layers" "$budget" "$digests" off -- "$build/bin/examples/layers" "$layers" 2048 "$passes"; done
+  for uploads in auto all; do measure "large layers" "$budget" auto "$uploads" -- "$build/bin/examples/layers" "$layers" 2048 "$passes"; done
 done
-for digests in off auto; do measure digits 22MiB "$digests" -- "$build/bin/examples/digits" --epochs 2; done
+for digests in off auto; do measure digits 22MiB "$digests" auto -- "$build/bin/examples/digits" --epochs 2; done
 
 jq -rs --arg commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" --arg date "$(date -u +%F)" '
   {schema: "thermocline-bench-directions/1", device: "reference", commit: $commit, date: $date, rows: .}

@@ -4,8 +4,8 @@
 
     scripts/bench_inference.py BUILD_FOLDER [TRACE_NAME...]
 
-For each: as the library sees a program (without directions), and --exact, which is what digests come to (docs/directions.md). Figures are of the
-second half of the steps, by which copies of most weights are on the host. Then the fetches of experts, beside those of the best
+For each: as the library sees a program (without directions), and --exact, which is what digests come to, with upload_copies = "all" (docs/directions.md).
+Beside them, of --exact alone: what the same without upload copies, and with those of "auto", takes, and copies out. Figures are of the second half of the steps. Then the fetches of experts, beside those of the best
 choice of victims by foresight (Belady), of plain LRU and of the most frequent ones, for one budget. Writes
 BUILD_FOLDER/bench/inference.json, which bench/results keeps. Bounds are those of bench/traces/inference/bounds.json, which take minutes to compute. A race, another
 checksum than with unlimited memory in order of time or in an adversarial order, or an exceeded budget makes it fail.
@@ -81,6 +81,12 @@ class Command:
             sys.exit(f"bench_inference.py: {trace}: {done.stderr}")
         return json.loads(done.stdout)
 
+    def uploads(self, which: str) -> tuple[str, ...]:
+        """Flags for upload copies of that kind."""
+        config = self._folder / f"inference_{which}.toml"
+        config.write_text(f'upload_copies = "{which}"\n')
+        return "--config", str(config)
+
     def movements(self, trace: pathlib.Path, budget: int, steps: int, *flags: str) -> list[dict[str, str]]:
         """Copies and steps in order of device time."""
         out = self._folder / "inference.csv"
@@ -92,14 +98,15 @@ class Command:
         return rows
 
 
-def copied_again(rows: list[dict[str, str]], contents: Contents) -> int:
-    """Bytes of weights that went out though they had gone out before."""
+def copied_out(rows: list[dict[str, str]], contents: Contents) -> dict[str, int]:
+    """Bytes of weights that went out, and of these what had gone out before."""
     out: dict[int, int] = defaultdict(int)
     for row in rows:
         if row["event"] == "evict":
             out[int(row["buffer"])] += int(row["bytes"])
     weights = {b: n for b, n in contents.sizes.items() if n >= OWN_PAGES and contents.tags[b].startswith("parameter")}
-    return sum(max(0, out[buffer] - -(-size // OWN_PAGES) * OWN_PAGES) for buffer, size in weights.items())
+    again = sum(max(0, out[buffer] - -(-size // OWN_PAGES) * OWN_PAGES) for buffer, size in weights.items())
+    return {"weight_bytes_out": sum(out[buffer] for buffer in weights), "weight_bytes_out_again": again}
 
 
 def fetched_of_cache(rows: list[dict[str, str]], contents: Contents, first: int, last: int) -> int:
@@ -113,10 +120,23 @@ def fetched_of_cache(rows: list[dict[str, str]], contents: Contents, first: int,
     return fetched
 
 
+def of_others(command: Command, trace: pathlib.Path, budget: int, which: str) -> dict[str, Any]:
+    """The same replay with other upload copies."""
+    result = command.replay(trace, budget, "--exact", "--no-check", *command.uploads(which))
+    steps = result["steps"]
+    steady = steps[math.ceil(len(steps) * WARM) :]
+    total = {key: sum(step[key] for step in steady) for key in ("ms", "compute_ms", "restored_bytes")}
+    return {
+        "step_ms": round(total["ms"] / len(steady), 2),
+        "ratio": round(total["ms"] / max(total["compute_ms"], total["restored_bytes"] / LINK), 3),
+        "out_bytes": result["evicted_bytes"],
+    }
+
+
 def row_of(command: Command, trace: pathlib.Path, contents: Contents, percent: int, exact: bool, bounds: dict[str, Any]) -> dict[str, Any]:
     name, weights = trace.name.removesuffix(".jsonl.gz"), contents.bytes_of("parameter")
     budget = weights * percent // 100
-    flags = ("--exact",) if exact else ()
+    flags = ("--exact", *command.uploads("all")) if exact else ()
     result = command.replay(trace, budget, *flags)
     others = [command.replay(trace, budget, "--seed", "1", *flags), command.replay(trace, None, *flags)]
     steps = result["steps"]
@@ -140,7 +160,8 @@ def row_of(command: Command, trace: pathlib.Path, contents: Contents, percent: i
         "in_bytes_per_step": round(total["restored_bytes"] / len(steady)),
         "in_ms": round(link_ms / len(steady), 2),
         "out_bytes_per_step": round(total["evicted_bytes"] / len(steady)),
-        "weight_bytes_out_again": copied_again(moved, contents),
+        **copied_out(moved, contents),
+        **({"other_uploads": {which: of_others(command, trace, budget, which) for which in ("off", "auto")}} if exact else {}),
         "cache_in_bytes_per_step": round(fetched_of_cache(moved, contents, len(steps) - len(steady), len(steps)) / len(steady)),
         "ratio": round(total["ms"] / max(total["compute_ms"], link_ms), 3),
         "bound_ms": round(bound, 2) if bound else None,

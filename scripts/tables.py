@@ -89,11 +89,12 @@ def inference() -> str:
                 *(fixed(known[key], 1) for key in ("compute_ms", "in_ms", "step_ms")),
                 fixed(known["ratio"], 2),
                 fixed(known["over_bound"], 2),
-                f"{known['weight_bytes_out_again'] / 2**20:.0f}",
+                f"{known['weight_bytes_out'] / 2**20:.0f}",
                 f"{known['resident_percent']:.0f} %",
+                *(f"{known['other_uploads'][which]['step_ms']:.1f} ({known['other_uploads'][which]['ratio']:.2f})" for which in ("auto", "off")),
                 f"{seen['step_ms']:.1f} ({seen['ratio']:.2f})",
             ])
-    head = ["workload", "weights / budget", "compute ms", "bytes in / link ms", "step ms", "ratio", "over bound", "weights out again, MiB", "stays", "without directions: step ms (ratio)"]
+    head = ["workload", "weights / budget", "compute ms", "bytes in / link ms", "step ms", "ratio", "over bound", "weights out, MiB", "stays", "uploads `auto`: step ms (ratio)", "uploads `off`", "without directions: step ms (ratio)"]
     return table(head, body)
 
 
@@ -218,9 +219,9 @@ def directions() -> str:
 
     def cells(row: dict) -> list[str]:
         copied = [f"{row[way] / 2**20:,.0f} MiB" for way in ("out_bytes", "in_bytes")]
-        return [layers[row["program"]], row["budget"].replace("MiB", " MiB"), row["digests"], *copied, f"{row['last_pass_ms']:.2f} ms"]
+        return [layers[row["program"]], row["budget"].replace("MiB", " MiB"), row["digests"], row["uploads"], *copied, f"{row['last_pass_ms']:.2f} ms"]
 
-    return table(["layers of", "budget", "digests", "copied out", "copied in", "last pass"], [cells(row) for row in rows])
+    return table(["layers of", "budget", "digests", "upload copies", "copied out", "copied in", "last pass"], [cells(row) for row in rows])
 
 
 def pytorch_fit() -> str:

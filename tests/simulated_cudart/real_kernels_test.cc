@@ -117,14 +117,16 @@ TEST(RealKernels, AreTheSameInEveryOrder) {
   for (const char* seed : {"1", "2"}) expect_right(run("sums", {"--seed", seed}));
 }
 
-// 24 MiB of weights in 10 MiB, six times. What was copied out at least once a pass without digests is copied out twice.
+// 24 MiB of weights in 10 MiB, six times. What was copied out at least once a pass without digests is copied out twice,
+// and never where uploads leave copies. The program overwrites its source after each upload.
 TEST(RealKernels, WeightsThatDoNotFitAreNotCopiedOutEachTime) {
-  const auto squeezed = [](const char* digests, std::vector<std::string> with = {}) {
+  const auto squeezed = [](const char* digests, std::vector<std::string> with = {}, const char* uploads = "off") {
     std::vector<std::string> command = {COMMAND_FILE, "run",   "--simulate",  "reference",
                                         "--budget",   "10MiB", "--stats=line"};
     command.insert(command.end(), with.begin(), with.end());
     command.insert(command.end(), {"--", EXAMPLES_FOLDER "/layers", "12", "724", "6"});
-    return run_program(command, {"THERMOCLINE_SIMULATE_KERNELS=real", std::string("THERMOCLINE_DIGESTS=") + digests});
+    return run_program(command, {"THERMOCLINE_SIMULATE_KERNELS=real", std::string("THERMOCLINE_DIGESTS=") + digests,
+                                 std::string("THERMOCLINE_UPLOAD_COPIES=") + uploads});
   };
   const auto bytes_out = [](const Outcome& outcome) {
     const std::string name = " evicted_bytes=";
@@ -140,6 +142,13 @@ TEST(RealKernels, WeightsThatDoNotFitAreNotCopiedOutEachTime) {
     EXPECT_EQ(outcome.status, 0) << outcome.errors;
     EXPECT_EQ(outcome.output, without.output);
     EXPECT_LE(bytes_out(outcome), 2.1 * 12 * 724 * 724 * 4) << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("race:"), std::string::npos) << outcome.errors;
+  }
+  for (const std::vector<std::string>& with : std::vector<std::vector<std::string>>{{}, {"--seed", "1", "--check"}}) {
+    const Outcome outcome = squeezed("auto", with, "all");
+    EXPECT_EQ(outcome.status, 0) << outcome.errors;
+    EXPECT_EQ(outcome.output, without.output);
+    EXPECT_EQ(bytes_out(outcome), 0) << outcome.errors;
     EXPECT_EQ(outcome.errors.find("race:"), std::string::npos) << outcome.errors;
   }
 }

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <thread>
@@ -33,7 +34,7 @@ class LiveOrderTest : public testing::Test {
   std::filesystem::path page() const { return folder_ / ("thermocline." + std::to_string(getpid())); }
   OrderOutcome give(OrderKind kind, std::chrono::milliseconds begin_within = kLongEnough,
                     std::chrono::milliseconds end_within = kLongEnough) {
-    return give_order(folder_, getpid(), kind, begin_within, end_within, &answer_);
+    return give_order(folder_, getpid(), kind, tag_, begin_within, end_within, &answer_);
   }
   // Carries out one order, as a process does.
   std::thread carry_out(int status, const SleepReport& report, OrderKind* heard, bool ends = true) {
@@ -44,7 +45,7 @@ class LiveOrderTest : public testing::Test {
         order = writer_->next_order();
       }
       *heard = kind_of(order);
-      EXPECT_TRUE(writer_->begin_order(order));
+      EXPECT_TRUE(writer_->begin_order(order, &heard_tag_));
       EXPECT_EQ(writer_->next_order(), 0u) << "it has been begun";
       if (ends) writer_->end_order(order, status, report);
     });
@@ -53,6 +54,7 @@ class LiveOrderTest : public testing::Test {
   std::filesystem::path folder_;
   std::unique_ptr<LivePageWriter> writer_;
   OrderAnswer answer_;
+  std::string tag_, heard_tag_;
 };
 
 TEST_F(LiveOrderTest, ComesWithItsAnswer) {
@@ -64,13 +66,17 @@ TEST_F(LiveOrderTest, ComesWithItsAnswer) {
                            .no_host_bytes = 6,
                            .other_bytes = 7,
                            .asleep_bytes = 8,
-                           .copied_bytes = 9};
+                           .copied_bytes = 9,
+                           .untagged_bytes = 10};
   for (const OrderKind kind : {OrderKind::kSleep, OrderKind::kWake, OrderKind::kSleep}) {
+    tag_ = kind == OrderKind::kWake ? "" : "weights of one of several models, by a name that just fits in: x";
+    tag_.resize(std::min(tag_.size(), LivePage::kTagBytes - 1));
     OrderKind heard = OrderKind::kNone;
     std::thread process = carry_out(kind == OrderKind::kSleep ? 0 : 801, report, &heard);
     EXPECT_EQ(give(kind), OrderOutcome::kEnded);
     process.join();
     EXPECT_EQ(heard, kind);
+    EXPECT_EQ(heard_tag_, tag_);
     EXPECT_EQ(answer_.status, kind == OrderKind::kSleep ? 0 : 801);
     EXPECT_EQ(order_numbers(answer_.report), order_numbers(report));
     EXPECT_NE(answer_.program.find("live_order"), std::string::npos) << answer_.program;
@@ -90,7 +96,8 @@ TEST_F(LiveOrderTest, IsNotBegunOnceItWasTakenBack) {
   EXPECT_EQ(writer_->next_order(), given);
   ASSERT_EQ(pwrite(file, &none, sizeof none, offsetof(LivePage, order)), static_cast<ssize_t>(sizeof none));
   close(file);
-  EXPECT_FALSE(writer_->begin_order(given));
+  std::string tag;
+  EXPECT_FALSE(writer_->begin_order(given, &tag));
   EXPECT_EQ(writer_->next_order(), 0u);
 }
 
@@ -113,6 +120,11 @@ TEST_F(LiveOrderTest, OneAtATimeIsGiven) {
 TEST_F(LiveOrderTest, AnOlderLibraryTakesNone) {
   const int file = open(page().c_str(), O_RDWR | O_CLOEXEC);
   const std::uint32_t no = 0;
+  ASSERT_EQ(pwrite(file, &no, sizeof no, offsetof(LivePage, takes_tags)), static_cast<ssize_t>(sizeof no));
+  tag_ = "weights";
+  EXPECT_EQ(give(OrderKind::kSleep, 20ms), OrderOutcome::kOlder) << "it would put everything to sleep";
+  tag_.clear();
+  EXPECT_EQ(give(OrderKind::kSleep, 20ms), OrderOutcome::kSilent);
   ASSERT_EQ(pwrite(file, &no, sizeof no, offsetof(LivePage, takes_orders)), static_cast<ssize_t>(sizeof no));
   close(file);
   EXPECT_EQ(give(OrderKind::kSleep, 20ms), OrderOutcome::kOlder);
@@ -121,7 +133,7 @@ TEST_F(LiveOrderTest, AnOlderLibraryTakesNone) {
 TEST_F(LiveOrderTest, NobodyIsThere) {
   writer_.reset();
   EXPECT_EQ(give(OrderKind::kSleep), OrderOutcome::kNone);
-  EXPECT_EQ(give_order(folder_ / "none", 1, OrderKind::kSleep, 20ms, 20ms, &answer_), OrderOutcome::kNone);
+  EXPECT_EQ(give_order(folder_ / "none", 1, OrderKind::kSleep, "", 20ms, 20ms, &answer_), OrderOutcome::kNone);
 }
 
 // One ends behind what it has written, one in the midst of it.
@@ -137,7 +149,8 @@ TEST_P(LiveOrderEndTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
     const char ready = 1;
     if (writer == nullptr || write(to_child[1], &ready, 1) != 1) _exit(1);
     writer->wait();
-    static_cast<void>(writer->begin_order(writer->next_order()));
+    std::string tag;
+    static_cast<void>(writer->begin_order(writer->next_order(), &tag));
     const std::uint32_t odd = 7;
     const int file = open((folder_ / ("thermocline." + std::to_string(getpid()))).c_str(), O_RDWR | O_CLOEXEC);
     if (GetParam() && pwrite(file, &odd, sizeof odd, offsetof(LivePage, sequence)) != sizeof odd) _exit(1);
@@ -145,7 +158,7 @@ TEST_P(LiveOrderEndTest, AProcessThatEndsMeanwhileIsNotWaitedFor) {
   }
   char ready = 0;
   ASSERT_EQ(read(to_child[0], &ready, 1), 1);
-  EXPECT_EQ(give_order(folder_, child, OrderKind::kSleep, kLongEnough, kLongEnough, &answer_), OrderOutcome::kNone);
+  EXPECT_EQ(give_order(folder_, child, OrderKind::kSleep, "", kLongEnough, kLongEnough, &answer_), OrderOutcome::kNone);
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   close(to_child[0]);

@@ -76,13 +76,14 @@ class Inference : public testing::Test {
 
 class Quarter : public Inference, public testing::WithParamInterface<const char*> {};
 
-TEST_P(Quarter, OfTheWeightsGivesTheSameBitsAndCopiesWeightsOutOnce) {
+TEST_P(Quarter, OfTheWeightsGivesTheSameBitsAndCopiesWeightsOutOnceOrNever) {
   read(GetParam());
   const ReplayResult unlimited = checked_replay(trace_, options(0));
   ReplayOptions limited = options(weights_ / 4);
   Copies copies(trace_);
   limited.watcher = &copies;
   limited.engine.movements = &copies;
+  limited.engine.upload_copies = UploadCopies::kOff;
   const ReplayResult result = checked_replay(trace_, limited);
   ASSERT_EQ(result.outcome, ReplayOutcome::kOk) << result.report;
   EXPECT_EQ(result.checksum, unlimited.checksum);
@@ -96,10 +97,16 @@ TEST_P(Quarter, OfTheWeightsGivesTheSameBitsAndCopiesWeightsOutOnce) {
   }
   EXPECT_GT(out, 0u);
 
-  limited.watcher = nullptr;
-  limited.engine.movements = nullptr;
+  Copies with_uploads(trace_);
+  limited.watcher = &with_uploads;
+  limited.engine.movements = &with_uploads;
+  limited.engine.upload_copies = UploadCopies::kAll;
   limited.device.seed = 5;
   EXPECT_EQ(checked_replay(trace_, limited).checksum, unlimited.checksum);
+  for (std::size_t b = 0; b < trace_.buffers.size(); ++b) {
+    if (!is_weight(trace_, b)) continue;
+    EXPECT_EQ(with_uploads.out[b], 0u) << trace_.tags[trace_.buffers[b].tag];
+  }
 }
 INSTANTIATE_TEST_SUITE_P(Recorded, Quarter,
                          testing::Values("llama7b_prefill_2048", "mixture_64x8_decode", "two_models_decode"));

@@ -29,7 +29,8 @@ bool call(World& world, const char* name, Arguments... arguments) {
 }
 
 void sleep(World& world) {
-  thermocline_sleep_report report{.size = sizeof report};
+  thermocline_sleep_report report{};
+  report.size = sizeof report;
   const bool slept = world.random.one_in(2)
                          ? call<decltype(&thermocline_sleep)>(world, "thermocline_sleep", &report)
                          : call<decltype(&thermocline_sleep_tag)>(world, "thermocline_sleep_tag",
@@ -41,7 +42,8 @@ void sleep(World& world) {
 }
 
 void wake(World& world) {
-  thermocline_sleep_report report{.size = sizeof report};
+  thermocline_sleep_report report{};
+  report.size = sizeof report;
   if (world.random.one_in(2)) {
     call<decltype(&thermocline_wake)>(world, "thermocline_wake", &report);
   } else {
