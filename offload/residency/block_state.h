@@ -155,6 +155,7 @@ inline Bytes EvictionUnit::bytes() const { return range.count * whole->block->pa
 inline void EvictionUnit::reset() {
   whole = nullptr;
   mapped_to_host = used_there = defined = hollow = prefetched = fetched_ahead = stays_on_host = asleep = false;
+  uploaded = is_input = false;
   evict_reason.reset();
   digest = 0;
   copy_out = {};
@@ -180,6 +181,7 @@ inline void BlockState::reset() {
     most = 0;
   }
   block = nullptr;
+  tag = 0;
   dropped = whole = may_write = false;
   pins = nonresident_units = hollow_units = 0;
   wait_for.clear();

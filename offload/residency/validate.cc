@@ -31,8 +31,9 @@ std::uint64_t check_pages(const EvictionUnit& unit) {
 void check_spare(const EvictionUnit& unit) {
   const bool is_new = unit.whole == nullptr && unit.state == ResidencyState::kUnmapped &&
                       unit.copy == HostCopy::kNone && unit.host == nullptr && unit.file == nullptr && !unit.defined &&
-                      !unit.has_been_moved() && !unit.mapped_to_host && !unit.asleep && unit.pins == 0 &&
-                      unit.uses.empty() && unit.host_reads.empty() && unit.named == 0;
+                      !unit.has_been_moved() && !unit.mapped_to_host && !unit.asleep && !unit.uploaded &&
+                      !unit.is_input && unit.pins == 0 && unit.uses.empty() && unit.host_reads.empty() &&
+                      unit.named == 0;
   THERMOCLINE_CHECK(is_new, "what is left of a block's units is as new");
 }
 
@@ -45,6 +46,7 @@ void Residency::validate() const {
   for (const BlockState& state : states_) {
     if (state.block == nullptr) {
       THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have units");
+      THERMOCLINE_CHECK(state.tag == 0 && !state.dropped, "what is left of a block is as new");
       check_spare(state.one);
       for (std::size_t i = 0; i < state.most; ++i) check_spare(state.many[i]);
       continue;
