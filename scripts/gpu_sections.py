@@ -358,7 +358,9 @@ def model(machine: Machine, python: str, name: str, mode: str, flags: list[str] 
     command += ["--steps", str(STEPS if mode in ("plain", "plugin") else FEW_STEPS), *more]
     if flags is not None:
         command = machine.under_library(["--stats=line", *flags], command)
-    done = machine.run(command, 90, PYTHONPATH=str(ROOT / "integrations" / "pytorch" / "src"))
+    # fit() plans with the command.
+    path = f"{machine.build / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    done = machine.run(command, 90, PYTHONPATH=str(ROOT / "integrations" / "pytorch" / "src"), PATH=path)
     if done.returncode != 0:
         return {"available": True, "outcome": "failed", "reason": last_line(done.stderr)}
     result = json.loads(last_line(done.stdout))
@@ -380,6 +382,7 @@ def pytorch(machine: Machine) -> dict:
     # A model whose own bits vary says nothing about ours.
     again = {name: model(machine, python, name, "plain", None, "--steps", str(FEW_STEPS)) for name in names}
     managed = str(machine.build / "lib" / "libmanaged_allocator.so")
+    profile = profile_like(machine)
     runs = []
 
     def attempt(name: str, way: str, percent: int | None, mode: str, preload: bool) -> None:
@@ -393,7 +396,11 @@ def pytorch(machine: Machine) -> dict:
             runs.append({"model": name, "way": way, "percent": percent, "outcome": "not run: out of time"})
             return
         flags = (["--budget", str(budget)] if percent else []) if preload else None
-        more = ["--managed-library", managed, "--leave-bytes", str(budget)] if mode == "managed" else []
+        more = {
+            "managed": ["--managed-library", managed, "--leave-bytes", str(budget)],
+            "fit": ["--budget", str(budget), "--profile", profile],
+            "memory_budget": ["--part", str((percent or 0) / 100)],
+        }.get(mode, [])
         try:
             found = model(machine, python, name, mode, flags, *more)
         except Failed as error:
@@ -409,15 +416,16 @@ def pytorch(machine: Machine) -> dict:
     for way, percent, mode, preload in (
         ("preload", 60, "plain", True), ("preload", 80, "plain", True), ("preload", 100, "plain", True),
         ("save_on_cpu", None, "save_on_cpu", False), ("offload()", None, "offload", False), ("checkpoint", None, "checkpoint", False),
+        ("fit()", 60, "fit", False), ("PyTorch's memory budget", 60, "memory_budget", False), ("fit()", 50, "fit", False),
         ("plug-in", 60, "plugin", True), ("preload", 50, "plain", True), ("offload() preloaded", None, "offload", True),
         ("managed memory", 60, "managed", False), ("plug-in", 100, "plugin", True), ("plug-in", 80, "plugin", True),
         ("plug-in", 50, "plugin", True),
     ):  # fmt: skip
         for name in names:
             attempt(name, way, percent, mode, preload)
-    # Recomputing a block counts its batch twice in the averages of batch norm, with or without us.
+    # Recomputing a block counts its batch twice in the averages of batch norm; what a compiler makes of a model is its own affair.
     steady = {name for name in names if plain[name].get("losses", [])[:FEW_STEPS] == again[name].get("losses")}
-    judged = [r for r in runs if "same_bits" in r and r["way"] != "checkpoint" and r["model"] in steady]
+    judged = [r for r in runs if "same_bits" in r and r["mode"] not in ("checkpoint", "memory_budget") and r["model"] in steady]
     wrong = [r for r in runs if r.get("outcome") == "failed" or (r in judged and not r["same_bits"])]
     return {"right": bool(judged) and not wrong, "plain": plain, "plain_again": again, "runs": runs}
 

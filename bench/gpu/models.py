@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-MODES = ("plain", "save_on_cpu", "checkpoint", "managed", "plugin", "offload")
+MODES = ("plain", "save_on_cpu", "checkpoint", "memory_budget", "managed", "plugin", "offload", "fit")
 
 
 class Bottleneck(nn.Module):
@@ -207,30 +207,73 @@ def around_forward(mode: str, model: nn.Module, device: torch.device):
     return contextlib.nullcontext()
 
 
-def train(arguments: argparse.Namespace) -> dict:
-    device = prepare(arguments)
-    model, x, y = make(arguments.model, arguments.size, device)
+def make_step(arguments: argparse.Namespace, model: nn.Module, device: torch.device):
+    """A function of (x, y): one step, which returns its loss."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     context = around_forward(arguments.mode, model, device)
     recompute = arguments.mode == "checkpoint"
-    step_ends = getattr(sys.modules.get("thermocline.torch"), "step", lambda: None)
+    call = with_memory_budget(model, arguments.part) if arguments.mode == "memory_budget" else model
 
     def run(block: nn.Module, value: torch.Tensor) -> torch.Tensor:
         return checkpoint(block, value, use_reentrant=False) if recompute else block(value)
 
-    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-    losses, times = [], []
-    for _ in range(arguments.steps):
-        wait()
-        begin = time.perf_counter()
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         with context:
-            out = model(x, run)
+            out = call(x, run)
             # In rows: the loss of images adds in no fixed order.
             rows = out.permute(0, 2, 3, 1) if arguments.model == "unet" else out
             loss = F.cross_entropy(rows.flatten(0, -2), y.flatten())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    return fitted(step, arguments) if arguments.mode == "fit" else step
+
+
+def with_memory_budget(model: nn.Module, part: float):
+    """Compiled with PyTorch's own budget: a part of what is saved for backward. Not by inductor, so that kernels and bits are those of eager
+    mode, and the time is that of what runs again."""
+    import torch._functorch.config
+
+    torch._functorch.config.activation_memory_budget = part
+    return torch.compile(model, backend="aot_eager")
+
+
+def fitted(step, arguments: argparse.Namespace):
+    """The step by the joint plan, within arguments.budget bytes; the optimizer's state is part of them."""
+    try:
+        return thermocline_torch().fit(step, budget=arguments.budget, device=arguments.profile)
+    except FileNotFoundError as error:
+        raise NotAvailable(str(error)) from error
+
+
+def promised(step) -> dict:
+    """What a plan says that a step takes."""
+    answer = step.plan.answer
+    names = ("budget_bytes", "whole_peak_bytes", "peak_bytes", "compute_ms", "step_ms", "recomputed_ms", "offloaded_bytes")
+    return {
+        **{name: answer[name] for name in names},
+        "dropped": step.plan.dropped,
+        "reran": len(answer["reruns"]),
+        "as_recorded": step.counts is not None and step.counts.diverged_at is None,
+    }
+
+
+def train(arguments: argparse.Namespace) -> dict:
+    device = prepare(arguments)
+    model, x, y = make(arguments.model, arguments.size, device)
+    step = make_step(arguments, model, device)
+    step_ends = getattr(sys.modules.get("thermocline.torch"), "step", lambda: None)
+    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    has_counters = device.type == "cuda" and arguments.mode not in ("plugin", "managed")
+    losses, times = [], []
+    for i in range(arguments.steps):
+        if has_counters and i == arguments.steps // 2:
+            torch.cuda.reset_peak_memory_stats()  # the first steps of a plan need everything
+        wait()
+        begin = time.perf_counter()
+        loss = step(x, y)
         step_ends()
         wait()
         times.append((time.perf_counter() - begin) * 1e3)
@@ -241,7 +284,9 @@ def train(arguments: argparse.Namespace) -> dict:
         "times_ms": [round(each, 2) for each in times],
         "weights": hash_of(model),
     }
-    if device.type == "cuda" and arguments.mode not in ("plugin", "managed"):
+    if arguments.mode == "fit":
+        result["promised"] = promised(step)
+    if has_counters:
         result["peak_allocated_bytes"] = torch.cuda.max_memory_allocated()
         result["peak_reserved_bytes"] = torch.cuda.max_memory_reserved()
     return result
@@ -265,6 +310,9 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--managed-library", default="")
     parser.add_argument("--leave-bytes", type=int, default=0)
+    parser.add_argument("--budget", type=int, default=1 << 40, metavar="BYTES", help="of mode fit")
+    parser.add_argument("--profile", default="reference", metavar="NAME", help="device profile that mode fit plans for")
+    parser.add_argument("--part", type=float, default=1.0, help="of what is saved for backward, for mode memory_budget")
     arguments = parser.parse_args()
     out = {"schema": "thermocline-model/1", "model": arguments.model, "mode": arguments.mode, "torch": torch.__version__}
     try:
@@ -274,6 +322,9 @@ def main() -> int:
     except RuntimeError as error:
         # Neither PyTorch's plug for allocators nor PyTorch without its cache has an exception of its own for this.
         without_a_type = ("CUDA out of memory", "CUDA error: out of memory")
+        if type(error).__name__ == "DoesNotFitError":
+            print(json.dumps(out | {"available": True, "outcome": "does not fit", "reason": str(error)}))
+            return 0
         if not isinstance(error, torch.OutOfMemoryError) and not str(error).startswith(without_a_type):
             raise
         out |= {"available": True, "outcome": "out_of_memory", "reason": str(error).splitlines()[0]}

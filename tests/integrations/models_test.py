@@ -4,6 +4,7 @@ is not says so."""
 
 import argparse
 import os
+import shutil
 import sys
 
 try:
@@ -17,11 +18,14 @@ sys.path.insert(0, os.path.join(ROOT, "bench", "gpu"))
 sys.path.insert(0, os.path.join(ROOT, "integrations", "pytorch", "src"))
 import models
 
+COMMAND = os.environ.get("THERMOCLINE_TEST_COMMAND", "")
+if COMMAND:
+    os.environ["PATH"] = os.path.dirname(COMMAND) + os.pathsep + os.environ["PATH"]
 
-def run(model: str, mode: str) -> dict:
-    arguments = argparse.Namespace(
-        model=model, mode=mode, size="tiny", device="cpu", steps=3, managed_library="", leave_bytes=0
-    )
+
+def run(model: str, mode: str, steps: int = 3, **options) -> dict:
+    options = {"managed_library": "", "leave_bytes": 0, "budget": 1 << 40, "profile": "reference", "part": 1.0, **options}
+    arguments = argparse.Namespace(model=model, mode=mode, size="tiny", device="cpu", steps=steps, **options)
     try:
         return {"available": True, **models.train(arguments)}
     except models.NotAvailable as error:
@@ -35,6 +39,22 @@ def require(holds: bool, what: object) -> None:
 
 def parameters(model) -> int:
     return sum(p.numel() for p in model.parameters())
+
+
+def check_planned(model: str) -> None:
+    """fit() in less than a whole step needs, and the budget of PyTorch's compiler."""
+    plain = run(model, "plain", 5)
+    compiled = run(model, "memory_budget", 5, part=0.5)
+    require(compiled["losses"] == plain["losses"], (model, "memory_budget", plain, compiled))
+    if shutil.which("thermocline") is None:
+        print("there is no command to plan with: without fit()")
+        return
+    whole = run(model, "fit", 5)
+    require(whole["losses"] == plain["losses"] and whole["promised"]["dropped"] == 0, (model, whole))
+    less = run(model, "fit", 5, budget=whole["promised"]["whole_peak_bytes"] * 9 // 10)
+    require(less["losses"] == plain["losses"] and less["weights"] == plain["weights"], (model, plain, less))
+    told = less["promised"]
+    require(told["dropped"] > 0 and told["as_recorded"] and told["peak_bytes"] <= told["budget_bytes"], (model, told))
 
 
 def main() -> None:
@@ -53,6 +73,7 @@ def main() -> None:
             # A block that runs twice counts its batch twice in the running averages of batch norm.
             if mode != "checkpoint":
                 require(other["weights"] == plain["weights"], (model, mode))
+        check_planned(model)
     for mode in ("managed", "plugin", "offload"):
         absent = run("gpt2", mode)
         require(absent["available"] is False and absent["reason"], absent)
