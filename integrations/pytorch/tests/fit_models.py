@@ -228,7 +228,7 @@ class Made(nn.Module):
         chooser = random.Random(seed)
         kinds = [
             "linear", "norm", "gelu", "relu_", "dropout", "add", "mul", "chunk", "sort", "cat", "view", "slice_", "clamp", "softmax",
-            "mask", "noise", "transpose", "cumsum", "scale_", "batchnorm", "where", "norms",
+            "mask", "noise", "transpose", "cumsum", "scale_", "batchnorm", "where", "norms", "silu_",
         ]  # fmt: skip
         self.layers = nn.ModuleList()
         for _ in range(chooser.randint(18, 40)):
@@ -265,6 +265,7 @@ class Made(nn.Module):
         return {
             "gelu": lambda: F.gelu(x),
             "relu_": lambda: (x + 0.1).relu_(),
+            "silu_": lambda: F.silu(x + old, inplace=True),
             "dropout": lambda: F.dropout(x, 0.2),
             "add": lambda: x + old,
             "mul": lambda: x * old.sigmoid(),

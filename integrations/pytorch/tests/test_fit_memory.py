@@ -16,6 +16,7 @@ from fit_steps import PREDICTION, Chain, Steps, fit, loss_of, rows, same  # firs
 import torch
 from fit_stores import HostStore
 from torch import nn
+from torch.nn import functional as F
 
 import thermocline.torch as tt
 from thermocline.torch._regions import may_overlap, region_of
@@ -36,10 +37,11 @@ def measured(step, tensors, fitted=None, steps: int = 3) -> tuple[list[torch.Ten
 
 
 class Promises(unittest.TestCase):
-    def check(self, make, budgets=("75%", "60%", "50%")) -> None:
+    def check(self, make, budgets=("75%", "60%", "50%")) -> list[tt.Fit]:
         """make: the step, and the tensors that there are before."""
         torch.manual_seed(1)
         plain, _ = measured(*make())
+        made = []
         for budget in budgets:
             with self.subTest(budget=budget):
                 torch.manual_seed(1)
@@ -52,6 +54,8 @@ class Promises(unittest.TestCase):
                 self.assertLess(abs(most / answer["peak_bytes"] - 1), PREDICTION)
                 self.assertGreater(fitted.counts.dropped, 0)
                 self.assertIsNone(fitted.counts.diverged_at)
+                made.append(fitted)
+        return made
 
     def test_recurrent_cells_change_the_chunks_of_their_gates(self) -> None:
         for cell in (nn.GRUCell, nn.LSTMCell):
@@ -116,6 +120,72 @@ class Promises(unittest.TestCase):
                 return step, [*layers.parameters(), x]
 
             self.check(make, ("75%", "60%"))
+
+    def test_an_activation_in_place_runs_again_on_the_copy_that_backward_has(self) -> None:
+        """Not on what the layer before it would have to make again."""
+        for function in (F.silu, F.hardswish, F.mish):
+
+            def make(function=function):
+                layers, x = nn.ModuleList(nn.Linear(32, 32) for _ in range(8)), rows()
+
+                def step() -> None:
+                    y = x
+                    for layer in layers:
+                        y = function(layer(y), inplace=True)
+                    loss_of(y).backward()
+
+                return step, [*layers.parameters(), x]
+
+            with self.subTest(function=function.__name__):
+                (fitted,) = self.check(make, ("75%",))
+                self.assertEqual(fitted.counts.reran, {f"aten::{function.__name__}_": fitted.counts.dropped})
+
+    def test_a_copy_that_is_not_the_same_any_more(self) -> None:
+        """Each of the two is changed, or nobody needs it, before the other one is."""
+
+        def make():
+            layers, x = nn.ModuleList(nn.Linear(32, 32) for _ in range(8)), rows()
+
+            def step() -> None:
+                y = x
+                for i, layer in enumerate(layers):
+                    y = layer(y) * 0.9
+                    copy = y.clone()
+                    unused = copy.sin()  # backward has the copy, as far as anybody knows
+                    if i % 4 == 0:
+                        copy.mul_(2)
+                    if i % 4 == 1:
+                        y.add_(0.5)
+                        y = y.mul_(0.5).sin_()
+                    elif i % 4 == 2:
+                        y = y.T.contiguous().T
+                        copy = y.clone(memory_format=torch.contiguous_format)
+                        y = y.cos_() + copy[:, :1]
+                    y = y.mul_(copy if i % 4 == 3 else 0.7).sin_()
+                    del unused, copy
+                loss_of(y).backward()
+
+            return step, [*layers.parameters(), x]
+
+        self.check(make, ("75%", "65%"))
+
+    def test_room_is_left_for_the_copies_that_a_plan_needs(self) -> None:
+        """Not for copies of all small state that a step changes: here they would need more than the step."""
+
+        def make():
+            layers, x, queue = nn.ModuleList(nn.Linear(32, 32) for _ in range(12)), rows(), torch.zeros(256, 32)
+
+            def step() -> None:
+                y = x
+                for i, layer in enumerate(layers):
+                    y = F.gelu(layer(y))
+                    y = y + (y @ queue.T.clone()[:, :32]).tanh()
+                    queue[i * 8 : i * 8 + 8] = y[:8].detach()
+                loss_of(y).backward()
+
+            return step, [*layers.parameters(), x, queue]
+
+        self.check(make, ("75%",))
 
     def test_what_backward_has_taken_stays_until_its_node_is_done(self) -> None:
         """pow's node holds what it saved while it makes three more of that size."""

@@ -23,6 +23,7 @@ from ._lineage import Operator, RandomState, Value, make, view_of
 from ._moving import Moving
 from ._operators import (
     DETACH,
+    copied_whole,
     facts_of,
     fresh_storages,
     is_plain,
@@ -187,6 +188,7 @@ class Execution(TorchDispatchMode):
         self._values: dict[int, Value] = {}  # by _cdata of the storage
         self._entries: dict[tuple[int, int], weakref.ref[_Entry]] = {}  # by the plan's key
         self._live_entries: weakref.WeakSet[_Entry] = weakref.WeakSet()
+        self._copies: dict[int, tuple[weakref.ref[torch.UntypedStorage], Value]] = {}  # by _cdata of the storage that has the same contents
         self._hooks = saved_tensors_hooks(self._pack, self._unpack)
         self._states = states
         self._moving = Moving(plan, states) if states is not None and plan.moves is not None else None
@@ -208,6 +210,7 @@ class Execution(TorchDispatchMode):
         finally:
             self._let_go()
             self._values.clear()
+            self._copies.clear()
             if self.store is not None:
                 self.store.release_copied()
 
@@ -245,8 +248,27 @@ class Execution(TorchDispatchMode):
             if self._states is not None:
                 self._used(function, args, kwargs, out, at if planned else None)
             if planned:
+                self._note_copy(at, function, args, out)
                 self._after(at)
         return out
+
+    def _note_copy(self, at: int, function: Any, args: tuple, out: Any) -> None:
+        source = copied_whole(function, args, out) if at in self._plan.copies else None
+        if source is None:
+            return
+        storage = storage_under(out)
+        value = self.value_at(storage)
+        if value is None:
+            value = self._values[storage._cdata] = Value(storage)
+        self._copies[storage_under(source)._cdata] = (weakref.ref(storage_under(source)), value)
+
+    def _copy_of(self, storage: torch.UntypedStorage) -> Value | None:
+        """A value with the contents that the storage has now."""
+        reference, value = self._copies.get(storage._cdata, (None, None))
+        if reference is None or reference() is not storage or value.storage_ref is None:
+            return None
+        copy = value.storage_ref()
+        return value if copy is not None and self.value_at(copy) is value else None
 
     def _need(self, function: Any, args: tuple, kwargs: dict[str, Any] | None) -> None:
         if needs_contents(function):
@@ -273,6 +295,8 @@ class Execution(TorchDispatchMode):
         unchanged = {key: self._overwritten(storage, arguments) for key, storage in changed.items()}
         read = storages_in((args, kwargs))
         out = function(*args, **kwargs)
+        for key in changed:
+            self._copies.pop(key, None)
         if at is None:
             for key, storage in changed.items():
                 self._values.pop(key, None)
@@ -308,7 +332,12 @@ class Execution(TorchDispatchMode):
                 blank.storage_ref = None
                 blank.anchor = _Blank(storage)
                 return blank
-            value = self.value_at(storage)
+            value = self._copy_of(storage) if key in keys else None
+            if value is not None:  # that one stays as it is
+                storage = value.storage_ref()
+                key = storage._cdata
+            else:
+                value = self.value_at(storage)
             if value is None:
                 value = self._values[key] = Value(storage)
             if key in aside and value.operator is None and value.anchor is None:
@@ -552,6 +581,6 @@ def make_table(plan: StepPlan) -> list[Any]:
     for ordinal, function in enumerate(plan.functions):
         facts = facts_of(function)
         plain = not facts.writes and not facts.norm
-        busy = ordinal in plan.recorded or ordinal in plan.begins or ordinal in plan.prefetches or ordinal in moving
+        busy = any(ordinal in places for places in (plan.recorded, plan.begins, plan.prefetches, plan.copies, moving))
         table.append(function if plain and not busy else None)
     return table

@@ -30,6 +30,7 @@ _OVERWRITES = {
 }  # fmt: skip
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 DETACH = torch.ops.aten.detach.default
+_CLONE = torch.ops.aten.clone.default
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,18 @@ def covers_storage(tensor: torch.Tensor) -> bool:
 def overwritten(facts: Facts, changed: list[torch.Tensor]) -> set[int]:
     """Of the arguments that the operator changes, the _cdata of the storages whose old contents do not matter."""
     return {storage_under(t)._cdata for t in changed if facts.overwrites and covers_storage(t)}
+
+
+def copied_whole(function: Any, args: tuple, out: Any) -> torch.Tensor | None:
+    """The tensor whose storage has, byte for byte, what the storage of `out` has, because the operator made `out` of it; None: there is none.
+    Autograd copies so what an operator in place is about to change and backward needs."""
+    if function is not _CLONE:
+        return None
+    source = args[0]
+    if not (is_plain(source) and is_plain(out)) or storage_of(source) is None or storage_of(out) is None:
+        return None
+    same = source.dtype == out.dtype and source.size() == out.size() and source.stride() == out.stride()
+    return source if same and covers_storage(source) and covers_storage(out) else None
 
 
 def fresh_storages(out: Any, known: Iterable[torch.UntypedStorage]) -> list[torch.UntypedStorage]:

@@ -86,6 +86,7 @@ class StepPlan:
     prefetches: dict[int, list[Version]]  # after an operator: copies to the device that may begin
     together: dict[Version, dict[int, list[Version]]]  # key -> gap -> versions that are made again at once, in order
     answer: dict[str, Any] = field(default_factory=dict)  # of the command
+    copies: set[int] = field(default_factory=set)  # operators whose results others read, when they run again, in place of what they change
     moves: Moves | None = None
 
     @property
@@ -262,6 +263,7 @@ class _Compiler:
                     together[gap.end].append(value.key)
                     plan.together[value.key][i] = together[gap.end]
         plan.recorded |= set(plan.values)
+        plan.copies = {ordinal for op in record.operators if op.ordinal in plan.recorded for ordinal in op.copies}
         plan.moves = self._moves() if record.roles else None
         for end, keys in together.items():
             self._order(keys, end)

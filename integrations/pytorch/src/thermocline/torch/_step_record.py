@@ -22,6 +22,7 @@ from ._kept import Kept, modified_in
 from ._operators import (
     DETACH,
     Facts,
+    copied_whole,
     facts_of,
     fresh_storages,
     is_plain,
@@ -68,6 +69,7 @@ class Operator:
     moved_bytes: int
     refusal: str  # why it must not run again
     microseconds: float  # 0: as the planner's device profile has it
+    copies: list[int] = field(default_factory=list)  # ordinals of clones whose results it reads in place of what it changes
 
 
 @dataclass
@@ -174,6 +176,16 @@ class _Save:
         self.region = region_of(tensor)
 
 
+@dataclass
+class _Copy:
+    """A storage with the contents of another one."""
+
+    number: int
+    version: int
+    of_version: int
+    ordinal: int  # of the operator that made it
+
+
 class Recorder(TorchDispatchMode):
     """``with Recorder(): step()``; then `record` has it. For one thread at a time."""
 
@@ -200,6 +212,7 @@ class Recorder(TorchDispatchMode):
         # Storages that backward took: a node of backward may hold them beyond its last operator that reads them.
         self._taken: set[int] = set()
         self._gathered: set[int] = set()  # storages that collectives filled
+        self._copies: dict[int, _Copy] = {}  # by storage: the last whole copy of it
         self._quiet = False
         self._ended = False
         self._unpacked: list[int] = []  # storages that backward took since the last operator
@@ -251,6 +264,7 @@ class Recorder(TorchDispatchMode):
             return out
         record.results += [number for number, _ in fresh]
         written = [number for number, _ in (*changed, *fresh)]
+        copies = self._copies_of([number for number, _ in changed if number not in blank and not facts.refusal])
         for index, number in enumerate(written):
             record.writers[number].append((len(record.operators), index))
         for number, storage in changed:
@@ -258,9 +272,11 @@ class Recorder(TorchDispatchMode):
         flops = self._flops(function, args, kwargs, out)
         refusal = self._refusal_of(facts, read, [*changed, *fresh], tensors_in((args, kwargs, out)))
         refusal = refusal if changed or fresh else "it makes nothing"
-        reads = [number for number, _ in read] + self._unpacked
+        self._note_copy(function, args, out, ordinal)
+        numbers = [number for number, _ in read] + self._unpacked
         self._unpacked = []
-        moved_bytes = sum(record.sizes[n] for n in dict.fromkeys([*reads, *written]))
+        moved_bytes = sum(record.sizes[n] for n in dict.fromkeys([*numbers, *written]))
+        reads = [copies[n].number if n in copies else n for n in numbers]
         if not self._measure and all(storage.device.type == "cpu" for _, storage in (*changed, *fresh)):
             microseconds = cpu_microseconds(flops, moved_bytes)
         record.events.append(("op", len(record.operators)))
@@ -274,9 +290,28 @@ class Recorder(TorchDispatchMode):
                 moved_bytes=moved_bytes,
                 refusal=refusal,
                 microseconds=microseconds,
+                copies=[copy.ordinal for copy in copies.values()],
             )
         )
         return out
+
+    def _note_copy(self, function: Any, args: tuple, out: Any, ordinal: int) -> None:
+        source = copied_whole(function, args, out)
+        if source is not None:
+            number, of = self._numbers[storage_under(out)._cdata], self._numbers[storage_under(source)._cdata]
+            writers = self.record.writers
+            self._copies[of] = _Copy(number, len(writers[number]), len(writers.get(of, ())), ordinal)
+
+    def _copies_of(self, changed: list[int]) -> dict[int, _Copy]:
+        """By storage that is about to be changed: a copy of it that backward has anyway, so that the change can be made again of that."""
+        found = {}
+        for number in changed:
+            copy, writers = self._copies.get(number), self.record.writers
+            if copy is None or copy.of_version != len(writers.get(number, ())) or copy.version != len(writers[copy.number]):
+                continue
+            if (copy.number, copy.version) in self.record.saved and copy.number not in changed and self.record.alive[copy.number]() is not None:
+                found[number] = copy
+        return found
 
     def _refusal_of(self, facts: Facts, read: list[Any], written: list[Any], operands: list[torch.Tensor]) -> str:
         """Why it must not run again; "": it may. read, written: numbers and storages."""
