@@ -251,7 +251,7 @@ def fitted(step, arguments: argparse.Namespace):
 def promised(step) -> dict:
     """What a plan says that a step takes."""
     answer = step.plan.answer
-    names = ("budget_bytes", "whole_peak_bytes", "peak_bytes", "compute_ms", "step_ms", "recomputed_ms", "offloaded_bytes")
+    names = ("budget_bytes", "whole_peak_bytes", "peak_bytes", "compute_ms", "step_ms", "bound_ms", "recomputed_ms", "offloaded_bytes")
     return {
         **{name: answer[name] for name in names},
         "dropped": step.plan.dropped,

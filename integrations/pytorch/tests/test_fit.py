@@ -4,6 +4,7 @@
 import contextlib
 import gc
 import os
+import re
 import sys
 import unittest
 
@@ -411,6 +412,18 @@ class Calls(unittest.TestCase):
 
         with self.assertRaisesRegex(RuntimeError, r"256 bytes that is not the module's \(operator add_\)"):
             fit(Chain(middle), rows(), budget="60%")
+
+    def test_the_line_says_what_is_expected_and_what_no_plan_can_beat(self) -> None:
+        steps = Steps(*MODELS["GPT-2"])
+        fitted = tt.fit(steps.model, budget="60%", verbose=True, min_bytes=256)
+        said: list[str] = []
+        fitted._say = said.append
+        steps.run(fitted, 2)
+        answer = fitted.plan.answer
+        bound = answer["bound_ms"] / answer["compute_ms"] - 1
+        line = rf"a step needs .* MiB of .* MiB \(kept whole: .*\); \d+ values dropped, .*; expected \+.*% time \(no plan takes less than \+{max(bound, 0):.1%}\)"
+        self.assertEqual(len([text for text in said if re.fullmatch(line, text)]), 1, said)
+        self.assertLessEqual(answer["bound_ms"], answer["step_ms"])
 
     def test_too_small_a_budget_names_the_operator(self) -> None:
         steps = Steps(*MODELS["ViT"])

@@ -131,7 +131,9 @@ class Fit:
         self.record, self.plan = record, None
         if not record.operators:
             raise RuntimeError("thermocline.torch.fit: the step ran no operator that PyTorch dispatched on this thread")
-        answer = _step_plan.ask(record, self._budget, device=self._device, plans=self._plans, min_bytes=self._min_bytes)
+        # The bound is for who reads the line: it takes a part of the time of planning.
+        asked = {"device": self._device, "plans": self._plans, "min_bytes": self._min_bytes, "bound": self._verbose}
+        answer = _step_plan.ask(record, self._budget, **asked)
         gathered = sum(operator.refusal == GATHERED for operator in record.operators)
         if gathered and GATHERED not in self._named:
             self._named.add(GATHERED)
@@ -167,11 +169,17 @@ class Fit:
             return f"{answer.get(name, 0) / (1 << 20):,.1f} MiB"
 
         moved = len(answer.get("moves", ()))
-        share = answer["step_ms"] / answer["compute_ms"] - 1 if answer["compute_ms"] else 0.0
+        more = ""
+        if answer["compute_ms"]:
+            share = answer["step_ms"] / answer["compute_ms"] - 1
+            more = f"; expected {share:+.1%} time"
+            if answer.get("bound_ms") is not None:
+                # The bound may be a hair less than what all operators take.
+                more += f" (no plan takes less than {max(answer['bound_ms'] / answer['compute_ms'] - 1, 0):+.1%})"
         return (
             f"a step needs {mib('peak_bytes')} of {mib('budget_bytes')} (kept whole: {mib('whole_peak_bytes')}); "
             f"{quantity(self.plan.dropped, 'value')} dropped, {quantity(len(answer['reruns']), 'operator runs', 'operators run')} again, "
-            f"{quantity(self.plan.offloaded + moved, 'offload')} ({mib('offloaded_bytes')}); expected {share:+.1%} time"
+            f"{quantity(self.plan.offloaded + moved, 'offload')} ({mib('offloaded_bytes')}){more}"
         )
 
     def is_in_host_memory(self, tensor: torch.Tensor) -> bool:

@@ -98,7 +98,7 @@ class StepPlan:
         return sum(gap.how == "offload" for values in self.values.values() for v in values.values() for gap in v.gaps)
 
 
-def write_trace(record: StepRecord, path: str) -> None:
+def write_trace(record: StepRecord, path: str, room_bytes: int) -> None:
     """Two steps of thermocline-trace/1: in the first what the step found is allocated, and room for copies of it; the second is the step."""
     with open(path, "w", encoding="utf-8") as file:
 
@@ -108,7 +108,8 @@ def write_trace(record: StepRecord, path: str) -> None:
         line(schema="thermocline-trace/1", source=f"torch {torch.__version__}")
         for number in record.before:
             line(e="alloc", b=number, n=record.sizes[number])
-        line(e="alloc", b=len(record.sizes), n=_aside_bytes(record))
+        if room_bytes:
+            line(e="alloc", b=len(record.sizes), n=room_bytes)
         line(e="op", k="begin", r=[], w=[], flops=0, bytes=0)
         line(e="step", i=0)
         for kind, number in record.events:
@@ -171,32 +172,35 @@ def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
 def ask(
     record: StepRecord, budget: Budget, *, device: str, plans: str, min_bytes: int, bound: bool = False, command: str | None = None
 ) -> dict[str, Any]:
-    """The command's answer (docs/recompute.md)."""
+    """The command's answer (docs/recompute.md). Copies of small state are only kept where something that reads it runs again, which is known of a
+    plan: room for them is left as far as the plan before needed it, and in the last try for all."""
+    limit, all_bytes = budget.bytes_of(whole_peak_bytes(record)), _aside_bytes(record)
     with tempfile.TemporaryDirectory(prefix="thermocline-fit-") as folder:
         trace, terms = os.path.join(folder, "step.jsonl"), os.path.join(folder, "terms.json")
-        write_trace(record, trace)
         with open(terms, "w", encoding="utf-8") as file:
             json.dump(terms_of(record, min_bytes), file)
         # Not the command's own percentage: it would be of a peak that has room for copies.
-        words = ["--terms", terms, "--budget", str(budget.bytes_of(whole_peak_bytes(record))), "--device", device, "--plans", plans]
-        answer = _command.plan(trace, *words, *(["--bound"] if bound else []), command=command)
-    return _without_room_for_copies(record, answer)
-
-
-def _without_room_for_copies(record: StepRecord, answer: dict[str, Any]) -> dict[str, Any]:
-    """Copies of small state are only kept where something that reads it runs again: a step that fits without them needs no plan."""
-    room = _aside_bytes(record)
-    answer["whole_peak_bytes"] -= room
+        words = ["--terms", terms, "--budget", str(limit), "--device", device, "--plans", plans]
+        room, bound_ms = 0, None
+        for tries_left in (2, 1, 0):
+            write_trace(record, trace, room)
+            is_first = bound and room == 0
+            answer = _command.plan(trace, *words, *(["--bound"] if is_first else []), command=command)
+            bound_ms = answer["bound_ms"] if is_first else bound_ms
+            kept = sum(record.sizes[number] for (number, _), _, _ in _kept_aside(record, set(answer.get("reruns", ()))))
+            if room == all_bytes or (answer["fits"] and answer["peak_bytes"] - room + kept <= limit):
+                break
+            room = kept if answer["fits"] and tries_left == 2 else all_bytes
+    answer.update(whole_peak_bytes=answer["whole_peak_bytes"] - room, bound_ms=bound_ms)
     if answer["found_bytes"] is not None:
         answer["found_bytes"] = min(answer["found_bytes"], answer["whole_peak_bytes"])
-    if answer["whole_peak_bytes"] <= answer["budget_bytes"]:
+    if answer["whole_peak_bytes"] <= limit:
         answer.update(
             fits=True, peak_bytes=answer["whole_peak_bytes"], step_ms=answer["compute_ms"], recomputed_ms=0.0, offloaded_bytes=0,
             drops=[], offloads=[], reruns=[], rerun_before=[], moves=[],
         )  # fmt: skip
     elif answer["fits"]:
-        kept = _kept_aside(record, set(answer["reruns"]))
-        answer["peak_bytes"] -= room - sum(record.sizes[number] for (number, _), _, _ in kept)
+        answer["peak_bytes"] += kept - room
     return answer
 
 
