@@ -321,6 +321,61 @@ class Offloading(unittest.TestCase):
                     self.assertGreater(fitted.counts.offloaded, 0)
                     self.assertEqual(fitted.counts.dropped, 0)
 
+    def test_the_first_step_offloads_what_is_beyond_a_budget_in_bytes(self) -> None:
+        """And the plan is that of a step which was recorded whole."""
+        for name in ("GPT-2", "LSTM", "U-Net"):
+            with self.subTest(name=name):
+                plain = Steps(*MODELS[name]).run()
+                whole = Steps(*MODELS[name])
+                by_part = fit(whole.model, budget="60%", store=HostStore(), plans="joint")
+                whole.run(by_part, 1)
+                steps, store = Steps(*MODELS[name]), HostStore()
+                budget = by_part.plan.answer["budget_bytes"]
+                fitted = fit(steps.model, budget=budget, store=store, plans="joint")
+                steps.run(fitted, 1)
+                self.assertGreater(store.evictions, 0)
+                self.assertLess(steps.peaks[0], 1.1 * budget)
+                self.assertGreater(whole.peaks[0], 1.6 * budget)
+                steps.run(fitted, 2)
+                self.assertTrue(same(plain.left, steps.left))
+                for promise in ("peak_bytes", "whole_peak_bytes", "drops", "offloads", "reruns"):
+                    self.assertEqual(fitted.plan.answer[promise], by_part.plan.answer[promise])
+
+    def test_a_first_step_that_offloads_and_does_more_than_one_backward(self) -> None:
+        def second(model: nn.Module, x: torch.Tensor) -> None:
+            (slope,) = torch.autograd.grad(loss_of(model(x)), x, create_graph=True)
+            slope.square().sum().backward()
+
+        def twice(model: nn.Module, x: torch.Tensor) -> None:
+            out = model(x)
+            model(x).sin()  # a graph that dies without backward
+            loss_of(out).backward(retain_graph=True)
+            out.abs().mean().backward()
+
+        for backward, budget in ((second, 800_000), (twice, 500_000)):
+            gradients = []
+            for store in (None, HostStore()):
+                torch.manual_seed(3)
+                model, x = Chain(lambda x, i: x.tanh()), rows().requires_grad_()
+                with fit(model, budget=budget, store=store, plans="swap") if store else contextlib.nullcontext():
+                    backward(model, x)
+                gradients.append([p.grad for p in model.parameters()])
+            self.assertTrue(same(*gradients))
+            self.assertGreater(store.evictions, 8)
+
+    def test_a_graph_that_outlives_a_first_step_that_offloads(self) -> None:
+        gradients = []
+        for store in (None, HostStore()):
+            torch.manual_seed(3)
+            model, x = Chain(lambda x, i: x.tanh()), rows()
+            with contextlib.suppress(ZeroDivisionError), fit(model, budget=200_000, store=store, plans="swap") if store else contextlib.nullcontext():
+                loss = loss_of(model(x))
+                raise ZeroDivisionError
+            loss.backward()
+            gradients.append([p.grad for p in model.parameters()])
+        self.assertTrue(same(*gradients))
+        self.assertGreater(store.evictions, 8)
+
     def test_a_step_that_diverges_offloads_what_it_saves(self) -> None:
         store = HostStore()
         fitted = fit(lambda: None, budget="60%", store=store)

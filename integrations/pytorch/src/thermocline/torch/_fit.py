@@ -98,7 +98,9 @@ class Fit:
     def recorder(self) -> Recorder:
         """Of the next step. States have been entered."""
         most = None if self._budget.of_bytes else self._budget.count
-        return Recorder(measure=self._measure, known=self.record, states=self._states, most_bytes=most)
+        return Recorder(
+            measure=self._measure, known=self.record, states=self._states, most_bytes=most, store=self._store, min_bytes=self._min_bytes
+        )
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         entered, self._entered = self._entered, None
@@ -207,8 +209,8 @@ def fit(
 ) -> Fit:
     """Training steps whose tensors need at most `budget`, with the bits of plain PyTorch.
 
-    A step function: ``step = fit(train_step, budget="50%")``, then ``step(x, y)``. The first call is recorded and not within the budget;
-    the following ones are. With inputs (keywords, too), the first step runs at once, and its result is `.result`.
+    A step function: ``step = fit(train_step, budget="50%")``, then ``step(x, y)``. The first call is recorded and not within the budget (about so with
+    one in bytes, where there is somewhere to offload); the following ones are. With inputs (keywords, too), the first step runs at once, and its result is `.result`.
 
     A module: ``fitted = fit(model, budget="50%")``, then ``with fitted:`` around forward and backward. With inputs, a step is tried at once
     (`loss` of (outputs, *inputs, **keywords), else the sum of the outputs) and undone: gradients, buffers and random state are as before.

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from ._kept import Kept, modified_in
+from ._lineage import view_of
 from ._operators import (
     DETACH,
     Facts,
@@ -34,6 +35,7 @@ from ._operators import (
 )
 from ._reads import storage_under
 from ._regions import may_overlap, region_of
+from ._saved import Evicted, Store
 from ._states import Role, States, needs_contents
 
 # Of state that a step changes in place, such as a running mean, the execution keeps copies up to this size.
@@ -166,10 +168,11 @@ class StepRecord:
 class _Save:
     """What autograd has in place of the tensor; `alias` holds the storage for backward, so that the program's own hold is known."""
 
-    __slots__ = ("__weakref__", "alias", "count", "number", "region", "version")
+    __slots__ = ("__weakref__", "alias", "count", "layout", "number", "region", "version")
 
     def __init__(self, tensor: torch.Tensor, number: int, version: int) -> None:
-        self.alias = tensor.detach()  # counts changes in place with the original
+        self.alias: torch.Tensor | None = tensor.detach()  # counts changes in place with the original; None: in a store
+        self.layout = (tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset())
         self.count = tensor._version
         self.number = number
         self.version = version  # how many operators of the step had written the storage
@@ -190,14 +193,26 @@ class Recorder(TorchDispatchMode):
     """``with Recorder(): step()``; then `record` has it. For one thread at a time."""
 
     def __init__(
-        self, *, measure: bool, known: StepRecord | None = None, states: States | None = None, most_bytes: int | None = None
+        self,
+        *,
+        measure: bool,
+        known: StepRecord | None = None,
+        states: States | None = None,
+        most_bytes: int | None = None,
+        store: Store | None = None,
+        min_bytes: int = 0,
     ) -> None:
-        """measure: operators are timed. known: a step before; what is left of it counts as there before this one. most_bytes: states leave
-        where the step would need more."""
+        """measure: operators are timed. known: a step before; what is left of it counts as there before this one. most_bytes: states leave,
+        and with a store what autograd has saved, where the step would need more. min_bytes: what is smaller stays."""
         super().__init__()
         self.record = StepRecord()
         self._states = states
-        self._live_bytes = 0
+        self._store = store if most_bytes is not None else None
+        self._most_bytes = most_bytes or 0
+        self._min_bytes = min_bytes
+        self._away: dict[int, Evicted] = {}  # by storage that autograd has saved: where its contents are meanwhile
+        self._live_bytes = 0  # of what is no state
+        self._most_made = 0  # bytes, by one operator
         if states is not None:
             self.record.state_bytes = states.bytes_of_all()
             states.noticed = self._note_state
@@ -231,6 +246,7 @@ class Recorder(TorchDispatchMode):
         super().__exit__(*error)
         if self._states is not None:
             self._states.look()
+        self._forget_dead_graphs()
         self._ended = True
         for finalizer in self._finalizers:
             finalizer.detach()
@@ -249,12 +265,13 @@ class Recorder(TorchDispatchMode):
         arguments = [t for t in written_arguments(facts, args, kwargs) if storage_of(t) is not None]
         changed = self._known(storages_in(arguments), before=True)
         blank = {self._numbers[key] for key in overwritten(facts, arguments)}
+        if self._store is not None:
+            self._make_room(max(self._most_made, sum(record.sizes[number] for number, _ in read)))
         ordinal = len(record.functions)
         record.functions.append(function)
-        begun = time.perf_counter() if self._measure else 0.0
-        out = function(*args, **kwargs)
-        microseconds = (time.perf_counter() - begun) * 1e6 if self._measure else 0.0
+        out, microseconds = self._timed(function, args, kwargs)
         fresh = self._known(fresh_storages(out, [storage for _, storage in read]), before=False)
+        self._most_made = max(self._most_made, sum(storage.nbytes() for _, storage in fresh))
         if states is not None:
             with self._own():
                 states.ran([storage for _, storage in (*read, *fresh)], [storage for _, storage in changed])
@@ -271,7 +288,6 @@ class Recorder(TorchDispatchMode):
             self._carry(number, [t for t in arguments if storage_of(t) is storage])
         flops = self._flops(function, args, kwargs, out)
         refusal = self._refusal_of(facts, read, [*changed, *fresh], tensors_in((args, kwargs, out)))
-        refusal = refusal if changed or fresh else "it makes nothing"
         self._note_copy(function, args, out, ordinal)
         numbers = [number for number, _ in read] + self._unpacked
         self._unpacked = []
@@ -295,6 +311,12 @@ class Recorder(TorchDispatchMode):
         )
         return out
 
+    def _timed(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, float]:
+        """What it returns, and microseconds where these are measured."""
+        begun = time.perf_counter() if self._measure else 0.0
+        out = function(*args, **kwargs)
+        return out, (time.perf_counter() - begun) * 1e6 if self._measure else 0.0
+
     def _note_copy(self, function: Any, args: tuple, out: Any, ordinal: int) -> None:
         source = copied_whole(function, args, out)
         if source is not None:
@@ -317,8 +339,8 @@ class Recorder(TorchDispatchMode):
         """Why it must not run again; "": it may. read, written: numbers and storages."""
         if facts.name.split("::")[0] in _GATHERS:
             self._gathered.update(number for number, _ in written)
-        if facts.refusal:
-            return facts.refusal
+        if facts.refusal or not written:
+            return facts.refusal or "it makes nothing"
         if not all(map(is_plain, operands)):
             return "an operand is not a plain tensor"
         return GATHERED if any(number in self._gathered for number, _ in read) else ""
@@ -331,27 +353,82 @@ class Recorder(TorchDispatchMode):
     def _known(self, storages: list[torch.UntypedStorage], *, before: bool) -> list[tuple[int, torch.UntypedStorage]]:
         return [(self._number(storage, before=before), storage) for storage in storages]
 
+    def _make_room(self, needed: int) -> None:
+        """What autograd has saved and nobody else holds leaves, the oldest first, until so much more is within the budget. How much an operator
+        is going to make is not known: about what it reads, or as much as another one has made."""
+        with self._own():
+            self._store.release_copied()
+            self._forget_dead_graphs()
+            for number in list(self._open):
+                if self._live_bytes + needed <= self._most_bytes:
+                    break
+                if number not in self._away and self._may_leave(number):
+                    self._evict(number)
+
+    def _forget_dead_graphs(self) -> None:
+        for number in [number for number in self._away if not self._saves[number]]:
+            del self._away[number]
+            self.record.events.append(("free", number))
+
+    def _may_leave(self, number: int) -> bool:
+        saves = self._open_saves(number)
+        return (
+            bool(saves)
+            and len(saves) == len(self._saves[number])
+            and number not in self._watched
+            and number not in self._found
+            and number not in self.record.roles
+            and self.record.sizes[number] >= self._min_bytes
+            and not self._is_held(number)
+            and all(save.alias._version == save.count for save in saves)
+            and self._store.accepts(saves[0].alias)
+        )
+
+    def _evict(self, number: int) -> None:
+        saves = self._open_saves(number)
+        storage = storage_under(saves[0].alias)
+        # From here on the storage is the store's: that it is freed is no event of the step.
+        del self._numbers[storage._cdata]
+        self._live_bytes -= storage.nbytes()
+        self._away[number] = self._store.evict(view_of(storage, torch.uint8, (storage.nbytes(),), (1,), 0))
+        for save in saves:
+            save.alias = None
+
+    def _bring_back(self, number: int) -> None:
+        away = self._away.pop(number)
+        storage = away.fetch()
+        away.release()
+        self._register(number, storage)
+        for save in self._saves[number]:
+            save.alias = view_of(storage, *save.layout)
+            save.count = save.alias._version
+
     def _number(self, storage: torch.UntypedStorage, *, before: bool) -> int:
-        key = storage._cdata
-        number = self._numbers.get(key)
+        number = self._numbers.get(storage._cdata)
         if number is None:
-            number = self._numbers[key] = len(self.record.sizes)
+            number = len(self.record.sizes)
             self.record.sizes[number] = storage.nbytes()
             if before:
                 self.record.before.append(number)
                 self._found.add(number)
             else:
                 self.record.events.append(("alloc", number))
-            self.record.alive[number] = weakref.ref(storage)
-            self._live_bytes += storage.nbytes()
+            self._register(number, storage)
             self._note_role(number, storage)
-            finalizer = weakref.finalize(storage, self._free, key)
-            finalizer.atexit = False
-            self._finalizers.append(finalizer)
         return number
 
+    def _register(self, number: int, storage: torch.UntypedStorage) -> None:
+        self._numbers[storage._cdata] = number
+        self.record.alive[number] = weakref.ref(storage)
+        self._live_bytes += storage.nbytes()
+        finalizer = weakref.finalize(storage, self._free, storage._cdata)
+        finalizer.atexit = False
+        self._finalizers.append(finalizer)
+
     def _free(self, key: int) -> None:
-        number = self._numbers.pop(key)
+        number = self._numbers.pop(key, None)
+        if number is None:
+            return
         self._live_bytes -= self.record.sizes[number] if number not in self.record.roles else 0
         if number in self._unpacked:  # its reader left no trace, because it made nothing
             self._unpacked.remove(number)
@@ -422,6 +499,8 @@ class Recorder(TorchDispatchMode):
     def _is_held(self, number: int) -> bool:
         """Whether somebody holds the storage beside the saves: it has a reference of its Python object, one for each save, and those of who
         holds it. Where no save is left, nobody else keeps it alive."""
+        if number in self._away:
+            return False
         save = next(iter(self._saves[number]), None)
         if save is None:
             return self.record.alive[number]() is not None
@@ -450,6 +529,9 @@ class Recorder(TorchDispatchMode):
     def _unpack(self, save: Any) -> torch.Tensor:
         if isinstance(save, Kept):
             return save.unpack()
+        if save.alias is None:
+            with self._own():
+                self._bring_back(save.number)
         if save.alias._version != save.count:
             raise RuntimeError(MODIFIED)
         self.record.saved[save.number, save.version].unpacked_at.append(len(self.record.functions))
