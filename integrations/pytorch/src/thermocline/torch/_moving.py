@@ -28,6 +28,9 @@ class Moving:
         for number in self._moves.evicted_first:
             if number in self._of:
                 self._states.evict(self._of[number])
+        for number in self._moves.fetched_first:
+            if number in self._of:
+                self._states.begin_fetch(self._of[number])
 
     def give_up(self) -> None:
         """The step is not the recorded one: states are fetched when they are used, and evicted by age."""

@@ -59,6 +59,7 @@ class Moves:
 
     roles: dict[int, Role] = field(default_factory=dict)  # by number of those that the step finds
     evicted_first: list[int] = field(default_factory=list)  # numbers: in host memory when the step begins
+    fetched_first: list[int] = field(default_factory=list)  # numbers: on their way to the device when the step begins
     # Operator -> what it makes there and becomes a gradient: index among what it writes, number.
     births: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     evictions: dict[After, list[int]] = field(default_factory=dict)
@@ -295,7 +296,10 @@ class _Compiler:
                 if (index, number) not in births:
                     births.append((index, number))
             moves.evictions.setdefault(timeline[begin], []).append(number)
-            if end is not None:
+            if end is not None and end <= begin and prefetch_at == len(timeline) - 1:
+                # For the planner that is between two steps; here what the step leaves, such as gradients, may still be on the device then.
+                moves.fetched_first.append(number)
+            elif end is not None:
                 moves.prefetches.setdefault(timeline[prefetch_at], []).append(number)
             if end is not None and prefetch_at < begin:
                 moves.evicted_first.append(number)
