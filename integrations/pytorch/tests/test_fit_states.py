@@ -417,6 +417,78 @@ class BetweenSteps(unittest.TestCase):
             self.ours.optimizer.step()
 
 
+class StepsInHostMemory(unittest.TestCase):
+    """cpu_step: the optimizer runs between steps, on what waits in host memory then."""
+
+    def run_steps(self, name: str, kind: str, *, fits: bool, every: int = 1, prepare=None) -> tuple[list[torch.Tensor], Training]:
+        training = Training(name, kind)
+        if prepare is not None:
+            prepare(training)
+
+        def forward_and_backward() -> torch.Tensor:
+            loss = loss_of(training.model(training.x))
+            loss.backward()
+            return loss.detach()
+
+        step = forward_and_backward
+        if fits:
+            states = [training.model, training.optimizer] if prepare else training.model
+            options = {"states": states, "cpu_step": True, "store": HostStore(), "plans": "swap"}
+            step = training.fitted = tt.fit(step, budget="60%", min_bytes=256, verbose=False, **options)
+        for i in range(6):
+            # The state that the optimizer made between steps is no tensor of the step, and on a GPU none of the device.
+            there = [t for t in training.tensors() if not any(t is s for values in training.optimizer.state.values() for s in values.values())]
+            here = [t for t in there if not fits or not training.fitted.is_in_host_memory(t)]
+            with tt.PeakBytes(*here, training.x) as peak:
+                training.losses.append(step())
+            training.peaks.append(peak.most)
+            if fits:
+                self.check_where(training)
+            if i % every == every - 1:
+                training.optimizer.step()
+                training.optimizer.zero_grad(set_to_none=not prepare)
+        return training.left(), training
+
+    def check_where(self, training: Training) -> None:
+        for parameter in training.model.parameters():
+            waits = training.fitted.is_in_host_memory(parameter)
+            self.assertEqual(waits, parameter.nbytes >= 256)
+            self.assertEqual(waits, training.fitted.is_in_host_memory(parameter.grad))
+
+    def test_models_and_optimizers(self) -> None:
+        for name, kind, every in (("deep", "AdamW", 1), ("deep", "momentum", 2), ("GPT-2", "Adam", 1)):
+            with self.subTest(name=name, kind=kind, every=every):
+                plain, _ = self.run_steps(name, kind, fits=False, every=every)
+                ours, training = self.run_steps(name, kind, fits=True, every=every)
+                self.assertTrue(same(plain, ours))
+                self.assertLessEqual(training.peaks[-1], training.fitted.plan.answer["budget_bytes"])
+                self.assertGreater(len(training.fitted.plan.answer["moves"]), 0)
+
+    def test_state_that_was_there_before(self) -> None:
+        plain, _ = self.run_steps("deep", "Adam", fits=False, prepare=Training.step)
+        ours, training = self.run_steps("deep", "Adam", fits=True, prepare=Training.step)
+        self.assertTrue(same(plain, ours))
+        momenta = [values["exp_avg"] for p, values in training.optimizer.state.items() if p.nbytes >= 256]
+        self.assertTrue(all(training.fitted.is_in_host_memory(t) for t in momenta))
+
+    def test_what_stays_on_the_device_has_its_gradient_there(self) -> None:
+        training = Training("deep")
+        kept: list[torch.Tensor] = []
+
+        def step() -> None:
+            loss_of(training.model(training.x)).backward()
+            kept[:] = [training.model.layers[3].weight.detach(), training.model.layers[4].weight.grad.view(-1)]
+
+        fitted = tt.fit(step, budget="60%", min_bytes=256, verbose=False, states=training.model, cpu_step=True, store=HostStore(), plans="swap")
+        for _ in range(3):
+            fitted()
+            for i, layer in enumerate(training.model.layers):
+                waits = [fitted.is_in_host_memory(t) for t in (layer.weight, layer.weight.grad)]
+                self.assertEqual(waits, [i not in (3, 4)] * 2)
+            training.optimizer.step()
+            training.optimizer.zero_grad()
+
+
 class Calls(unittest.TestCase):
     def test_a_trial_of_a_module_moves_its_parameters(self) -> None:
         torch.manual_seed(1)
@@ -447,6 +519,7 @@ class Calls(unittest.TestCase):
             (TypeError, "it has a str", {"states": [model, "x"], "store": store}),
             (ValueError, "plans='recompute' moves nothing", {"states": model}),
             (TypeError, "NoCopy has none", {"states": model, "store": NoCopy()}),
+            (ValueError, "cpu_step: .* it names nothing; write states=model", {"cpu_step": True, "store": store}),
         ):
             with self.assertRaisesRegex(kind, words_) as caught:
                 tt.fit(model, budget="50%", verbose=False, **options)

@@ -131,7 +131,7 @@ def check_plans(plans: Any, store: Any, min_bytes: Any) -> None:
         raise ValueError(f"min_bytes: no less than 0, not {min_bytes}")
 
 
-def checked_states(states: Any, store: Any, plans: str, min_bytes: int) -> States | None:
+def checked_states(states: Any, store: Any, plans: str, min_bytes: int, *, cpu_step: bool) -> States | None:
     """Raises TypeError and ValueError. None: nothing is to move."""
     sources = [states] if isinstance(states, (torch.nn.Module, torch.optim.Optimizer, torch.Tensor)) else states
     if not isinstance(sources, (tuple, list)):
@@ -139,10 +139,12 @@ def checked_states(states: Any, store: Any, plans: str, min_bytes: int) -> State
     for source in sources:
         if not isinstance(source, (torch.nn.Module, torch.optim.Optimizer, torch.Tensor)):
             raise TypeError(f"states: a module, an optimizer or a tensor, or a list of such; it has a {type(source).__name__}")
+    if not sources and cpu_step:
+        raise ValueError("cpu_step: the optimizer finds in host memory what `states` names, and it names nothing; write states=model")
     if not sources:
         return None
     if plans not in ("joint", "swap"):
         raise ValueError(f"states: they move to host memory, and plans='{plans}' moves nothing; write 'joint' or 'swap'")
     if not callable(getattr(store, "host_copy", None)):
         raise TypeError(f"states: a store that has host_copy(), such as thermocline.torch.PinnedStore(); {type(store).__name__} has none")
-    return States(list(sources), store, min_bytes)
+    return States(list(sources), store, min_bytes, cpu_step=cpu_step)

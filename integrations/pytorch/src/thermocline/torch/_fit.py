@@ -203,6 +203,7 @@ def fit(
     store: Store | None = None,
     min_bytes: int = 4096,
     states: Any = (),
+    cpu_step: bool = False,
     measure: bool = False,
     verbose: bool = True,
     **keywords: Any,
@@ -223,6 +224,7 @@ def fit(
     "recompute". store: where offloaded values go; by default pinned memory for a GPU, nowhere for a CPU.
     min_bytes: smaller values stay.
     states: modules, optimizers, tensors: what they have, gradients too, may wait in host memory between uses (docs/pytorch.md).
+    cpu_step: each step ends with the gradients that it made, and their parameters, in host memory, where the optimizer runs between steps.
 
     Raises DoesNotFitError (a RuntimeError) where no plan needs so little, naming the operator that needs most; ValueError for a budget or
     device that is none; FileNotFoundError without the command `thermocline`. Results belong to the caller; backward runs inside of the
@@ -244,7 +246,7 @@ def fit(
         min_bytes=min_bytes,
         measure=measure,
         verbose=verbose,
-        states=checked_states(states, store, plans, min_bytes),
+        states=checked_states(states, store, plans, min_bytes, cpu_step=cpu_step),
     )
     if isinstance(step_or_model, torch._dynamo.eval_frame.OptimizedModule):
         fitted._say("a compiled module runs in eager mode inside; a budget for compiled code: thermocline.torch.compile_budget")

@@ -114,9 +114,10 @@ class _Here:
 class States:
     """For one fit(). Between enter() and exit() a step runs. Not for several threads at a time."""
 
-    def __init__(self, sources: list[Any], store: Any, min_bytes: int) -> None:
-        """sources: modules, optimizers and tensors."""
+    def __init__(self, sources: list[Any], store: Any, min_bytes: int, *, cpu_step: bool = False) -> None:
+        """sources: modules, optimizers and tensors. cpu_step: optimizers run between steps, where everything that they take is in host memory."""
         self._sources = sources
+        self._cpu_step = cpu_step
         self.lists = OneByOne([source for source in sources if isinstance(source, torch.optim.Optimizer)])
         self._store = store
         self._min_bytes = min_bytes
@@ -134,7 +135,7 @@ class States:
         self.noticed: Callable[[torch.UntypedStorage], None] | None = None  # called with the storages of new states
         self.room: Callable[[], int] | None = None  # bytes for states on the device; None: as the plan has it
         for source in sources:
-            if isinstance(source, torch.optim.Optimizer):
+            if isinstance(source, torch.optim.Optimizer) and not cpu_step:
                 source.register_step_pre_hook(_Outside(self))
 
     def tensors(self) -> Iterator[tuple[Role, torch.Tensor]]:
@@ -234,6 +235,8 @@ class States:
             if all(tensor is not other for other in found):
                 found.append(tensor)
         held = {key for key, kept in self._kept if kept() is not None}
+        if self._cpu_step:
+            self._evict_what_is_trained(lambda key: key not in held and torch._C._storage_Use_Count(key) <= 1 + len(owners.get(key, [])))
         for key, state in list(self._by_key.items()):
             for other in state.others:  # The next step may evict it before the program has said so.
                 self._streams[state.device].wait_stream(other)
@@ -254,6 +257,28 @@ class States:
                 error = error or failure
         if error is not None:
             raise error
+
+    def _evict_what_is_trained(self, is_free: Callable[[int], bool]) -> None:
+        """A parameter, its gradient and its state: all of them, or none where one has to stay on the device. is_free: whether only the sources'
+        tensors are on the storage with that _cdata."""
+        optimizers = [source for source in self._sources if isinstance(source, torch.optim.Optimizer)]
+
+        def state_of(tensor: torch.Tensor) -> _State | None:
+            return self._by_key.get(storage_under(tensor)._cdata) if is_plain(tensor) else None
+
+        for role, parameter in list(self.tensors()):
+            if role[0] != "tensor" or parameter.grad is None:
+                continue
+            both = [state_of(parameter), state_of(parameter.grad)]
+            others = [state_of(tensor) for optimizer in optimizers for tensor in tensors_in(optimizer.state.get(parameter, {}))]
+            known = [state for state in (*both, *others) if state is not None]
+            leave = None not in both and not any(state.is_handed_out for state in known)
+            leave = leave and all(is_free(storage._cdata) for state in known if (storage := state.storage()) is not None)
+            for state in known:
+                if leave:
+                    self.evict(state)
+                else:
+                    self.fetch(state)
 
     def _back_on_device(self, waiting: _Waiting) -> None:
         tensors = waiting.alive()
