@@ -19,6 +19,8 @@ from fit_training import MODELS, OPTIMIZERS, Deep, Training
 from torch import nn
 
 import thermocline.torch as tt
+from thermocline.torch._lineage import Operator, Value, make
+from thermocline.torch._operators import facts_of
 
 
 class States(unittest.TestCase):
@@ -415,6 +417,24 @@ class BetweenSteps(unittest.TestCase):
     def test_an_optimizers_step_outside_is_refused(self) -> None:
         with self.assertRaisesRegex(RuntimeError, "the optimizer's step has to run inside"):
             self.ours.optimizer.step()
+
+
+class Lineage(unittest.TestCase):
+    def test_an_operator_runs_again_on_a_state_that_is_in_host_memory(self) -> None:
+        weight, multiply = torch.arange(1.0, 5.0), torch.ops.aten.mul.Tensor
+        state = Value(weight.untyped_storage())
+        operator = Operator(multiply, facts_of(multiply), (weight, weight), {}, lambda _: state, None)
+        square = Value(torch.empty(4).untyped_storage(), operator)
+        self.assertTrue(square.hold())
+        weight.untyped_storage().resize_(0)
+
+        def ready(storages: list[torch.UntypedStorage]) -> None:
+            for storage in storages:
+                storage.resize_(16)
+                torch.empty(0).set_(storage).copy_(torch.arange(1.0, 5.0))
+
+        made = make([square], lambda one, storages: one.run(storages), ready)
+        self.assertEqual(torch.empty(0).set_(made[square]).tolist(), [1, 4, 9, 16])
 
 
 class StepsInHostMemory(unittest.TestCase):

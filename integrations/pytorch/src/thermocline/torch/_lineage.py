@@ -232,7 +232,7 @@ def make(targets: list[Value], run: Run, ready: Ready) -> dict[Value, torch.Unty
         if value.operator is not None:
             wanted.setdefault((id(value.operator), value.index), []).append(value)
     for operator in order:
-        storages = {value: made.get(value) or value.storage() or value.copy.fetch() for value in operator.inputs}
+        storages = {value: _found(value, made) for value in operator.inputs}
         ready(list(storages.values()))
         changed = operator.changes()
         for value in operator.inputs:
@@ -249,11 +249,17 @@ def make(targets: list[Value], run: Run, ready: Ready) -> dict[Value, torch.Unty
                 if uses[value] > 0 and value.storage() is None:
                     made[value] = storage
         del storages
-    found = {value: made.get(value) or value.storage() for value in targets}
+    found = {value: made[value] if value in made else value.storage() for value in targets}
     for value, storage in found.items():
         if storage is None:
             raise RuntimeError(f"thermocline.torch.fit: {value.operator.facts.name} has other results when it runs again")
     return found
+
+
+def _found(value: Value, made: dict[Value, torch.UntypedStorage]) -> torch.UntypedStorage:
+    """An empty storage, which counts as false, is a state that waits in host memory: it is filled later."""
+    storage = made[value] if value in made else value.storage()
+    return storage if storage is not None else value.copy.fetch()
 
 
 def _order(targets: list[Value]) -> list[Operator]:
