@@ -186,7 +186,7 @@ class Assignment {
   template <class Predicate>
   std::uint32_t take(std::uint32_t unit, std::uint32_t most, Predicate holds) {
     std::uint32_t taken = 0;
-    const std::size_t all = groups_.size(), first = random_() % all;
+    const std::size_t all = groups_.size(), first = all > 0 ? random_() % all : 0;
     for (std::size_t n = 0; n < all && taken < most; ++n) {
       const std::size_t i = (first + n) % all;
       std::vector<PageNumber>& pages = groups_[i].pages;

@@ -232,6 +232,20 @@ TEST(PageAssignment, WhoFindsNoPageIsCounted) {
   EXPECT_FALSE(assignment.is_worth_it());
 }
 
+// Others are always resident in all pages.
+TEST(PageAssignment, WithoutPagesNobodyFindsOne) {
+  History it;
+  const auto a = it.page_owner(1);
+  it.change(Kind::kTakes, a, 100);
+  it.change(Kind::kFrees, a, 200);
+  it.change(Kind::kTakes, a, 300);
+  it.change(Kind::kFrees, a, 400);
+  const PageAssignment assignment = assign_pages(it.end(), 0, {});
+  EXPECT_EQ(assignment.unassigned, 1u);
+  EXPECT_EQ(check(it.history, assignment), 0u);
+  EXPECT_FALSE(assignment.is_worth_it());
+}
+
 // Mapping calls cost time that neither of its durations has.
 TEST(PageAssignment, WhatIsFasterThanWhatWasMeasuredIsWorthATry) {
   PageAssignment slower;
