@@ -166,7 +166,7 @@ Bytes needed_file(const RefusalFacts& facts) {
 void advise_spill(std::string* text, const RefusalFacts& facts) {
   // The setting's default leaves a part of the disk to others.
   const Bytes free = (needed_file(facts) * kKeptFreeOnDisk + kKeptFreeOnDisk - 2) / (kKeptFreeOnDisk - 1);
-  if (facts.spills || facts.has_full_fallback) return;
+  if (facts.spills || facts.has_full_fallback || free == 0) return;
   if (facts.now.host_limit_bytes < least_host_for_spill(facts.largest_unit)) return;
   advise(text,
          "host_spill = \"FOLDER\" (THERMOCLINE_HOST_SPILL), for what the host does not hold: a folder of a local disk "
@@ -198,6 +198,11 @@ void advise_host_limit(std::string* text, const RefusalFacts& facts) {
                    "\" (THERMOCLINE_HOST_LIMIT) for this one; it is " + amount(facts.now.host_limit_bytes) +
                    (kept > 0 ? ", of which " + amount(kept) + " are left for gaps between copies" : "") +
                    ", and live buffers take " + amount(facts.now.block_bytes) + " in whole pages");
+  if (kept == 0 || limit_that_grants(facts.now.block_bytes + facts.wanted_pages, false) > facts.now.host_limit_bytes)
+    return;
+  advise(text,
+         "or host_fallback = \"off\" (THERMOCLINE_HOST_FALLBACK), which needs no gaps: then a kernel that follows a "
+         "pointer that the library does not see to an evicted buffer fails");
 }
 // With a full fallback, blocks reached only through stored addresses may be used at their host copies, if the blocks
 // that the operation names take seven eighths of the budget (Engine::State::leave_out_what_is_mapped).
@@ -382,7 +387,9 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       break;
     case Cause::kOwnMappings:
       advise_budget(text, facts);
-      advise(text, "or hold less beside the library: with PyTorch, expandable_segments:False leaves its memory to it");
+      advise(text,
+             "or hold less beside the library: with PyTorch, expandable_segments:False leaves its memory to it; under "
+             "shareable = true all of cudaMalloc's memory is the driver's");
       break;
     case Cause::kPinned:
       advise(text, facts.pins.empty() ? "pin less" : "release what is pinned, above all: " + facts.pins.front().name);

@@ -393,16 +393,24 @@ TEST(Report, AHostLimitThatIsReachedNeedsALargerOne) {
                      });
 }
 
-// Only 12 of 44 MiB are granted.
+// Only 12 of 44 MiB are granted; or all of them, without host fallback.
 TEST(Report, UnderANetALargerHostLimitLeavesRoomBetweenCopies) {
-  expect_good_advice({.budget_bytes = 4 * kPage,
-                      .policy = kReactivePolicy,
-                      .host_fallback = HostFallback::kAuto,
-                      .host_is_readable = false,
-                      .host_limit_bytes = 22 * kPage},
-                     "no room on the host", 0, [](Program& program) {
-                       for (int i = 0; i < 7; ++i) program.use_new(kPage);
-                     });
+  EngineOptions options{.budget_bytes = 4 * kPage,
+                        .policy = kReactivePolicy,
+                        .host_fallback = HostFallback::kAuto,
+                        .host_is_readable = false,
+                        .host_limit_bytes = 22 * kPage};
+  const Body body = [](Program& program) {
+    for (int i = 0; i < 7; ++i) program.use_new(kPage);
+  };
+  expect_good_advice(options, "no room on the host", 0, body);
+  const std::string report = refused(options, body);
+  EXPECT_NE(report.find("host_fallback = \"off\""), std::string::npos) << report;
+  EXPECT_EQ(report.find("0MiB"), std::string::npos) << "a file of nothing: " << report;
+  options.host_fallback = HostFallback::kOff;
+  Program again(options);
+  body(again);
+  EXPECT_TRUE(again.ok()) << last_report;
 }
 
 TEST(Report, PolicyNoneNeedsAnother) {
