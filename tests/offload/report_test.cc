@@ -406,7 +406,7 @@ TEST(Report, UnderANetALargerHostLimitLeavesRoomBetweenCopies) {
   expect_good_advice(options, "no room on the host", 0, body);
   const std::string report = refused(options, body);
   EXPECT_NE(report.find("host_fallback = \"off\""), std::string::npos) << report;
-  EXPECT_EQ(report.find("0MiB"), std::string::npos) << "a file of nothing: " << report;
+  EXPECT_EQ(report.find("with 0MiB"), std::string::npos) << "a file of nothing: " << report;
   options.host_fallback = HostFallback::kOff;
   Program again(options);
   body(again);
