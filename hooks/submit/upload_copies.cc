@@ -9,7 +9,7 @@
 #include "hooks/pointers/uploads.h"
 #include "hooks/pointers/write_combined.h"
 #include "hooks/runtime/runtime.h"
-#include "hooks/submit/stream_queues.h"
+#include "hooks/runtime/stream_context.h"
 
 namespace thermocline {
 namespace {
@@ -95,10 +95,13 @@ Source source_of_upload(StreamHandle stream, CUdeviceptr to, CUdeviceptr from, s
     if (engines.none() || Runtime::get().broken() || engines->owner(DeviceAddress{from}) != nullptr)
       return CUDA_SUCCESS;
     const ActiveEngine* const owner = engines->owner(DeviceAddress{to});
-    if (owner == nullptr || any_capture() || any_stream_may_block()) return CUDA_SUCCESS;
-    if (!owner->engine->may_want_upload_copies()) return CUDA_SUCCESS;
+    if (owner == nullptr || !owner->engine->may_want_upload_copies() || any_capture()) return CUDA_SUCCESS;
+    const StreamPlace place = place_of(*engines, stream);
+    if (place.here != owner || place.current != place.context || place.refused) return CUDA_SUCCESS;
     const Source kind = kind_of_source(from, bytes);
-    if (owner->engine->wants_upload_copy({DeviceAddress{to}, bytes}, kind)) source = kind;
+    if (!owner->engine->wants_upload_copy({DeviceAddress{to}, bytes}, kind)) return CUDA_SUCCESS;
+    // What blocks the stream may be waiting for what this thread does next.
+    if (!owner->engine->is_behind_blocked(stream)) source = kind;
     return CUDA_SUCCESS;
   });
   if (asked != CUDA_SUCCESS) return Source::kElsewhere;

@@ -45,6 +45,8 @@ bool Engine::State::wants_upload_copy(AddressRange range, OperationInfo::Source 
 // The operation has been prepared: every unit that it names has its pages.
 void Engine::State::begin_upload_copies() {
   if (given.size() != 1 || given[0].bytes == 0 || !info.overwrites || !keeps_uploads(info.source)) return;
+  // A digest in a blocked stream's wake would hold up all later ones.
+  if (clock.is_behind_blocked(stream)) return;
   const AddressRange range{given[0].address, given[0].bytes};
   for (BlockState* const state : operands) {
     if (state->whole || state->block->is_slab()) continue;
