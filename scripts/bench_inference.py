@@ -240,7 +240,7 @@ def experts(command: Command, build: pathlib.Path) -> dict[str, Any]:
     timeline = build / "bench/inference.timeline.json"
     fetches = {}
     for policy in ("lru", "reactive", "learned"):
-        for flags in ((), ("--exact",)):
+        for flags in ((), ("--exact", *command.uploads("all"))):
             command.replay(trace, budget, "--policy", policy, "--no-check", "--timeline", str(timeline), *flags)
             events = [event for event in json.loads(timeline.read_text()) if event["ph"] == "X"]
             # Each token ends with one. Behind the last one the replay reads all that there is.

@@ -198,7 +198,8 @@ TEST_P(UploadCopiesTest, WithinTheHostLimit) {
       upload(at, 2 * kPage, i);
     }
     for (int turn = 0; turn < 2; ++turn) {
-      for (unsigned char i = 0; i < all.size(); ++i) ASSERT_TRUE(holds(all[i], 2 * kPage, i)) << limit / kPage;
+      for (std::size_t i = 0; i < all.size(); ++i)
+        ASSERT_TRUE(holds(all[i], 2 * kPage, static_cast<unsigned char>(i))) << limit / kPage;
     }
     EXPECT_LE(statistics().peak_host_bytes, limit);
     TearDown();
