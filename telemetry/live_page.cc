@@ -163,6 +163,7 @@ bool LivePageWriter::begin_order(std::uint32_t order, std::string* tag) {
 
 void LivePageWriter::end_order(std::uint32_t order, int status, const SleepReport& report) {
   begin_writing();
+  page_->order_tag[0].store('\0', std::memory_order_relaxed);  // an older sender writes none
   page_->order_ended.store(order, std::memory_order_release);
   page_->order_status.store(status, std::memory_order_release);
   const auto numbers = order_numbers(report);

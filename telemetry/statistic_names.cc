@@ -130,7 +130,7 @@ constexpr std::array kTable = {
     total<&S::upload_copy_bytes>("upload_copy_bytes", "Bytes of these."),
     calls<&S::failed_upload_copies>("failed_upload_copies", "Uploads for which there was no host memory for a copy."),
     calls<&S::useless_upload_copies>("useless_upload_copies",
-                                     "Of these copies, what was overwritten before it had saved a copy out."),
+                                     "Of these copies, what was overwritten or freed before it had saved a copy out."),
     calls<&S::plans>("plans", "Iterations learned."),
     calls<&S::divergences>("divergences", "Departures from what was learned."),
     calls<&S::creates>("creates", "Pages created."),

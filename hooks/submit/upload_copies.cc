@@ -39,16 +39,11 @@ Source kind_of_source(CUdeviceptr from, std::size_t bytes) {
 // Waits for everything that a copy in the stream would run behind, the legacy stream's work included.
 bool wait_for_turn_of_copy(StreamHandle stream) {
   const Inside inside;
+  const CaptureTruce truce(CaptureTruce::Always::kYes);
   CUevent turn = nullptr;
-  {
-    const CaptureTruce truce(CaptureTruce::Always::kYes);
-    if (real<Function::cuEventCreate>(&turn, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
-    if (real<Function::cuEventRecord>(turn, to_cu(stream)) != CUDA_SUCCESS) {
-      real<Function::cuEventDestroy_v2>(turn);
-      return false;
-    }
-  }
-  const bool has_come = real<Function::cuEventSynchronize>(turn) == CUDA_SUCCESS;
+  if (real<Function::cuEventCreate>(&turn, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
+  const bool has_come = real<Function::cuEventRecord>(turn, to_cu(stream)) == CUDA_SUCCESS &&
+                        real<Function::cuEventSynchronize>(turn) == CUDA_SUCCESS;
   real<Function::cuEventDestroy_v2>(turn);
   return has_come;
 }

@@ -365,6 +365,7 @@ class Engine::State {
   Status read_host_copy(StreamHandle handle);
   bool keeps_uploads(OperationInfo::Source source) const;
   bool fills(const EvictionUnit& unit, AddressRange range) const;
+  bool may_be_written_beside(const EvictionUnit& unit);
   void begin_upload_copies();
   void keep_upload_copies(Use use);
   void pin_block(BlockState& state);

@@ -42,6 +42,12 @@ bool Engine::State::wants_upload_copy(AddressRange range, OperationInfo::Source 
   });
 }
 
+// Work of other streams that was submitted before may still write the unit, and does not make the copy a stale one.
+bool Engine::State::may_be_written_beside(const EvictionUnit& unit) {
+  const auto are_others = [&](const UseSet& uses) { return !uses.is_of_none_but(stream) && !clock.passed(uses); };
+  return are_others(unit.whole->block->uses) || are_others(unit.uses);
+}
+
 // The operation has been prepared: every unit that it names has its pages.
 void Engine::State::begin_upload_copies() {
   if (given.size() != 1 || given[0].bytes == 0 || !info.overwrites || !keeps_uploads(info.source)) return;
@@ -51,7 +57,7 @@ void Engine::State::begin_upload_copies() {
   for (BlockState* const state : operands) {
     if (state->whole || state->block->is_slab()) continue;
     for (EvictionUnit& unit : state->units()) {
-      if (!fills(unit, range) || !residency.wants_upload_copy(unit)) continue;
+      if (!fills(unit, range) || !residency.wants_upload_copy(unit) || may_be_written_beside(unit)) continue;
       void* const host_memory = migration.host_for_upload(unit);
       if (host_memory == nullptr) {
         ++counters.failed_upload_copies;
@@ -66,15 +72,18 @@ void Engine::State::begin_upload_copies() {
 
 void Engine::State::keep_upload_copies(Use use) {
   for (std::size_t i = 0; i < uploads.size(); ++i)
-    residency.keep_upload(*uploaded[i], uploads[i].host, use, info.source == OperationInfo::Source::kAtOnce);
+    residency.keep_upload(*uploaded[i], uploads[i].host, uploads[i].bytes, use,
+                          info.source == OperationInfo::Source::kAtOnce);
   uploads.clear();
   uploaded.clear();
 }
 
 void Engine::State::forget_upload_copies() {
   if (uploads.empty()) return;
+  const Use use{stream, clock.advance(stream)};
   UseSet uses;
-  uses.add(Use{stream, clock.advance(stream)});
+  uses.add(use);
+  for (EvictionUnit* const unit : uploaded) unit->uses.add(use);
   for (const UploadCopy& upload : uploads) migration.give_back(upload.host, uses);
   uploads.clear();
   uploaded.clear();

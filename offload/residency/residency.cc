@@ -23,6 +23,7 @@ bool has_all_pages(const Block& block, PageRange range) {
 
 }  // namespace
 
+// Moves the unit to the end of a list, and keeps the sums that depend on lists.
 [[gnu::always_inline]] inline void Residency::change_state(EvictionUnit& unit, ResidencyState state) {
   if (log_ != nullptr) [[unlikely]]
     log_change(unit, state);
@@ -429,8 +430,7 @@ Status Residency::not_ready_if_put_off(Status status, bool blocked) {
   return put_off && status.is_out_of_memory() ? Status::not_ready() : status;
 }
 
-// Moves the unit to the end of a list, and keeps the sums that depend on lists.
-// The unit is about to be put into that list.
+// The unit is about to be put into the list of that state.
 void Residency::log_change(const EvictionUnit& unit, ResidencyState state) {
   const bool comes = state == ResidencyState::kDirty || state == ResidencyState::kClean;
   if (unit.mapped() == comes) return;

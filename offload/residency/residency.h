@@ -155,9 +155,9 @@ class Residency {
   bool write_behind();
   // Upload copies (upload_copies.cc). Whether an upload that fills the unit should leave its contents on the host, too.
   bool wants_upload_copy(const EvictionUnit& unit) const;
-  // An upload has been submitted that fills the unit from `host`, which has all of its contents: at once, or behind `use`,
-  // the upload. The unit is then clean.
-  void keep_upload(EvictionUnit& unit, void* host, Use use, bool at_once);
+  // An upload has been submitted that fills the unit from `host`, whose first `bytes` have the contents at once, or behind
+  // `use`, the upload; what is behind them in the unit has been undefined. The unit is then clean.
+  void keep_upload(EvictionUnit& unit, void* host, Bytes bytes, Use use, bool at_once);
   // Makes, or begins to make, a host copy of a unit that the coming operation does not need on the device.
   // out_of_memory: there is no host memory for it.
   Status make_host_copy(EvictionUnit& unit);

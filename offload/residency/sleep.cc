@@ -60,6 +60,11 @@ void Residency::drop_for_sleep(const SleepScope& scope, Step* step) {
     EvictionUnit& unit = *it++;
     if (!may_sleep(unit, scope)) continue;
     if (!migration_.has_left(unit)) {
+      // An upload brings its copy to the host, in the program's stream.
+      if (unit.uploaded) {
+        step->busy = &unit;
+        continue;
+      }
       step->goes_on = true;
       // Copies that were begun later have not completed either.
       if (unit.evict_reason == EvictReason::kSleep) return;

@@ -10,14 +10,17 @@ bool Residency::wants_upload_copy(const EvictionUnit& unit) const {
   return !unit.is_input && !is_pinned(unit) && unit.whole->block->bytes() >= options_.min_offload_bytes;
 }
 
-void Residency::keep_upload(EvictionUnit& unit, void* host, Use use, bool at_once) {
+// The end of the copy is undefined where the upload ends before the unit's contents. The digest would be of what is there
+// on the device, and a program that writes the same there would be given back what the copy has. Without digest the next
+// write ends the copy.
+void Residency::keep_upload(EvictionUnit& unit, void* host, Bytes bytes, Use use, bool at_once) {
   THERMOCLINE_CHECK(unit.mapped() && unit.defined, "an upload fills memory on the device");
   drop_host_copy(unit);
   migration_.keep_upload(unit, host, use, at_once);
   unit.uploaded = true;
   ++statistics_.upload_copies;
   statistics_.upload_copy_bytes += unit.host_bytes;
-  take_digest_of_copy(unit);
+  if (bytes == unit.host_bytes) take_digest_of_copy(unit);
   set_state(unit, ResidencyState::kClean);
 }
 

@@ -33,8 +33,18 @@ void check_spare(const EvictionUnit& unit) {
                       unit.copy == HostCopy::kNone && unit.host == nullptr && unit.file == nullptr && !unit.defined &&
                       !unit.has_been_moved() && !unit.mapped_to_host && !unit.asleep && !unit.uploaded &&
                       !unit.is_input && unit.pins == 0 && unit.uses.empty() && unit.host_reads.empty() &&
-                      unit.named == 0;
+                      unit.named == 0 && !unit.stays_on_host && !unit.used_there && unit.digest == 0 &&
+                      !unit.may_write && !unit.overwritten && unit.evidence.copied.state == TakenDigest::State::kNone;
   THERMOCLINE_CHECK(is_new, "what is left of a block's units is as new");
+}
+void check_spare(const BlockState& state) {
+  THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have units");
+  const bool is_new = state.tag == 0 && !state.dropped && state.pins == 0 && state.nonresident_units == 0 &&
+                      state.hollow_units == 0 && state.wait_for.empty() && state.former.empty() &&
+                      state.operation == 0 && state.held == 0 && state.listed == 0;
+  THERMOCLINE_CHECK(is_new, "what is left of a block is as new");
+  check_spare(state.one);
+  for (std::size_t i = 0; i < state.most; ++i) check_spare(state.many[i]);
 }
 
 }  // namespace
@@ -45,10 +55,7 @@ void Residency::validate() const {
   std::vector<const EvictionUnit*> in_file;
   for (const BlockState& state : states_) {
     if (state.block == nullptr) {
-      THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have units");
-      THERMOCLINE_CHECK(state.tag == 0 && !state.dropped, "what is left of a block is as new");
-      check_spare(state.one);
-      for (std::size_t i = 0; i < state.most; ++i) check_spare(state.many[i]);
+      check_spare(state);
       continue;
     }
     std::uint64_t end = 0, evicted = 0, hollow = 0;

@@ -42,6 +42,16 @@ class UploadCopiesTest : public RealMemoryTest {
     std::memset(pinned_, 0xee, bytes);
     return by_way;
   }
+  std::vector<unsigned char> bytes_at(DeviceAddress at, Bytes bytes) {
+    const MemoryAccess access{at, bytes, Access::kRead};
+    Operation operation = engine_->begin(kStream, {&access, 1});
+    EXPECT_TRUE(operation.status().ok());
+    EXPECT_TRUE(driver().copy_to_host(pinned_, at, bytes, kStream).ok());
+    operation.commit();
+    synchronize();
+    const auto* const found = static_cast<const unsigned char*>(pinned_);
+    return {found, found + bytes};
+  }
 };
 
 TEST_P(UploadCopiesTest, WhatIsOnlyReadNeverGoesOut) {
@@ -138,6 +148,58 @@ TEST_P(UploadCopiesTest, OfAPartOfABufferTheUnitsThatItFills) {
     ASSERT_TRUE(holds(b, kUnit - kUnit / 16, 9, 2 * kUnit));
   }
   EXPECT_LE(statistics().evicted_bytes, 2 * kUnit) << "the third unit of a";
+}
+
+// The end of the copy is undefined. What the program writes there may be what is there already.
+TEST_P(UploadCopiesTest, WhatIsWrittenBehindAnUploadThatFillsNearlyAllIsKept) {
+  start(options());
+  const Bytes bytes = 5 * kPage, most = bytes - bytes / 16;
+  // Pages and host memory that are used again, with different bytes at the end.
+  const DeviceAddress before = allocate(bytes);
+  upload(before, bytes, 0x77);
+  write(before, bytes - most, 0x11, most);
+  synchronize();
+  ASSERT_TRUE(engine_->free(before).ok());
+  const DeviceAddress a = allocate(bytes), b = allocate(bytes);
+  EXPECT_EQ(upload(a, most, 1), most);
+  const std::vector<unsigned char> there = bytes_at(a + most, bytes - most);
+  synchronize();
+  std::memcpy(pinned_, there.data(), there.size());
+  const MemoryAccess end{a + most, there.size(), Access::kWrite};
+  Operation operation = engine_->begin(kStream, {&end, 1});
+  ASSERT_TRUE(driver().copy_to_device(end.address, pinned_, there.size(), kStream).ok());
+  operation.commit();
+  use(b), use(b);
+  EXPECT_GT(statistics().evictions, 0u);
+  ASSERT_EQ(bytes_at(a + most, bytes - most), there);
+  ASSERT_TRUE(holds(a, most, 1));
+}
+
+// Work of another stream may still write the buffer, for example a kernel that waits for the host.
+TEST_P(UploadCopiesTest, WhatOthersMayStillWriteHasNone) {
+  start(options());
+  const DeviceAddress a = allocate(5 * kPage);
+  StreamHandle other{};
+  ASSERT_TRUE(driver().create_stream(&other).ok());
+  auto* const word = static_cast<volatile std::uint32_t*>(pinned_);
+  *word = 0;
+  const MemoryAccess all{a};
+  Operation kernel = engine_->begin(other, {&all, 1});
+  ASSERT_TRUE(kernel.status().ok());
+  ASSERT_TRUE(driver().wait_for_value(other, pinned_, 1).ok());
+  kernel.commit();
+  const MemoryAccess range{a, 5 * kPage, Access::kWrite};
+  {
+    Operation operation = engine_->begin(kStream, {&range, 1}, {.overwrites = true, .source = Source::kAtOnce});
+    ASSERT_TRUE(operation.status().ok());
+    EXPECT_TRUE(operation.upload_copies().empty());
+    operation.commit();
+  }
+  *word = 1;
+  synchronize();
+  EXPECT_EQ(upload(a, 5 * kPage, 1), 5 * kPage);
+  ASSERT_TRUE(engine_->free(a).ok());
+  ASSERT_TRUE(driver().destroy_stream(other).ok());
 }
 
 TEST_P(UploadCopiesTest, AnInputIsNoWeight) {
