@@ -210,7 +210,7 @@ class Recorder(TorchDispatchMode):
         self._store = store if most_bytes is not None else None
         self._most_bytes = most_bytes or 0
         self._min_bytes = min_bytes
-        self._away: dict[int, Evicted] = {}  # by storage that autograd has saved: where its contents are meanwhile
+        self._evicted: dict[int, Evicted] = {}  # by storage that autograd has saved: where its contents are meanwhile
         self._live_bytes = 0  # of what is no state
         self._most_made = 0  # bytes, by one operator
         if states is not None:
@@ -362,12 +362,12 @@ class Recorder(TorchDispatchMode):
             for number in list(self._open):
                 if self._live_bytes + needed <= self._most_bytes:
                     break
-                if number not in self._away and self._may_leave(number):
+                if number not in self._evicted and self._may_leave(number):
                     self._evict(number)
 
     def _forget_dead_graphs(self) -> None:
-        for number in [number for number in self._away if not self._saves[number]]:
-            del self._away[number]
+        for number in [number for number in self._evicted if not self._saves[number]]:
+            del self._evicted[number]
             self.record.events.append(("free", number))
 
     def _may_leave(self, number: int) -> bool:
@@ -390,14 +390,14 @@ class Recorder(TorchDispatchMode):
         # From here on the storage is the store's: that it is freed is no event of the step.
         del self._numbers[storage._cdata]
         self._live_bytes -= storage.nbytes()
-        self._away[number] = self._store.evict(view_of(storage, torch.uint8, (storage.nbytes(),), (1,), 0))
+        self._evicted[number] = self._store.evict(view_of(storage, torch.uint8, (storage.nbytes(),), (1,), 0))
         for save in saves:
             save.alias = None
 
     def _bring_back(self, number: int) -> None:
-        away = self._away.pop(number)
-        storage = away.fetch()
-        away.release()
+        evicted = self._evicted.pop(number)
+        storage = evicted.fetch()
+        evicted.release()
         self._register(number, storage)
         for save in self._saves[number]:
             save.alias = view_of(storage, *save.layout)
@@ -499,7 +499,7 @@ class Recorder(TorchDispatchMode):
     def _is_held(self, number: int) -> bool:
         """Whether somebody holds the storage beside the saves: it has a reference of its Python object, one for each save, and those of who
         holds it. Where no save is left, nobody else keeps it alive."""
-        if number in self._away:
+        if number in self._evicted:
             return False
         save = next(iter(self._saves[number]), None)
         if save is None:
