@@ -158,13 +158,15 @@ def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
     found = set(record.before)
     saved = {number for number, _ in record.saved if number not in found and record.sizes[number] >= min_bytes}
     places = len(record.operators)
-    moving = movable(record, min_bytes)
+    # Of these copies may be kept for what runs again, which then reads them wherever the state itself is: they do not move.
+    kept = {number for (number, _), _, _ in record.state_wanted_later}
+    moving = movable(record, min_bytes) - kept
     return {
         "schema": "thermocline-plan-terms/1",
         "held": [[n, min(max(1, record.held_until.get(n, 0)), places - 1)] for n in sorted(saved | (moving - found))],
         "stays": [n for n in record.sizes if n not in found and n not in saved and n not in moving],
         "moves": sorted(moving),
-        "aside": [n for n in record.before if record.sizes[n] <= ASIDE_BYTES],
+        "aside": [n for n in record.before if record.sizes[n] <= ASIDE_BYTES and n not in moving],
         "results": record.results,
         "once": [place for place, op in enumerate(record.operators) if op.refusal],
     }
