@@ -47,12 +47,6 @@ void check_spare(const BlockState& state) {
   for (std::size_t i = 0; i < state.most; ++i) check_spare(state.many[i]);
 }
 
-void check_spare(const BlockState& state) {
-  THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have units");
-  check_spare(state.one);
-  for (std::size_t i = 0; i < state.most; ++i) check_spare(state.many[i]);
-}
-
 }  // namespace
 
 void Residency::validate() const {
