@@ -159,7 +159,7 @@ TEST_P(UploadCopiesTest, WhatIsWrittenBehindAnUploadThatFillsNearlyAllIsKept) {
   upload(before, bytes, 0x77);
   write(before, bytes - most, 0x11, most);
   synchronize();
-  ASSERT_TRUE(engine_->free(before).ok());
+  ASSERT_TRUE(engine_->free(before, std::nullopt).ok());
   const DeviceAddress a = allocate(bytes), b = allocate(bytes);
   EXPECT_EQ(upload(a, most, 1), most);
   const std::vector<unsigned char> there = bytes_at(a + most, bytes - most);
@@ -198,7 +198,7 @@ TEST_P(UploadCopiesTest, WhatOthersMayStillWriteHasNone) {
   *word = 1;
   synchronize();
   EXPECT_EQ(upload(a, 5 * kPage, 1), 5 * kPage);
-  ASSERT_TRUE(engine_->free(a).ok());
+  ASSERT_TRUE(engine_->free(a, std::nullopt).ok());
   ASSERT_TRUE(driver().destroy_stream(other).ok());
 }
 
