@@ -169,6 +169,39 @@ class Promises(unittest.TestCase):
 
         self.check(make, ("75%", "65%"))
 
+    def test_a_change_that_reads_the_copy_of_what_it_changes(self) -> None:
+        """That copy is no beginning for the change: it would be read while it is written."""
+        self.uses: list[torch.Tensor] = []
+
+        def transposed(y: torch.Tensor) -> torch.Tensor:
+            copy = y.clone()
+            self.uses.append(copy.sin())  # backward has the copy
+            return copy.unflatten(0, (4, 32)).mT
+
+        changes = {
+            "addmm_": lambda y, w: y.addmm_(y.clone(), w, beta=0.5),
+            "baddbmm_": lambda y, w: y[None].baddbmm_(y.clone()[None], w[None], beta=0.5)[0],
+            "mul_ by a row": lambda y, w: y.mul_(y.detach().clone()[:1]),
+            "mul_ by a column": lambda y, w: y.mul_(y.detach().clone()[:, :1]),
+            "add_": lambda y, w: y.unflatten(0, (4, 32)).add_(transposed(y)).flatten(0, 1),
+        }
+        for name, change in changes.items():
+
+            def make(change=change):
+                layers, x = nn.ModuleList(nn.Linear(32, 32) for _ in range(8)), rows()
+
+                def step() -> None:
+                    y = x
+                    for layer in layers:
+                        y = change(layer(y), layer.weight).sin()
+                    loss_of(y).backward()
+                    self.uses.clear()
+
+                return step, [*layers.parameters(), x]
+
+            with self.subTest(name=name):
+                self.check(make, ("75%",))
+
     def test_room_is_left_for_the_copies_that_a_plan_needs(self) -> None:
         """Not for copies of all small state that a step changes: here they would need more than the step."""
 

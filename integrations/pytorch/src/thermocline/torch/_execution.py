@@ -320,6 +320,7 @@ class Execution(TorchDispatchMode):
         indices = self._plan.aside.get(at, ())
         keys = dict.fromkeys(storage_under(t)._cdata for t in changed)
         aside = {key for index, key in enumerate(keys) if index in indices}
+        arguments = {storage._cdata for storage in storages_in((args, kwargs))}
 
         pinned = self._plan.pinned.get(at, ())
         found: dict[int, None] = {}
@@ -333,6 +334,8 @@ class Execution(TorchDispatchMode):
                 blank.anchor = _Blank(storage)
                 return blank
             value = self._copy_of(storage) if key in keys else None
+            if value is not None and value.storage_ref()._cdata in arguments:
+                value = None  # the operator would read what it writes
             if value is not None:  # that one stays as it is
                 storage = value.storage_ref()
                 key = storage._cdata

@@ -281,7 +281,8 @@ class Recorder(TorchDispatchMode):
             return out
         record.results += [number for number, _ in fresh]
         written = [number for number, _ in (*changed, *fresh)]
-        copies = self._copies_of([number for number, _ in changed if number not in blank and not facts.refusal])
+        to_change = [number for number, _ in changed if number not in blank and not facts.refusal]
+        copies = self._copies_of(to_change, {number for number, _ in read})
         for index, number in enumerate(written):
             record.writers[number].append((len(record.operators), index))
         for number, storage in changed:
@@ -324,14 +325,15 @@ class Recorder(TorchDispatchMode):
             writers = self.record.writers
             self._copies[of] = _Copy(number, len(writers[number]), len(writers.get(of, ())), ordinal)
 
-    def _copies_of(self, changed: list[int]) -> dict[int, _Copy]:
-        """By storage that is about to be changed: a copy of it that backward has anyway, so that the change can be made again of that."""
+    def _copies_of(self, changed: list[int], arguments: set[int]) -> dict[int, _Copy]:
+        """By storage that is about to be changed: a copy of it that backward has anyway, so that the change can be made again of that. No copy
+        that is an argument, too: the operator would read what it writes."""
         found = {}
         for number in changed:
             copy, writers = self._copies.get(number), self.record.writers
             if copy is None or copy.of_version != len(writers.get(number, ())) or copy.version != len(writers[copy.number]):
                 continue
-            if (copy.number, copy.version) in self.record.saved and copy.number not in changed and self.record.alive[copy.number]() is not None:
+            if (copy.number, copy.version) in self.record.saved and copy.number not in arguments and self.record.alive[copy.number]() is not None:
                 found[number] = copy
         return found
 
