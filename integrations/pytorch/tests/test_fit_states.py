@@ -508,6 +508,44 @@ class StepsInHostMemory(unittest.TestCase):
             training.optimizer.step()
             training.optimizer.zero_grad()
 
+    def test_a_step_that_finds_no_memory_at_its_end_leaves_everything_whole(self) -> None:
+        """On the host for what leaves, or on the device for what somebody holds."""
+        cases = ((HostStore, "host_copy", 0), (HostStore, "host_copy", 2), (HostStateCopy, "copy_out", 3), (HostStateCopy, "prefetch", 1))
+        for owner, name, nth in cases:
+            function, training, calls, kept = getattr(owner, name), Training("deep"), [-1], []
+
+            def step(training=training, calls=calls, kept=kept) -> None:
+                kept.clear()
+                loss_of(training.model(training.x)).backward()
+                kept.extend(layer.weight.detach() for layer in training.model.layers[::2])
+                calls[0] = 0  # from here on the step's end
+
+            def fails_once(*args, function=function, calls=calls, nth=nth) -> object:
+                calls[0] += calls[0] >= 0
+                if calls[0] == nth + 1:
+                    raise torch.OutOfMemoryError("no memory")
+                return function(*args)
+
+            plain = Training("deep")
+            options = {"states": training.model, "cpu_step": True, "store": HostStore(), "plans": "swap"}
+            fitted = tt.fit(step, budget="60%", min_bytes=256, verbose=False, **options)
+            ran = 2 if name == "prefetch" else 0  # only under a plan is anything in host memory at the end
+            with self.subTest(name=name, nth=nth):
+                for i in range(4):
+                    loss_of(plain.model(plain.x)).backward()
+                    with mock.patch.object(owner, name, fails_once if i == ran else function):
+                        with self.assertRaises(torch.OutOfMemoryError) if i == ran else contextlib.nullcontext():
+                            fitted()
+                    calls[0] = -1
+                    self.assertGreater(min(t.untyped_storage().nbytes() for t in training.tensors()), 0)
+                    self.assertTrue(same(plain.tensors(), training.tensors()))
+                    if name != "prefetch":
+                        for p in training.model.parameters():
+                            self.assertEqual(fitted.is_in_host_memory(p), fitted.is_in_host_memory(p.grad))
+                    for one in (plain, training):
+                        one.optimizer.step()
+                        one.optimizer.zero_grad()
+
 
 class Calls(unittest.TestCase):
     def test_a_trial_of_a_module_moves_its_parameters(self) -> None:

@@ -235,8 +235,8 @@ class States:
             if all(tensor is not other for other in found):
                 found.append(tensor)
         held = {key for key, kept in self._kept if kept() is not None}
-        if self._cpu_step:
-            self._evict_what_is_trained(lambda key: key not in held and torch._C._storage_Use_Count(key) <= 1 + len(owners.get(key, [])))
+        if self._cpu_step and not self._waiting:  # else the step could not begin
+            error = self._evict_what_is_trained(lambda key: key not in held and torch._C._storage_Use_Count(key) <= 1 + len(owners.get(key, [])))
         for key, state in list(self._by_key.items()):
             for other in state.others:  # The next step may evict it before the program has said so.
                 self._streams[state.device].wait_stream(other)
@@ -258,9 +258,10 @@ class States:
         if error is not None:
             raise error
 
-    def _evict_what_is_trained(self, is_free: Callable[[int], bool]) -> None:
-        """A parameter, its gradient and its state: all of them, or none where one has to stay on the device. is_free: whether only the sources'
-        tensors are on the storage with that _cdata."""
+    def _evict_what_is_trained(self, is_free: Callable[[int], bool]) -> BaseException | None:
+        """A parameter, its gradient and its state: all of them, or none where one has to stay on the device, or finds no host memory. is_free:
+        whether only the sources' tensors are on the storage with that _cdata. The first error, after which the others have moved all the same."""
+        error: BaseException | None = None
         optimizers = [source for source in self._sources if isinstance(source, torch.optim.Optimizer)]
 
         def state_of(tensor: torch.Tensor) -> _State | None:
@@ -274,11 +275,12 @@ class States:
             known = [state for state in (*both, *others) if state is not None]
             leave = None not in both and not any(state.is_handed_out for state in known)
             leave = leave and all(is_free(storage._cdata) for state in known if (storage := state.storage()) is not None)
-            for state in known:
-                if leave:
-                    self.evict(state)
-                else:
-                    self.fetch(state)
+            for move in (self.evict, self.fetch) if leave else (self.fetch,):
+                failures = [failure for state in known if (failure := _failure_of(move, state)) is not None]
+                error = error or next(iter(failures), None)
+                if not failures:
+                    break
+        return error
 
     def _back_on_device(self, waiting: _Waiting) -> None:
         tensors = waiting.alive()
@@ -503,6 +505,14 @@ class _Outside:
                 "thermocline.torch.fit: the optimizer's step has to run inside of the fitted step, because some of its tensors are in host "
                 "memory between steps"
             )
+
+
+def _failure_of(move: Callable[[_State], None], state: _State) -> BaseException | None:
+    try:
+        move(state)
+    except BaseException as failure:
+        return failure
+    return None
 
 
 def _with_gradient(tensor: torch.Tensor) -> Iterator[tuple[Role, torch.Tensor]]:
