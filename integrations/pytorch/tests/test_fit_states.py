@@ -546,6 +546,29 @@ class StepsInHostMemory(unittest.TestCase):
                         one.optimizer.step()
                         one.optimizer.zero_grad()
 
+    def test_a_step_that_can_not_begin_leaves_gradients_with_their_parameters(self) -> None:
+        training, whole, calls = Training("deep"), torch.empty, [0]
+
+        def step() -> None:
+            loss_of(training.model(training.x)).backward()
+
+        def without_memory(*args, **kwargs) -> torch.Tensor:
+            calls[0] += args[0] != 0
+            if args[0] != 0 and calls[0] == nth:
+                raise torch.OutOfMemoryError("no memory")
+            return whole(*args, **kwargs)
+
+        options = {"states": training.model, "cpu_step": True, "store": HostStore(), "plans": "swap"}
+        fitted = tt.fit(step, budget="60%", min_bytes=256, verbose=False, **options)
+        fitted()
+        before = [t.clone() for t in training.tensors()]
+        for nth in (1, 4, 31):
+            calls[0] = 0
+            with mock.patch.object(torch, "empty", without_memory), self.assertRaises(torch.OutOfMemoryError):
+                fitted()
+            self.assertTrue(same(before, training.tensors()))
+            self.assertTrue(all(fitted.is_in_host_memory(t) for t in training.tensors() if t.nbytes >= 256))
+
 
 class Calls(unittest.TestCase):
     def test_a_trial_of_a_module_moves_its_parameters(self) -> None:
