@@ -16,12 +16,13 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ._kept import Kept
 from ._lineage import view_of
 from ._lists import OneByOne
-from ._operators import covers_storage, is_plain, tensors_in
+from ._operators import covers_storage, is_plain, mapped, tensors_in
 from ._reads import storage_under, unwatch, watch
 from ._streams import use_on
 
@@ -137,6 +138,8 @@ class States:
         for source in sources:
             if isinstance(source, torch.optim.Optimizer) and not cpu_step:
                 source.register_step_pre_hook(_Outside(self))
+        if cpu_step:
+            weakref.finalize(self, register_optimizer_step_pre_hook(_Along(self)).remove).atexit = False
 
     def tensors(self) -> Iterator[tuple[Role, torch.Tensor]]:
         """Everything that the sources have now, each tensor once."""
@@ -160,6 +163,10 @@ class States:
                 for values in source.state.values():
                     for tensor in tensors_in(values):
                         yield ("state", id(tensor)), tensor
+
+    def names(self, tensor: torch.Tensor) -> bool:
+        """Whether the sources have it."""
+        return any(one is tensor for _, one in self.tensors())
 
     def bytes_of_all(self) -> int:
         """In a step: of all states, wherever they are."""
@@ -505,6 +512,26 @@ class _Outside:
                 "thermocline.torch.fit: the optimizer's step has to run inside of the fitted step, because some of its tensors are in host "
                 "memory between steps"
             )
+
+
+class _Along:
+    """With cpu_step, before a step of any optimizer, because `states` need not name it: what it keeps of a parameter goes where that is now. A
+    parameter that somebody holds stays on the device, and before that it may have been in host memory."""
+
+    def __init__(self, states: States) -> None:
+        self._states = weakref.ref(states)
+
+    def __call__(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        states = self._states()
+        for group in optimizer.param_groups if states is not None else ():
+            # As in load_state_dict() of PyTorch's optimizers, whose kernels take this one from the CPU.
+            stays = () if group.get("capturable") or group.get("fused") else ("step",)
+            for parameter in group["params"]:
+                kept = optimizer.state.get(parameter, {})
+                elsewhere = [key for key in kept if key not in stays and any(t.device != parameter.device for t in tensors_in(kept[key]))]
+                for key in elsewhere if elsewhere and states.names(parameter) else ():
+                    device = parameter.device
+                    kept[key] = mapped(kept[key], lambda leaf, to=device: leaf.to(to) if isinstance(leaf, torch.Tensor) else leaf)
 
 
 def _failure_of(move: Callable[[_State], None], state: _State) -> BaseException | None:
