@@ -163,7 +163,10 @@ class StepsInHostMemory(unittest.TestCase):
                     values.update({name: torch.zeros(8) for name in ("exp_avg", "exp_avg_sq")})
             with self.subTest(foreach=foreach):
                 fitted = tt.fit(lambda: None, budget="60%", states=[device, host], cpu_step=True, store=HostStore(), plans="swap", verbose=False)
-                before = ours.state[host]["exp_avg"]
+                before, device_grad, device.grad = ours.state[host]["exp_avg"], device.grad, None
+                ours.step()  # takes no parameter without a gradient
+                self.assertEqual(ours.state[device]["exp_avg"].device.type, "cpu")
+                device.grad = device_grad
                 ours.step()
                 self.assertEqual([ours.state[device][name].device.type for name in ("step", "exp_avg", "exp_avg_sq")], ["cpu", "meta", "meta"])
                 self.assertIs(ours.state[host]["exp_avg"], before)

@@ -527,7 +527,7 @@ class _Along:
             # As in load_state_dict() of PyTorch's optimizers, whose kernels take this one from the CPU.
             stays = () if group.get("capturable") or group.get("fused") else ("step",)
             for parameter in group["params"]:
-                kept = optimizer.state.get(parameter, {})
+                kept = optimizer.state.get(parameter, {}) if parameter.grad is not None else {}
                 elsewhere = [key for key in kept if key not in stays and any(t.device != parameter.device for t in tensors_in(kept[key]))]
                 for key in elsewhere if elsewhere and states.names(parameter) else ():
                     device = parameter.device
