@@ -374,6 +374,12 @@ void advise_to_pin_more(std::string* text, const RefusalFacts& facts) {
                    "MiB\" makes it known in time that there is no more");
 }
 
+void advise_to_hold_less_beside(std::string* text) {
+  advise(text,
+         "or hold less beside the library: with PyTorch, expandable_segments:False leaves its memory to it; under "
+         "shareable = true all of cudaMalloc's memory is the driver's");
+}
+
 void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
   switch (cause) {
     case Cause::kLargerThanDevice:
@@ -387,9 +393,7 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       break;
     case Cause::kOwnMappings:
       advise_budget(text, facts);
-      advise(text,
-             "or hold less beside the library: with PyTorch, expandable_segments:False leaves its memory to it; under "
-             "shareable = true all of cudaMalloc's memory is the driver's");
+      advise_to_hold_less_beside(text);
       break;
     case Cause::kPinned:
       advise(text, facts.pins.empty() ? "pin less" : "release what is pinned, above all: " + facts.pins.front().name);
