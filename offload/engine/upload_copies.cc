@@ -42,10 +42,11 @@ bool Engine::State::wants_upload_copy(AddressRange range, OperationInfo::Source 
   });
 }
 
-// Work of other streams that was submitted before may still write the unit, and does not make the copy a stale one.
+// The program's work in other streams that was submitted before may still write the unit, and does not make the copy a
+// stale one. The upload waits for everything else that uses the pages.
 bool Engine::State::may_be_written_beside(const EvictionUnit& unit) {
-  const auto are_others = [&](const UseSet& uses) { return !uses.is_of_none_but(stream) && !clock.passed(uses); };
-  return are_others(unit.whole->block->uses) || are_others(unit.uses);
+  const UseSet& uses = unit.whole->block->uses;
+  return !uses.is_of_none_but(stream) && !clock.passed(uses);
 }
 
 // The operation has been prepared: every unit that it names has its pages.
