@@ -466,48 +466,6 @@ void Engine::State::show_references() {
   note_what_is_slow();
 }
 
-void Engine::State::let_go_pin(const Buffer& buffer) {
-  if (pinned.erase(&buffer) == 0) return;
-  --counters.pinned_buffers;
-  unpin_block(residency.state_of(buffer.block()));
-  note_what_is_slow();
-}
-
-void Engine::State::unpin(const Buffer& buffer) {
-  const auto pin = pinned.find(&buffer);
-  if (pin == pinned.end() || pin->second.times == 0) return;
-  if (--pin->second.times == 0 && !pin->second.for_good) let_go_pin(buffer);
-}
-
-void Engine::State::keep_pinned(const Buffer& buffer) {
-  if (const auto pin = pinned.find(&buffer); pin != pinned.end()) pin->second.for_good = true;
-}
-
-Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_good) {
-  const Buffer* const known = heap.find(address);
-  if (const auto pin = known == nullptr ? pinned.end() : pinned.find(known); pin != pinned.end()) {
-    if (for_good) pin->second.for_good = true;
-    if (!for_good) ++pin->second.times;
-    return {};
-  }
-  // A pin of a buffer ends when it is freed, so it must not be cached.
-  reclaim(Reclaim::kForget);
-  if (Status status = recompute_all(); !status.ok()) return status;
-  const Buffer* buffer = heap.find(address);
-  if (buffer == nullptr) return Status::invalid_value();
-  const Block* block = &buffer->block();
-  BlockState* state = &residency.state_of(*block);
-  if (Status status = residency.make_whole_resident(*state, FetchReason::kPinned); !status.ok()) {
-    return status.is_out_of_memory() ? refuse("a buffer that has to stay on the device", block->bytes()) : status;
-  }
-  pin_block(*state);
-  if (versions != nullptr) versions->changed_unseen(buffer->number());
-  ++counters.pinned_buffers;
-  pinned.emplace(buffer, Pin{.reason = reason, .times = for_good ? 0u : 1u, .for_good = for_good});
-  note_what_is_slow();
-  return {};
-}
-
 // Seen users wait for the same on their streams; in a slab also for uses of the neighbours.
 Status Engine::State::wait_until_fetched(DeviceAddress address) {
   const Buffer* const buffer = heap.find(address);
