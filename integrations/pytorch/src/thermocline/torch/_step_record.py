@@ -396,7 +396,7 @@ class Recorder(TorchDispatchMode):
         for save in saves:
             save.alias = None
 
-    def _bring_back(self, number: int) -> None:
+    def _fetch_saved(self, number: int) -> None:
         evicted = self._evicted.pop(number)
         storage = evicted.fetch()
         evicted.release()
@@ -533,7 +533,7 @@ class Recorder(TorchDispatchMode):
             return save.unpack()
         if save.alias is None:
             with self._own():
-                self._bring_back(save.number)
+                self._fetch_saved(save.number)
         if save.alias._version != save.count:
             raise RuntimeError(MODIFIED)
         self.record.saved[save.number, save.version].unpacked_at.append(len(self.record.functions))
