@@ -104,7 +104,8 @@ CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std
       status = with_backoff(allocate);
     }
     if (status.ok()) *out = address.value;
-    if (any_thread_is_tagged() && tag_of_thread() != 0 && status.ok()) [[unlikely]]
+    // Also where the thread has none: a buffer from its cache may have the tag of its former use.
+    if (any_tag() && status.ok()) [[unlikely]]
       static_cast<void>(active->engine->tag(address, tag_of_thread()));
     if (Recorder* const recorder = Recorder::of(active->engine); recorder != nullptr && status.ok()) {
       recorder->allocated(address, bytes, stream);

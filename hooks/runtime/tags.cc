@@ -23,7 +23,7 @@ thread_local std::uint64_t tag_of_this_thread = 0;
 }  // namespace
 
 namespace detail {
-constinit std::atomic<bool> any_thread_tagged{false};
+constinit std::atomic<bool> any_tag{false};
 }
 
 std::uint64_t number_of_tag(std::string_view text) {
@@ -32,6 +32,7 @@ std::uint64_t number_of_tag(std::string_view text) {
   const MutexLock lock(all.mutex);
   const auto [at, fresh] = all.numbers.try_emplace(std::string(text), all.numbers.size() + 1);
   if (fresh) all.texts.push_back(&at->first);
+  detail::any_tag.store(true, std::memory_order_relaxed);
   return at->second;
 }
 
@@ -54,10 +55,7 @@ std::uint64_t tags() {
   return all.texts.size();
 }
 
-void tag_thread(std::uint64_t number) {
-  if (number != 0) detail::any_thread_tagged.store(true, std::memory_order_relaxed);
-  tag_of_this_thread = number;
-}
+void tag_thread(std::uint64_t number) { tag_of_this_thread = number; }
 
 std::uint64_t tag_of_thread() { return tag_of_this_thread; }
 

@@ -23,9 +23,9 @@ void tag_thread(std::uint64_t number);
 std::uint64_t tag_of_thread();
 
 namespace detail {
-extern constinit std::atomic<bool> any_thread_tagged;
+extern constinit std::atomic<bool> any_tag;
 }
-// False: no thread has ever had a tag.
-inline bool any_thread_is_tagged() { return detail::any_thread_tagged.load(std::memory_order_relaxed); }
+// False: there has never been a tag.
+inline bool any_tag() { return detail::any_tag.load(std::memory_order_relaxed); }
 
 }  // namespace thermocline

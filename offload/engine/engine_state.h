@@ -103,7 +103,8 @@ class Engine::State {
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
   // allocate() and free() where memory neither moves nor runs short, in the cheapest way (common_case.cc). False: the
-  // case is not covered, and nothing has changed. note_what_is_slow: call it after every change of its inputs.
+  // case is not covered; only cached buffers may have been taken back. note_what_is_slow: call it after every change of
+  // its inputs.
   void note_what_is_slow() {
     slow_to_allocate = !is_plain || !detained.empty();
     slow_to_free = slow_to_allocate || !pinned.empty() || !references.empty();

@@ -202,6 +202,38 @@ TEST_P(UploadCopiesTest, WhatOthersMayStillWriteHasNone) {
   ASSERT_TRUE(driver().destroy_stream(other).ok());
 }
 
+// The copy comes to the host in the program's stream, which may take as long as it likes.
+TEST_P(UploadCopiesTest, ASleepLeavesWhatIsStillBeingUploaded) {
+  start(options());
+  const DeviceAddress a = allocate(5 * kPage);
+  StreamHandle stream{};
+  ASSERT_TRUE(driver().create_stream(&stream).ok());
+  auto* const word = static_cast<volatile std::uint32_t*>(pinned_);
+  *word = 0;
+  const MemoryAccess range{a, 5 * kPage, Access::kWrite};
+  {
+    Operation operation = engine_->begin(stream, {&range, 1}, {.overwrites = true, .source = Source::kInStream});
+    ASSERT_TRUE(operation.status().ok());
+    ASSERT_EQ(operation.upload_copies().size(), 1u);
+    void* const host = operation.upload_copies()[0].host;
+    std::memset(host, 3, 5 * kPage);
+    ASSERT_TRUE(driver().wait_for_value(stream, pinned_, 1).ok());
+    ASSERT_TRUE(driver().copy_to_device(a, host, 5 * kPage, stream).ok());
+    operation.commit();
+  }
+  SleepReport report;
+  ASSERT_TRUE(engine_->sleep({.waits = false}, &report).ok());
+  EXPECT_TRUE(report.is_busy);
+  EXPECT_EQ(report.in_use_bytes, 5 * kPage);
+  *word = 1;
+  synchronize();
+  ASSERT_TRUE(engine_->sleep({.waits = true}, &report).ok());
+  EXPECT_EQ(report.asleep_bytes, 5 * kPage);
+  EXPECT_EQ(report.copied_bytes, 0u);
+  ASSERT_TRUE(holds(a, 5 * kPage, 3));
+  ASSERT_TRUE(driver().destroy_stream(stream).ok());
+}
+
 TEST_P(UploadCopiesTest, AnInputIsNoWeight) {
   start(options());
   const DeviceAddress input = allocate(2 * kPage);
