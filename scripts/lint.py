@@ -32,13 +32,18 @@ PRECOMPILED_HEADER = re.compile(r"-Winvalid-pch -include \S+cmake_pch\.hxx")
 EXTRA = ["-Wthread-safety", "-Wno-unknown-warning-option", "-Wno-ignored-optimization-argument", "-Wno-sign-conversion", "-Wno-deprecated-declarations"]
 # What is said only of several sources in one.
 TOGETHER = ["--extra-arg=-Wno-shadow", "--checks=-bugprone-suspicious-include"]
-LARGEST_GROUP = 12
-# The names that a source defines outside every function: what is defined begins a line.
-DEFINED = re.compile(r"^(?!TEST|namespace|using namespace|extern|template|[A-Z_]+\()[A-Za-z_].*?\b(\w+)(?:\[[^\]]*\])*\s*(?=[=({;]|:\s)", re.MULTILINE)
+LARGEST_GROUP = 24
+# A line that says why a source can not be read behind others.
+ALONE = re.compile(r"^// Linted alone: ", re.MULTILINE)
+# The names that a source defines outside every function and class: what is defined begins a line.
+DEFINED = re.compile(r"^(?!TEST|namespace|using namespace|extern|template|[A-Z_]+\(|[^(=;{\n]*::~?\w+\()[A-Za-z_].*?\b(\w+)(?:\[[^\]]*\])*\s*(?=[=({;]|:\s)", re.MULTILINE)
+TYPE = re.compile(r"^(?:struct|class|union|enum(?: class| struct)?) (\w+)", re.MULTILINE)
 INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+# A reserved name is defined for the system's headers.
+RESERVED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(_\w+)(.*)$", re.MULTILINE)
 CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*)$", re.MULTILINE)
-# misc-unused-using-decls looks at the file itself, not at what it includes.
-USING = re.compile(r"^\s*using [\w:]+::\w+;", re.MULTILINE)
+# misc-unused-using-decls looks at a source alone, not at what a group includes, so that is done here.
+USING = re.compile(r"^\s*using [\w:]+::(\w+);", re.MULTILINE)
 
 
 def cache_folder() -> pathlib.Path:
@@ -81,24 +86,41 @@ class Headers:
         return seen
 
 
-def is_test(path: str) -> bool:
-    return path.startswith(os.path.realpath("tests") + "/")
+def unused_declarations(path: str) -> str:
+    """A line for each using-declaration whose name the source does not have a second time."""
+    text = pathlib.Path(path).read_text()
+    unused = [found for found in USING.finditer(text) if len(re.findall(rf"\b{found[1]}\b", text)) < 2]
+    return "\n".join(f"{path}:{text.count(chr(10), 0, found.start(1)) + 1}: '{found[0].strip()}' is not used; remove it" for found in unused)
+
+
+@functools.cache
+def folder_of_rules(folder: str) -> str:
+    """The nearest folder at or above this one that has rules of its own for clang-tidy, relative to the repository."""
+    if folder in ("", ".") or os.path.exists(os.path.join(folder, ".clang-tidy")):
+        return folder or "."
+    return folder_of_rules(os.path.dirname(folder))
+
+
+def rules_of(path: str) -> str:
+    return folder_of_rules(os.path.dirname(os.path.relpath(path)))
 
 
 class Options:
     """What of a command changes what a source says: where its headers are, and its macros, by name. `asked`: the names that it and its
-    headers ask for in conditions, so that another source's macro would change what is read."""
+    headers ask for in conditions, so that another source's macro would change what is read; all ask for reserved names, of which
+    `reserved` are defined in the sources."""
 
-    def __init__(self, command: str, asked: set[str]) -> None:
+    def __init__(self, command: str, asked: set[str], reserved: dict[str, str]) -> None:
         self.asked = set(asked)
         words = shlex.split(command)
         pairs = list(zip(words, [*words[1:], ""]))
         self.folders = [*(word for word in words if word.startswith("-I")), *(f"-isystem{value}" for word, value in pairs if word == "-isystem")]
         self.macros = {word[2:].split("=")[0]: word for word in words if word.startswith("-D")}
+        self.reserved = {**reserved, **{name: word for name, word in self.macros.items() if name.startswith("_")}}
 
     def agree(self, other: Options) -> bool:
         differ = {name for name in {*self.macros, *other.macros} if self.macros.get(name) != other.macros.get(name)}
-        return not differ & (self.asked | other.asked | (self.macros.keys() & other.macros.keys()))
+        return self.reserved == other.reserved and not differ & (self.asked | other.asked | (self.macros.keys() & other.macros.keys()))
 
     def join(self, other: Options) -> None:
         self.folders += [folder for folder in other.folders if folder not in self.folders]
@@ -109,9 +131,9 @@ class Options:
 class Group:
     """Sources that can be read as one: none defines a name of its own that another defines or gets from a header, or another value of a macro."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: Options) -> None:
         self.paths: list[str] = []
-        self.options = Options("", set())
+        self.options = options
         self._own: set[str] = set()
         self._seen: set[str] = set()
 
@@ -126,7 +148,7 @@ class Group:
 
     def halves(self) -> list[Group]:
         half = (len(self.paths) + 1) // 2
-        groups = [Group(), Group()]
+        groups = [Group(self.options), Group(self.options)]
         for place, path in enumerate(self.paths):
             groups[place // half].add(path, self.options, set(), set())
         return groups
@@ -139,29 +161,38 @@ class Group:
 
 
 def groups_of(sources: list[str], commands: dict[str, dict], headers: Headers) -> list[Group]:
-    """The sources in groups, as far as their names and macros allow; tests, which have rules of their own, apart."""
+    """The sources in groups, as far as their rules, names and macros allow."""
 
     @functools.cache
     def names_in(path: str) -> set[str]:
-        return set(DEFINED.findall(pathlib.Path(path).read_text()))
+        text = pathlib.Path(path).read_text()
+        return {*DEFINED.findall(text), *TYPE.findall(text), *USING.findall(text), *(["main"] if "BENCHMARK_MAIN" in text else [])}
 
     @functools.cache
     def asked_in(path: str) -> set[str]:
         return {name for condition in CONDITION.findall(pathlib.Path(path).read_text()) for name in re.findall(r"[A-Za-z_]\w+", condition)}
 
+    @functools.cache
+    def reserved_in(path: str) -> list[tuple[str, str]]:
+        return RESERVED.findall(pathlib.Path(path).read_text())
+
     groups: list[Group] = []
-    open_groups: dict[bool, list[Group]] = {False: [], True: []}
-    for path in sources:
+    open_groups: dict[str, list[Group]] = {}
+    # Of programs a group takes one each, so these come first.
+    for path in sorted(sources, key=lambda path: "main" not in names_in(path)):
         read = headers.of(path)
         of_headers = set().union(*(names_in(header) for header in read))
         own = names_in(path) - of_headers
-        options = Options(commands[path]["command"], set().union(*(asked_in(file) for file in [path, *read])))
-        same = open_groups[is_test(path)] if not USING.search(pathlib.Path(path).read_text()) else []
-        group = next((group for group in same if group.takes(options, own, own | of_headers)), None)
+        asked = set().union(*(asked_in(file) for file in [path, *read]))
+        options = Options(commands[path]["command"], asked, dict(pair for file in [path, *read] for pair in reserved_in(file)))
+        same = open_groups.setdefault(rules_of(path), [])
+        alone = ALONE.search(pathlib.Path(path).read_text())
+        group = next((group for group in same if group.takes(options, own, own | of_headers)), None) if not alone else None
         if group is None:
-            group = Group()
+            group = Group(options)
             groups.append(group)
-            same.append(group)
+            if not alone:
+                same.append(group)
         group.add(path, options, own, own | of_headers)
     return groups
 
@@ -188,14 +219,13 @@ def main() -> int:
     wanted = sys.argv[3:] or subprocess.run(["git", "ls-files", "-z", "--", "*.cc"], capture_output=True, text=True, check=True).stdout.split("\0")
     commands, headers, digests, cache = commands_of(build), Headers(root), Digests(), cache_folder()
     lint_folder = build / "lint"
-    (lint_folder / "tests").mkdir(parents=True, exist_ok=True)
-    shutil.copy("tests/.clang-tidy", lint_folder / "tests")
+    lint_folder.mkdir(exist_ok=True)
     version = subprocess.run([clang_tidy, "--version"], capture_output=True, check=True).stdout
-    rules = b"".join(pathlib.Path(file).read_bytes() for file in (".clang-tidy", "tests/.clang-tidy", __file__))
+    rules = b"".join(file.read_bytes() for file in (pathlib.Path(".clang-tidy"), pathlib.Path(__file__)))
 
     def key_of(path: str) -> str:
         # Wherever the checkout lies: what was clean in one is clean in the next.
-        whole = hashlib.sha256(version + rules + commands[path]["command"].replace(root.rstrip("/"), ".").encode())
+        whole = hashlib.sha256(version + rules + (pathlib.Path(rules_of(path)) / ".clang-tidy").read_bytes() + commands[path]["command"].replace(root.rstrip("/"), ".").encode())
         for file in [path, *sorted(headers.of(path))]:
             whole.update(file.removeprefix(root).encode() + digests.of(file))
         return whole.hexdigest()[:40]
@@ -203,6 +233,10 @@ def main() -> int:
     sources = [path for path in (os.path.realpath(file) for file in wanted if file) if path in commands and os.path.exists(path)]
     keys = {path: key_of(path) for path in sources}
     left = [path for path in sources if not (cache / keys[path]).exists()]
+    unused = {path: told for path in left if (told := unused_declarations(path))}
+    for told in unused.values():
+        print(told, flush=True)
+    left = [path for path in left if path not in unused]
     groups = groups_of(left, commands, headers)
     print(f"{len(left)} of {len(sources)} sources to look at, in {len(groups)} groups", file=sys.stderr)
 
@@ -228,8 +262,12 @@ def main() -> int:
         if len(group.paths) == 1:
             return lambda: is_clean(group.paths[0])
         first = commands[group.paths[0]]
-        # Tests have rules of their own, which clang-tidy looks for in the folders above a source.
-        together = lint_folder / ("tests" if is_test(first["file"]) else ".") / f"{name}.cc"
+        # clang-tidy looks for rules in the folders above a source.
+        folder = rules_of(group.paths[0])
+        together = lint_folder / folder / f"{name}.cc"
+        if folder != ".":
+            together.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(f"{folder}/.clang-tidy", together.parent)
         entries.append(group.entry(first, together))
         halves = [prepare(half, name + "_" + str(number)) for number, half in enumerate(group.halves())]
 
@@ -246,7 +284,7 @@ def main() -> int:
     (lint_folder / "compile_commands.json").write_text(json.dumps(entries))
     jobs = int(os.environ.get("JOBS") or os.cpu_count() or 1)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        return 0 if all(list(pool.map(lambda look: look(), looks))) else 1
+        return 0 if all(list(pool.map(lambda look: look(), looks))) and not unused else 1
 
 
 if __name__ == "__main__":

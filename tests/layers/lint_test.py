@@ -95,8 +95,32 @@ class Lint(unittest.TestCase):
         self.assertEqual(self.lint(sources)[2], ["a.cc"])
 
     def test_sources_with_the_same_names_are_looked_at_apart(self) -> None:
-        sources = {"a.cc": "constexpr int kSize = 1;\n", "b.cc": "constexpr int kSize = 2;\n", "c.cc": "using std::move;\n"}
+        sources = {"a.cc": "constexpr int kSize = 1;\n", "b.cc": "constexpr int kSize = 2;\n", "c.cc": "using x::kSize;\nint c = kSize;\n"}
         self.assertEqual(self.lint(sources), (0, "", ["a.cc", "b.cc", "c.cc"]))
+
+    def test_a_declaration_that_is_not_used_is_complained_about(self) -> None:
+        sources = {"a.cc": "int a();\n\nusing std::move;\n", "b.cc": "using std::min;\nint b = min(1, 2);\n", "c.cc": "int c();\n"}
+        for _ in range(2):
+            status, said, _ = self.lint(sources)
+            self.assertEqual((status, said.strip()), (1, f"{self.root}/a.cc:3: 'using std::move;' is not used; remove it"))
+
+    def test_a_source_that_says_so_is_looked_at_alone(self) -> None:
+        sources = {"a.cc": "// Linted alone: it is another.\n", "b.cc": "int b();\n", "c.cc": "int c();\n"}
+        self.assertEqual(self.lint(sources), (0, "", ["a.cc", "group_1.cc"]))
+
+    def test_folders_with_rules_of_their_own_are_looked_at_apart(self) -> None:
+        (self.root / "part/inner").mkdir(parents=True)
+        (self.root / "part/.clang-tidy").write_text("")
+        sources = {"a.cc": "", "tests/b.cc": "", "part/c.cc": "", "d.cc": "", "part/inner/e.cc": ""}
+        self.assertEqual(self.lint(sources), (0, "", ["group_0.cc", "b.cc", "group_2.cc"]))
+        self.assertTrue((self.root / "build/lint/part/.clang-tidy").exists())
+        (self.root / "part/.clang-tidy").write_text("Checks: more")
+        self.assertEqual(self.lint(sources)[2], ["group_0.cc"])
+
+    def test_reserved_macros_of_headers_keep_sources_apart(self) -> None:
+        (self.root / "internal.h").write_text("#define __INTERNAL\n")
+        sources = {"a.cc": '#include "internal.h"\n', "b.cc": "int b();\n", "c.cc": '#include "internal.h"\n'}
+        self.assertEqual(self.lint(sources), (0, "", ["group_0.cc", "b.cc"]))
 
     def test_a_macro_that_another_source_asks_for_keeps_them_apart(self) -> None:
         sources = {"a.cc": "int a();  // -DMORE\n", "b.cc": "#ifndef MORE\n#endif\n", "c.cc": "int c();  // -DOTHER=1\n"}
