@@ -154,6 +154,7 @@ bool BlockRun::run_one_by_one() {
 void BlockRun::begin_together() {
   live_ = threads_;
   barriers_.assign(kBarriers, {});
+  awaited_ = 0;
   const std::uint32_t warps = (threads_ + kLanes - 1) / kLanes;
   for (Barrier& barrier : barriers_) barrier.of_warp.assign(warps, 0);
   warps_.assign(warps, {});
@@ -259,7 +260,8 @@ void BlockRun::end(ThreadContext& context) {
   warps_[context.warp].live &= ~(1u << context.lane);
   if (cluster_ != nullptr) cluster_->end_thread(thread.cluster_phase);
   finish_operations(context.warp);
-  for (std::uint32_t id = 0; id < kBarriers; ++id) check_barrier(id);
+  for (std::uint32_t rest = awaited_; rest != 0; rest &= rest - 1)
+    check_barrier(static_cast<std::uint32_t>(std::countr_zero(rest)));
   thread.fiber.pause();
   __builtin_unreachable();
 }
@@ -466,6 +468,7 @@ std::uint32_t BlockRun::barrier(ThreadContext& context, std::uint32_t id, std::u
     fail(context, Fault::kTrap, 0, "there is no barrier " + std::to_string(id), static_cast<int>(site));
   Barrier& barrier = barriers_[id];
   ++barrier.arrived;
+  awaited_ |= 1u << id;
   ++barrier.of_warp[context.warp];
   barrier.expected = count;
   if (value) ++barrier.trues;
@@ -482,7 +485,6 @@ std::uint32_t BlockRun::barrier(ThreadContext& context, std::uint32_t id, std::u
 // Threads that have ended are not waited for. A warp counts as a whole, even if some of its lanes do not exist.
 void BlockRun::check_barrier(std::uint32_t id) {
   Barrier& barrier = barriers_[id];
-  if (barrier.arrived == 0) return;
   if (barrier.expected == 0) {
     if (barrier.arrived < live_) return;
   } else {
@@ -505,6 +507,7 @@ void BlockRun::check_barrier(std::uint32_t id) {
   const std::size_t warps = barrier.of_warp.size();
   barrier = {};
   barrier.of_warp.assign(warps, 0);
+  awaited_ &= ~(1u << id);
 }
 
 // ---- ends

@@ -141,6 +141,7 @@ class BlockRun {
   std::vector<Thread> states_;
   std::vector<Warp> warps_;
   std::vector<Barrier> barriers_;
+  std::uint32_t awaited_ = 0;  // a bit for each barrier at which somebody has arrived
   std::vector<std::byte> shared_;
   std::byte* shared_base_ = nullptr;
   Fiber alone_;  // for threads that run one after the other

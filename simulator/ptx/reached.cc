@@ -45,13 +45,16 @@ Reached::Reached(const Launch& launch) : launch_(launch), table_(own_table()) { 
 Reached::~Reached() { empty_table(); }
 
 void Reached::add_page(std::uint64_t page, std::uint32_t right) {
-  std::uint64_t& recent = recent_[right == kMayWrite ? 1 : 0][page % kRecent];
-  if (launch_.traced != nullptr && std::exchange(recent, page + 1) == page + 1) return;
+  if (launch_.traced != nullptr) recent_[right == kMayWrite ? 1 : 0][page % kRecent] = page + 1;
   const std::lock_guard guard(lock_);
   pages_.emplace(page, right);
   if (launch_.traced != nullptr) return;
   entries().push_back(page);  // perhaps again: a texture has the page, too
   __atomic_fetch_or(&table_[page], right, __ATOMIC_RELAXED);
+}
+
+inline bool Reached::is_recent(std::uint64_t page, std::uint32_t right) const {
+  return recent_[right == kMayWrite ? 1 : 0][page % kRecent] == page + 1;
 }
 
 void Reached::trace(std::uint64_t address, std::uint64_t bytes, std::uint32_t kind) {
@@ -65,12 +68,14 @@ void Reached::trace(std::uint64_t address, std::uint64_t bytes, std::uint32_t ki
 
 bool Reached::add(std::uint64_t address, std::uint64_t bytes, std::uint32_t kind) {
   const std::uint32_t right = (kind & kAccessWrites) != 0 ? kMayWrite : kMayRead;
-  const std::uint64_t last = address + bytes - 1;
-  if (last < address || last >> kAddressBits != 0) return false;
-  for (std::uint64_t page = address >> kPageBits; page <= last >> kPageBits; ++page) {
-    if ((launch_.pages[page] & right) == 0) return false;
+  const std::uint64_t last = address + bytes - 1, first_page = address >> kPageBits, last_page = last >> kPageBits;
+  if (!is_recent(first_page, right) || first_page != last_page) {
+    if (last < address || last >> kAddressBits != 0) return false;
+    for (std::uint64_t page = first_page; page <= last_page; ++page) {
+      if ((launch_.pages[page] & right) == 0) return false;
+    }
+    for (std::uint64_t page = first_page; page <= last_page; ++page) add_page(page, right);
   }
-  for (std::uint64_t page = address >> kPageBits; page <= last >> kPageBits; ++page) add_page(page, right);
   trace(address, bytes, kind);
   return true;
 }

@@ -34,6 +34,8 @@ class Reached {
 
  private:
   void add_page(std::uint64_t page, std::uint32_t right);
+  // The page is in pages_ with this right; false where that is not known at once.
+  bool is_recent(std::uint64_t page, std::uint32_t right) const;
 
   const Launch& launch_;
   std::uint32_t* const table_;

@@ -7,8 +7,6 @@
 namespace simulator::ptx {
 namespace {
 
-constexpr std::uint64_t kWord = 64;
-
 // Reports ranges of one kind. Adjacent ranges are merged; ranges beyond the limit are left out.
 class Ranges {
  public:
@@ -47,14 +45,14 @@ void add_word(Ranges& to, std::uint64_t address, std::uint64_t bits) {
     const auto skipped = static_cast<unsigned>(std::countr_zero(bits));
     const auto length = static_cast<unsigned>(std::countr_one(bits >> skipped));
     to.add(address + skipped, address + skipped + length);
-    if (skipped + length >= kWord) return;
+    if (skipped + length >= Trace::kWord) return;
     bits &= ~std::uint64_t{0} << (skipped + length);
   }
 }
 
 }  // namespace
 
-void Trace::add(std::uint64_t address, std::uint64_t bytes, Traced how) {
+void Trace::add_slowly(std::uint64_t address, std::uint64_t bytes, Traced how) {
   for (const std::uint64_t end = address + bytes; address < end;) {
     const std::uint64_t stop = std::min(end, address / kPageBytes * kPageBytes + kPageBytes);
     add_within(address, stop - address, how);
@@ -64,12 +62,12 @@ void Trace::add(std::uint64_t address, std::uint64_t bytes, Traced how) {
 
 void Trace::add_within(std::uint64_t address, std::uint64_t bytes, Traced how) {
   const std::uint64_t number = address / kPageBytes;
-  if (number != last_number_) {
-    last_ = &pages_[number];
-    last_number_ = number;
-  }
-  Bits& bits = (*last_)[static_cast<std::size_t>(how)];
+  Page& page = pages_[number];
+  Bits& bits = page[static_cast<std::size_t>(how)];
   if (bits.empty()) bits.resize(kPageBytes / kWord);
+  Recent& recent = recent_[number % kRecent];
+  recent.number = number;
+  for (std::size_t kind = 0; kind < page.size(); ++kind) recent.bits[kind] = page[kind].empty() ? nullptr : page[kind].data();
   const std::uint64_t end = address % kPageBytes + bytes;
   for (std::uint64_t at = address % kPageBytes; at < end;) {
     const std::uint64_t from = at % kWord, count = std::min(kWord - from, end - at);
