@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
-#include <iterator>
+#include <cstddef>
 
 namespace thermocline {
 namespace {
@@ -35,20 +34,26 @@ constexpr double kInstant = 1.0;  // in ns: the same
 // A queue in order of time, with removal at both ends, that knows its sum.
 class Releases {
  public:
+  void clear() {
+    items_.clear();
+    first_ = 0;
+    sum_ = 0;
+  }
   void push(double at, double bytes) {
     if (bytes <= 0) return;
     auto later = items_.end();
-    while (later != items_.begin() && std::prev(later)->at > at) --later;
+    while (later != begin() && (later - 1)->at > at) --later;
     items_.insert(later, {at, bytes});
     sum_ += bytes;
   }
   double sum() const { return sum_; }
-  bool empty() const { return items_.empty(); }
-  const Release& first() const { return items_.front(); }
+  bool empty() const { return first_ == items_.size(); }
+  const Release& first() const { return items_[first_]; }
   // Takes bytes that are released at that time. False: fewer are.
   bool take_at(double at, double bytes) {
-    const auto same = std::ranges::find_if(
-        items_, [&](const Release& item) { return std::abs(item.at - at) < kInstant && item.bytes > bytes - kSliver; });
+    const auto same = std::find_if(begin(), items_.end(), [&](const Release& item) {
+      return std::abs(item.at - at) < kInstant && item.bytes > bytes - kSliver;
+    });
     if (same == items_.end()) return false;
     sum_ -= bytes;
     same->bytes -= bytes;
@@ -59,20 +64,20 @@ class Releases {
   double take_oldest(double bytes) {
     double at = 0;
     sum_ -= bytes;
-    while (bytes > kSliver && !items_.empty()) {
-      Release& item = items_.front();
+    while (bytes > kSliver && !empty()) {
+      Release& item = items_[first_];
       at = std::max(at, item.at);
       const double taken = std::min(bytes, item.bytes);
       bytes -= taken;
       item.bytes -= taken;
-      if (item.bytes <= kSliver) items_.pop_front();
+      if (item.bytes <= kSliver) drop_first();
     }
     return at;
   }
   double take_newest(double bytes) {
     double at = 0;
     sum_ -= bytes;
-    while (bytes > kSliver && !items_.empty()) {
+    while (bytes > kSliver && !empty()) {
       Release& item = items_.back();
       at = std::max(at, item.at);
       const double taken = std::min(bytes, item.bytes);
@@ -84,31 +89,42 @@ class Releases {
   }
 
  private:
-  std::deque<Release> items_;
+  std::vector<Release>::iterator begin() { return items_.begin() + static_cast<std::ptrdiff_t>(first_); }
+  // What is before `first_` has been taken, and is removed when it is half of all.
+  void drop_first() {
+    if (++first_ < 64 || first_ * 2 < items_.size()) return;
+    items_.erase(items_.begin(), begin());
+    first_ = 0;
+  }
+
+  std::vector<Release> items_;
+  std::size_t first_ = 0;
   double sum_ = 0;
 };
 
-class Simulation {
+}  // namespace
+
+class PlanTimer::Simulation {
  public:
-  Simulation(const Profile& profile, const Plan& plan, Bytes limit, const Link& link)
+  Simulation(const Profile& profile, Bytes limit, const Link& link)
       : profile_(profile),
-        plan_(plan),
+        limit_(limit),
         link_(link),
         buffers_(profile.buffers.size()),
-        births_(profile.places()),
-        deaths_(profile.places()) {
-    free_.push(0, static_cast<double>(limit));
-    for (std::uint32_t i = 0; i < profile.buffers.size(); ++i) {
-      const ProfiledBuffer& buffer = profile.buffers[i];
-      if (buffer.always) continue;
-      births_[buffer.birth].push_back(i);
-      deaths_[buffer.death].push_back(i);
+        sizes_(profile.buffers.size()) {
+    const auto& buffers = profile.buffers;
+    const auto place = [&](std::uint32_t i, std::uint32_t at) { return buffers[i].always ? ByPlace::kNone : at; };
+    births_.assign(profile.places(), buffers.size(), [&](std::uint32_t i) { return place(i, buffers[i].birth); });
+    deaths_.assign(profile.places(), buffers.size(), [&](std::uint32_t i) { return place(i, buffers[i].death); });
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      const auto bytes = static_cast<double>(buffers[i].bytes);
+      sizes_[i] = {bytes, bytes / static_cast<double>(units_of(buffers[i].bytes)), buffers[i].density()};
     }
   }
 
-  PlanTiming run() {
+  PlanTiming run(const Plan& plan) {
     PlanTiming timing;
-    begin();
+    begin(plan);
     for (int iteration = 0; iteration < kIterations; ++iteration) {
       const double began = compute_;
       timing.starts.assign(profile_.places(), 0);
@@ -123,6 +139,10 @@ class Simulation {
   }
 
  private:
+  struct Sizes {
+    double bytes, unit_bytes;
+    double density;  // the fraction that crosses the link
+  };
   struct State {
     bool alive = false;
     double missing = 0;  // bytes that are not on the device
@@ -133,9 +153,19 @@ class Simulation {
   };
 
   // A buffer that lives across the end of the iteration begins on the device, unless the plan has it evicted there.
-  void begin() {
+  void begin(const Plan& plan) {
+    plan_ = &plan;
+    buffers_.assign(buffers_.size(), {});
+    free_.clear();
+    leaving_.clear();
+    returning_.clear();
+    first_returning_ = 0;
+    free_.push(0, static_cast<double>(limit_));
+    host_ = compute_ = in_ = out_ = started_ = 0;
+    passed_ = 0;
+    std::ranges::fill(ends_, 0);
     std::vector<double> evicted(buffers_.size(), 0);
-    for (const PlannedGap& gap : plan_.gaps) {
+    for (const PlannedGap& gap : plan.gaps) {
       if (gap.next_use <= gap.last_use) evicted[gap.buffer] = nonresident_bytes(gap, profile_);
     }
     for (std::uint32_t i = 0; i < buffers_.size(); ++i) {
@@ -153,10 +183,8 @@ class Simulation {
     }
     unplanned_ = 0;
   }
-  double bytes_of(std::uint32_t name) const { return static_cast<double>(profile_.buffers[name].bytes); }
-  double unit_bytes_of(std::uint32_t name) const {
-    return bytes_of(name) / static_cast<double>(units_of(profile_.buffers[name].bytes));
-  }
+  double bytes_of(std::uint32_t name) const { return sizes_[name].bytes; }
+  double unit_bytes_of(std::uint32_t name) const { return sizes_[name].unit_bytes; }
 
   // Completed copies out provide their memory to the next that needs some.
   void collect_left() {
@@ -196,7 +224,7 @@ class Simulation {
     return bear(bytes_of(name));
   }
 
-  double density_of(std::uint32_t name) const { return profile_.buffers[name].density(); }
+  double density_of(std::uint32_t name) const { return sizes_[name].density; }
 
   // Fetches one eviction unit of a buffer into memory that may still be in use when the copy is submitted.
   void fetch_unit(State& state, double bytes, double density) {
@@ -217,8 +245,8 @@ class Simulation {
   }
 
   void poll_returns() {
-    while (!returning_.empty()) {
-      const auto [name, used_at] = returning_.front();
+    while (first_returning_ < returning_.size()) {
+      const auto [name, used_at] = returning_[first_returning_];
       State& state = buffers_[name];
       while (used_at > passed_ && state.alive && state.missing > kSliver) {
         const double bytes = std::min(unit_bytes_of(name), state.missing);
@@ -226,7 +254,7 @@ class Simulation {
         if (free_.sum() < bytes) return;
         fetch_unit(state, bytes, density_of(name));
       }
-      returning_.pop_front();
+      ++first_returning_;
     }
   }
 
@@ -263,12 +291,12 @@ class Simulation {
       host_ += profile_.buffers[name].successors * (kHostNsPerMap + kHostNsPerUnmap);
       state = {};
     }
-    for (const std::uint32_t gap : plan_.evictions[q]) evict(plan_.gaps[gap]);
+    for (const std::uint32_t gap : plan_->evictions[q]) evict(plan_->gaps[gap]);
     ++passed_;
-    for (const std::uint32_t gap : plan_.fetches[q]) {
+    for (const std::uint32_t gap : plan_->fetches[q]) {
       const std::uint64_t places = profile_.places();
       returning_.push_back(
-          {plan_.gaps[gap].buffer, passed_ + (plan_.gaps[gap].next_use + places - q - 1) % places + 1});
+          {plan_->gaps[gap].buffer, passed_ + (plan_->gaps[gap].next_use + places - q - 1) % places + 1});
     }
     poll_returns();
     return true;
@@ -303,28 +331,31 @@ class Simulation {
   }
 
   const Profile& profile_;
-  const Plan& plan_;
+  const Bytes limit_;
   const Link& link_;
+  const Plan* plan_ = nullptr;
   Releases free_, leaving_;
   double unplanned_ = 0;
   double ready_ = 0;  // when the current operation's memory and operands are ready
   double host_ = 0, compute_ = 0, in_ = 0, out_ = 0, started_ = 0;
   std::vector<State> buffers_;
-  std::vector<std::vector<std::uint32_t>> births_, deaths_;
+  std::vector<Sizes> sizes_;
+  ByPlace births_, deaths_;  // of buffers
   // As in LearnedPolicy: in order of next use. A buffer that was fetched for its use before its turn has returned.
   struct Return {
     std::uint32_t buffer;
     std::uint64_t used_at;  // by passed_
   };
-  std::deque<Return> returning_;
+  std::vector<Return> returning_;
+  std::size_t first_returning_ = 0;                                    // those before have returned
   std::uint64_t passed_ = 0;                                           // places
   std::vector<double> ends_ = std::vector<double>(kQueuedOperations);  // of the last operations, in turn
 };
 
-}  // namespace
+PlanTimer::PlanTimer(const Profile& profile, Bytes limit, const Link& link)
+    : simulation_(std::make_unique<Simulation>(profile, limit, link)) {}
+PlanTimer::~PlanTimer() = default;
 
-PlanTiming time_plan(const Profile& profile, const Plan& plan, Bytes limit, const Link& link) {
-  return Simulation(profile, plan, limit, link).run();
-}
+PlanTiming PlanTimer::time(const Plan& plan) { return simulation_->run(plan); }
 
 }  // namespace thermocline

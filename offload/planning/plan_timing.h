@@ -4,6 +4,7 @@
 // that needs it first in program order (as Residency does).
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "offload/planning/planner.h"
@@ -16,6 +17,21 @@ struct PlanTiming {
   std::vector<double> starts;  // start times of the operations in that iteration, from its beginning
 };
 
-PlanTiming time_plan(const Profile& profile, const Plan& plan, Bytes limit, const Link& link);
+// Times plans of one profile, one after the other; what they have in common is prepared once. Profile and link must
+// outlive it. Used by one thread at a time.
+class PlanTimer {
+ public:
+  PlanTimer(const Profile& profile, Bytes limit, const Link& link);
+  ~PlanTimer();
+  PlanTimer(const PlanTimer&) = delete;
+  PlanTimer& operator=(const PlanTimer&) = delete;
+
+  // The plan is indexed.
+  PlanTiming time(const Plan& plan);
+
+ private:
+  class Simulation;
+  std::unique_ptr<Simulation> simulation_;
+};
 
 }  // namespace thermocline

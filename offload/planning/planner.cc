@@ -29,11 +29,11 @@ class Planner {
  public:
   Planner(const Profile& profile, Bytes limit, const Link& link, bool unreturned_first)
       : profile_(profile),
-        limit_bytes_(limit),
         limit_(static_cast<double>(limit)),
         link_(link),
         unreturned_first_(unreturned_first),
         places_(static_cast<std::uint32_t>(profile.places())),
+        timer_(profile, limit, link),
         chooser_(profile, limit_),
         lowest_(chooser_.lowest()) {
     best_.predicted_ns = kNever;
@@ -262,17 +262,17 @@ class Planner {
   // Times the plan with every fetch as late as possible, then with earlier and earlier fetches, using the operations'
   // start times from the last timing. Late fetches leave memory to others, but leave no margin for operations that take
   // longer than expected. So fetches that are slightly early are tried first.
-  void consider(Plan plan, Plan* best) const {
+  void consider(Plan plan, Plan* best) {
     plan.index(places_);
     const Plan in_the_last_moment = plan;
-    const PlanTiming last_moment = time_plan(profile_, plan, limit_bytes_, link_);
+    const PlanTiming last_moment = timer_.time(plan);
     if (!last_moment.runs) return;
     PlanTiming timing = last_moment;
     for (const double lead : {1.2, 2.0, 4.0, 1e9}) {
       if (quick_ && lead != 2.0) continue;
       schedule_returns(timing, lead, &plan);
       plan.index(places_);
-      const PlanTiming next = time_plan(profile_, plan, limit_bytes_, link_);
+      const PlanTiming next = timer_.time(plan);
       keep_if_faster(plan, next, best);
       if (next.runs && next.iteration_ns <= timing.iteration_ns) timing = next;
     }
@@ -364,11 +364,11 @@ class Planner {
   static constexpr std::size_t kImprovingPlaces = 150'000;
 
   const Profile& profile_;
-  const Bytes limit_bytes_;
   const double limit_;
   const Link& link_;
   const bool unreturned_first_;  // of every choice
   const std::uint32_t places_;
+  PlanTimer timer_;
   GapChooser chooser_;
   const std::uint32_t lowest_;  // the place with the fewest live bytes
   std::set<ChosenUnits> seen_;  // choices that have been tried
@@ -383,15 +383,14 @@ class Planner {
 }  // namespace
 
 void Plan::index(std::size_t places) {
-  evictions.assign(places, {});
-  fetches.assign(places, {});
-  for (std::uint32_t i = 0; i < gaps.size(); ++i) {
-    evictions[gaps[i].last_use].push_back(i);
-    if (gaps[i].is_fetched) fetches[gaps[i].fetch_after].push_back(i);
-  }
+  evictions.assign(places, gaps.size(), [this](std::uint32_t i) { return gaps[i].last_use; });
+  fetches.assign(places, gaps.size(),
+                 [this](std::uint32_t i) { return gaps[i].is_fetched ? gaps[i].fetch_after : ByPlace::kNone; });
   // In the order in which they are needed.
   for (std::size_t q = 0; q < places; ++q) {
-    std::sort(fetches[q].begin(), fetches[q].end(), [&](std::uint32_t a, std::uint32_t b) {
+    const std::span<std::uint32_t> here = fetches[q];
+    if (here.size() < 2) continue;
+    std::sort(here.begin(), here.end(), [&](std::uint32_t a, std::uint32_t b) {
       const auto distance = [&](std::uint32_t i) { return (gaps[i].next_use + places - q) % places; };
       return distance(a) != distance(b) ? distance(a) < distance(b) : a < b;
     });

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "driver/units.h"
@@ -38,6 +39,26 @@ inline double nonresident_bytes(const PlannedGap& gap, const Profile& profile) {
   return static_cast<double>(bytes) * gap.units / static_cast<double>(units_of(bytes));
 }
 
+// Numbers of gaps by place, in two arrays, because a plan is copied for every candidate.
+class ByPlace {
+ public:
+  bool empty() const { return first_.size() < 2; }
+  std::size_t size() const { return empty() ? 0 : first_.size() - 1; }  // places
+  std::span<const std::uint32_t> operator[](std::size_t place) const {
+    return std::span(gaps_).subspan(first_[place], first_[place + 1] - first_[place]);
+  }
+  std::span<std::uint32_t> operator[](std::size_t place) {
+    return std::span(gaps_).subspan(first_[place], first_[place + 1] - first_[place]);
+  }
+  // `place_of(gap)` for each of `gaps` gaps; kNone: at none. At a place they are in the order of their numbers.
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  template <class PlaceOf>
+  void assign(std::size_t places, std::size_t gaps, PlaceOf place_of);
+
+ private:
+  std::vector<std::uint32_t> first_, gaps_;  // at place q: gaps_[first_[q] .. first_[q + 1])
+};
+
 struct Rewriting;
 
 // Why a plan drops nothing although drops were considered. kSlower: copies alone are faster, or droppable contents make
@@ -51,7 +72,7 @@ struct Plan {
   bool fits = false;        // the peak is within the limit at every place
 
   // By place: indices into gaps of the evictions, and the fetches, that begin after it.
-  std::vector<std::vector<std::uint32_t>> evictions, fetches;
+  ByPlace evictions, fetches;
   // If some contents are recomputed: the rewritten iteration (recompute/rewriting.h), to whose profile the places and
   // buffers above refer. Null: nothing is recomputed.
   std::shared_ptr<const Rewriting> rewriting{};
@@ -62,6 +83,22 @@ struct Plan {
   double fastest_drops_ns = std::numeric_limits<double>::infinity();
   void index(std::size_t places);
 };
+
+template <class PlaceOf>
+void ByPlace::assign(std::size_t places, std::size_t gaps, PlaceOf place_of) {
+  first_.assign(places + 1, 0);
+  for (std::uint32_t gap = 0; gap < gaps; ++gap) {
+    if (const std::uint32_t place = place_of(gap); place != kNone) ++first_[place + 1];
+  }
+  for (std::size_t place = 0; place < places; ++place) first_[place + 1] += first_[place];
+  gaps_.resize(first_[places]);
+  // first_[q] counts up to where the next place begins, and is set back behind it.
+  for (std::uint32_t gap = 0; gap < gaps; ++gap) {
+    if (const std::uint32_t place = place_of(gap); place != kNone) gaps_[first_[place]++] = gap;
+  }
+  for (std::size_t place = places; place > 0; --place) first_[place] = first_[place - 1];
+  first_[0] = 0;
+}
 
 // kQuick: a tenth of the effort, for choosing between profiles.
 enum class PlanEffort { kQuick, kFull };

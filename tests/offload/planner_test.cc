@@ -266,7 +266,7 @@ TEST(PlanTiming, ACopyBeginsWhenTheHostGetsThere) {
   plan.index(kPlaces);
   // It takes as long as 2,000 operations.
   const Link link{.out_bytes_per_ns = 1e6, .in_bytes_per_ns = static_cast<double>(kActivation) / (2000.0 * kNs)};
-  const PlanTiming timing = time_plan(profile, plan, kActivation, link);
+  const PlanTiming timing = PlanTimer(profile, kActivation, link).time(plan);
   ASSERT_TRUE(timing.runs);
   const double arrives = (kFetchAfter - kQueued + 2000) * static_cast<double>(kNs);
   EXPECT_NEAR(timing.starts.back(), arrives, 20 * kNs) << "of which each unit takes some to be mapped";
@@ -326,7 +326,7 @@ TEST(Planner, WhatIsNotUsedAgainLeavesForGood) {
   EXPECT_EQ(plan.gaps.front().buffer, 0u);
   EXPECT_EQ(plan.gaps.front().last_use, 0u);
   EXPECT_FALSE(plan.gaps.front().is_fetched);
-  for (const std::vector<std::uint32_t>& fetches : plan.fetches) EXPECT_TRUE(fetches.empty());
+  for (std::size_t place = 0; place < plan.fetches.size(); ++place) EXPECT_TRUE(plan.fetches[place].empty());
 }
 
 // Also a buffer whose life begins in one iteration and ends in the next.
