@@ -36,7 +36,7 @@ LARGEST_GROUP = 24
 # A line that says why a source can not be read behind others.
 ALONE = re.compile(r"^// Linted alone: ", re.MULTILINE)
 # The names that a source defines outside every function and class: what is defined begins a line.
-DEFINED = re.compile(r"^(?!TEST|namespace|using namespace|extern|template|[A-Z_]+\(|[^(=;{\n]*::~?\w+\()[A-Za-z_].*?\b(\w+)(?:\[[^\]]*\])*\s*(?=[=({;]|:\s)", re.MULTILINE)
+DEFINED = re.compile(r"^(?!TEST|namespace|using namespace|extern (?!\S+ \w)|template|[A-Z_]+\(|[^(=;{\n]*::~?\w+\()[A-Za-z_].*?\b(\w+)(?:\[[^\]]*\])*\s*(?=[=({;]|:\s)", re.MULTILINE)
 TYPE = re.compile(r"^(?:struct|class|union|enum(?: class| struct)?) (\w+)", re.MULTILINE)
 INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 # A reserved name is defined for the system's headers.

@@ -67,7 +67,8 @@ void Trace::add_within(std::uint64_t address, std::uint64_t bytes, Traced how) {
   if (bits.empty()) bits.resize(kPageBytes / kWord);
   Recent& recent = recent_[number % kRecent];
   recent.number = number;
-  for (std::size_t kind = 0; kind < page.size(); ++kind) recent.bits[kind] = page[kind].empty() ? nullptr : page[kind].data();
+  for (std::size_t kind = 0; kind < page.size(); ++kind)
+    recent.bits[kind] = page[kind].empty() ? nullptr : page[kind].data();
   const std::uint64_t end = address % kPageBytes + bytes;
   for (std::uint64_t at = address % kPageBytes; at < end;) {
     const std::uint64_t from = at % kWord, count = std::min(kWord - from, end - at);
