@@ -129,12 +129,14 @@ AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages, Zone 
   FreeRun best;
   const Chunk* around = nullptr;
   int tried = 0;
-  for (auto at = mapped.rbegin(); at != mapped.rend() && tried < kMostCandidates; ++at, ++tried) {
-    const FreeRun place = place_around(const_cast<Chunk*>(&*at), pages);
-    if (place.size < pages || place.mapped <= best.mapped) continue;
-    best = place;
-    around = &*at;
-  }
+  mapped.each_from_largest([&](Chunk& candidate) {
+    const FreeRun place = place_around(&candidate, pages);
+    if (place.size >= pages && place.mapped > best.mapped) {
+      best = place;
+      around = &candidate;
+    }
+    return ++tried < kMostCandidates;
+  });
   if (around == nullptr) return nullptr;
   // The surplus is cut off on the left, unless the left end belongs to the candidate.
   const std::uint64_t spare = best.first == around ? 0 : std::min(best.size - pages, best.first->size() - 1);
@@ -146,12 +148,12 @@ AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages, Zone 
 AddressSpace::Chunk* AddressSpace::take_before_unmapped(std::uint64_t pages, Zone zone) {
   const Space::Shelf& mapped = space_.shelf(SpaceTag::shelf_of(zone, true));
   int tried = 0;
-  for (auto at = mapped.first_of(pages); at != mapped.end() && tried < kMostCandidates; ++at, ++tried) {
-    if (at->size() > pages) return nullptr;
-    Chunk* const candidate = const_cast<Chunk*>(&*at);
-    if (is_open(space_.right_of(candidate))) return space_.take(candidate, candidate->offset(), pages + 1);
-  }
-  return nullptr;
+  Chunk* fit = nullptr;
+  mapped.each_of(pages, [&](Chunk& candidate) {
+    if (is_open(space_.right_of(&candidate))) fit = &candidate;
+    return fit == nullptr && ++tried < kMostCandidates;
+  });
+  return fit == nullptr ? nullptr : space_.take(fit, fit->offset(), pages + 1);
 }
 
 // With a page for the guard.

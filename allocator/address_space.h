@@ -5,7 +5,6 @@
 // memory is used only for addresses that have been handed out.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -123,13 +122,16 @@ class AddressSpace {
   std::uint64_t mapped_guards() const { return space_.free_size(SpaceTag::guard_shelf_of(true)); }
   template <class Visit>
   void for_each_mapped_guard(Visit visit) {
-    for (Chunk& chunk : space_.shelf(SpaceTag::guard_shelf_of(true))) visit(chunk);
+    space_.shelf(SpaceTag::guard_shelf_of(true)).each(visit);
   }
   template <class Wanted>
   Chunk* largest_stale(Wanted wanted) {
-    Space::Shelf& shelf = space_.shelf(SpaceTag::kStillMappedShelf);
-    const auto found = std::find_if(shelf.rbegin(), shelf.rend(), wanted);
-    return found != shelf.rend() ? &*found : nullptr;
+    Chunk* found = nullptr;
+    space_.shelf(SpaceTag::kStillMappedShelf).each_from_largest([&](Chunk& chunk) {
+      if (wanted(chunk)) found = &chunk;
+      return found == nullptr;
+    });
+    return found;
   }
   std::uint64_t still_mapped_pages() const { return space_.free_size(SpaceTag::kStillMappedShelf); }
   // The largest number of adjacent pages of addresses that could be taken. Linear in the number of chunks.
@@ -137,9 +139,7 @@ class AddressSpace {
   // Includes guards that have pages.
   template <class Visit>
   void for_each_free_mapped(Visit visit) {
-    for (const unsigned shelf : kMappedShelves) {
-      for (Chunk& chunk : space_.shelf(shelf)) visit(chunk);
-    }
+    for (const unsigned shelf : kMappedShelves) space_.shelf(shelf).each(visit);
   }
 
   void validate() const;

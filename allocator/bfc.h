@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Best fit with coalescing over abstract offsets: the algorithm that TensorFlow and XLA use for device memory
-// (openxla/xla xla/tsl/framework/bfc_allocator.h). In place of power-of-two bins, this one has exact best fit from one
-// tree per shelf. It knows nothing of memory: a range is cut into
-// chunks, and each chunk carries a tag that the owner defines.
+// (openxla/xla xla/tsl/framework/bfc_allocator.h). In place of power-of-two bins, this one has exact best fit, from
+// chunks in order (size_order.h). It knows nothing of memory: a range is cut into chunks, and each chunk carries a tag
+// that the owner defines.
 //
 // The tag determines on which shelf (free list) a free chunk lies, which neighbours may be merged, and the tag of the
 // merged chunk. Shelves are searched separately.
@@ -23,9 +23,9 @@
 #include <utility>
 
 #include <boost/intrusive/list.hpp>
-#include <boost/intrusive/set.hpp>
 
 #include "allocator/object_pool.h"
+#include "allocator/size_order.h"
 #include "driver/check.h"
 
 namespace thermocline {
@@ -33,11 +33,9 @@ namespace thermocline {
 template <class Tag>
 class Bfc;
 
-using SizeTreeHook = boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>>;
-
-// Links by address and, while free, by size on its shelf.
+// Links by address.
 template <class Tag>
-class BfcChunk : public boost::intrusive::list_base_hook<>, public SizeTreeHook {
+class BfcChunk : public boost::intrusive::list_base_hook<> {
  public:
   std::uint64_t offset() const { return offset_; }
   std::uint64_t size() const { return size_; }
@@ -56,45 +54,16 @@ class BfcChunk : public boost::intrusive::list_base_hook<>, public SizeTreeHook 
   bool begins_range_ = false;
 };
 
-// Free chunks by size, and by offset where that is equal: the best fit in O(log n).
-template <class Chunk>
-struct SizeThenOffset {
-  // One number, which two instructions compare.
-  __extension__ using type = unsigned __int128;
-  static type key(std::uint64_t size, std::uint64_t offset) { return type{size} << 64 | offset; }
-  type operator()(const Chunk& chunk) const { return key(chunk.size(), chunk.offset()); }
-};
-template <class Chunk>
-class SizeTree : public boost::intrusive::set<Chunk, boost::intrusive::key_of_value<SizeThenOffset<Chunk>>,
-                                              boost::intrusive::base_hook<SizeTreeHook>> {
- public:
-  void put(Chunk& chunk) { this->insert(chunk); }
-  void remove(Chunk& chunk) { this->erase(this->iterator_to(chunk)); }
-  Chunk* fit(std::uint64_t size) {
-    const auto found = this->lower_bound(SizeThenOffset<Chunk>::key(size, 0));
-    return found != this->end() ? &*found : nullptr;
-  }
-  // The first chunk, in the order of the tree, of at least `size`.
-  auto first_of(std::uint64_t size) const { return this->lower_bound(SizeThenOffset<Chunk>::key(size, 0)); }
-  bool has(const Chunk& chunk) const {
-    const auto found = this->find(SizeThenOffset<Chunk>()(chunk));
-    return found != this->end() && &*found == &chunk;
-  }
-};
-
 template <class Tag>
 class Bfc {
  public:
   using Chunk = BfcChunk<Tag>;
-  using Shelf = SizeTree<Chunk>;
+  using Shelf = SizeOrder<Chunk>;
 
   Bfc() = default;
   Bfc(const Bfc&) = delete;
   Bfc& operator=(const Bfc&) = delete;
-  ~Bfc() {
-    for (Shelf& shelf : shelves_) shelf.clear();
-    chunks_.clear();
-  }
+  ~Bfc() { chunks_.clear(); }
 
   // Adds a free range. The returned chunk begins the range as long as the range exists, whatever is done with the rest.
   Chunk* add_range(std::uint64_t offset, std::uint64_t size, const Tag& tag) {
@@ -204,7 +173,7 @@ class Bfc {
       ++counts[index];
     }
     for (unsigned index = 0; index < Tag::kShelves; ++index) {
-      THERMOCLINE_CHECK(counts[index] == shelves_[index].size(), "Only free chunks lie on a shelf.");
+      THERMOCLINE_CHECK(counts[index] == shelves_[index].check(), "Only free chunks lie on a shelf, in order.");
       THERMOCLINE_CHECK(sums[index] == free_size_[index], "A shelf's size is the sum of its chunks.");
     }
     THERMOCLINE_CHECK(chunks_.size() == pool_.taken(), "Every chunk is in a range.");
