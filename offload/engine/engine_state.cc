@@ -497,7 +497,7 @@ Status Engine::State::evict(DeviceAddress address) {
   BlockState* state = nullptr;
   if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
   if (state->block->bytes() >= options.min_offload_bytes)
-    residency.begin_evictions(*state, state->count, EvictReason::kRequested);
+    residency.begin_evictions(*state, state->units().size(), EvictReason::kRequested);
   return {};
 }
 

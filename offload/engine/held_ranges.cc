@@ -50,7 +50,7 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
 // The bytes of the block's own pinned units, which count if the block itself is not pinned.
 Bytes Engine::State::held_unit_bytes(const BlockState& state) {
   Bytes bytes = 0;
-  for (const EvictionUnit& unit : state.units()) bytes += unit.pins > 0 ? unit.bytes() : 0;
+  for (const EvictionUnit& unit : state.parts()) bytes += unit.pins > 0 ? unit.bytes() : 0;
   return bytes;
 }
 
@@ -149,7 +149,7 @@ Bytes Engine::State::held_by_other_threads(bool beside) {
       if (state.pins > 0) continue;
       const bool is_operand = beside && state.listed == resolution;
       for (const std::size_t i : of_block.units) {
-        const EvictionUnit& unit = state.units()[i];
+        const EvictionUnit& unit = state.parts()[i];
         if (!is_operand || !state.wants(unit)) units.insert(&unit);
       }
     }

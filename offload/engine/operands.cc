@@ -228,7 +228,7 @@ Status Engine::State::read_stored(AddressRange range, StreamHandle handle) {
 }
 
 bool Engine::State::leads_to_a_copy(const BlockState& state) {
-  const std::span<const EvictionUnit> units = state.units();
+  const std::span<const EvictionUnit> units = state.parts();
   return std::all_of(units.begin(), units.end(),
                      [](const EvictionUnit& unit) { return unit.mapped() || unit.mapped_to_host; });
 }
@@ -289,7 +289,7 @@ Bytes Engine::State::operand_bytes() const {
   Bytes bytes = pinned_block_bytes + external_bytes;
   for (const BlockState* state : operands) {
     if (state->pins > 0) continue;
-    for (const EvictionUnit& unit : state->units()) bytes += state->wants(unit) && unit.pins == 0 ? unit.bytes() : 0;
+    for (const EvictionUnit& unit : state->parts()) bytes += state->wants(unit) && unit.pins == 0 ? unit.bytes() : 0;
   }
   return bytes;
 }

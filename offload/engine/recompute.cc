@@ -133,7 +133,7 @@ void Engine::State::note_arrival() {
     // A pinned buffer may be written by unseen work at any time.
     const auto is_pinned = [](const BlockState* state) {
       return state->pins > 0 ||
-             std::ranges::any_of(state->units(), [](const EvictionUnit& unit) { return unit.pins > 0; });
+             std::ranges::any_of(state->parts(), [](const EvictionUnit& unit) { return unit.pins > 0; });
     };
     const bool may_run_again = is_in_order && info.relaunch->may_run_again && std::ranges::none_of(operands, is_pinned);
     versions->arrives(info.relaunch->id, may_run_again, info.nanoseconds, list, true, info.relaunch->trial);
@@ -142,7 +142,7 @@ void Engine::State::note_arrival() {
   list.clear();
   for (const BlockState* const state : operands) {
     const auto is_written = [state](const EvictionUnit& unit) { return state->wants(unit) && state->writes(unit); };
-    const bool writes = std::ranges::any_of(state->units(), is_written);
+    const bool writes = std::ranges::any_of(state->parts(), is_written);
     heap.for_each_buffer(*state->block, [&](const Buffer& buffer) {
       list.push_back({.buffer = buffer.number(),
                       .address = buffer.address(),

@@ -132,7 +132,7 @@ void Engine::State::add_operands(RefusalFacts* facts) const {
   // Blocks that it uses itself may stay.
   for (const BlockState* operand : operands) {
     const bool stays = operand->pins > 0 || operand->block->bytes() < options.min_offload_bytes;
-    for (const EvictionUnit& unit : operand->units()) {
+    for (const EvictionUnit& unit : operand->parts()) {
       if (operand->wants(unit) && (stays || unit.pins > 0)) facts->stays -= unit.bytes();
     }
   }

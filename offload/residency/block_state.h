@@ -9,6 +9,9 @@
 // its pages until the operation has been submitted: its contents are still its host copy, which is copied back if the
 // operation is not submitted after all.
 //
+// A block that is never evicted, and whose operations name no ranges of it, needs no units. So a block that has all its
+// pages when it is handed out is not cut before its units are asked for: until then one unit stands for all of them.
+//
 // Invariants (Residency::validate recomputes them):
 //   1. A unit without pages whose contents are defined has a current host copy (trusting: or one in progress, which the
 //      next user of its pages waits for on the device): contents are never only in memory that is gone.
@@ -18,12 +21,14 @@
 //   4. kClean holds the units whose copy is kCopyingOut or kCurrent. An access that may write moves them to kDirty and
 //      drops the copy, or makes it stale if a digest may show later that nothing was written (clean_drop.cc).
 //   5. pins > 0 implies that all units (for pins of a unit: the unit) have pages: memory is fetched, then pinned.
-//   6. The units of a block cover its pages in order, each once.
+//   6. The units of a block cover its pages in order, each once. There are as many as units_of says; or one, which has
+//      been moved nowhere and is in kDirty, in an uncut block.
 //   7. A hollow unit has a copy, on the host or in the file.
 //   8. No unit of a dropped block has defined contents or a host copy, and no operation accesses it before it is
 //      recomputed.
 #pragma once
 
+#include <algorithm>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <memory>
@@ -36,6 +41,7 @@
 #include "offload/digest/digests.h"
 #include "offload/movement.h"
 #include "offload/residency/file_copy.h"
+#include "offload/residency/unit_size.h"
 
 namespace thermocline {
 
@@ -103,6 +109,8 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   bool has_been_moved() const { return copy != HostCopy::kNone || hollow || prefetched || evict_reason.has_value(); }
 };
 
+using UnitList = boost::intrusive::list<EvictionUnit, boost::intrusive::constant_time_size<true>>;
+
 struct BlockState {
   Block* block = nullptr;
   std::uint64_t tag = 0;  // of its buffer, if that has the block to itself (Engine::tag); 0: none
@@ -121,8 +129,15 @@ struct BlockState {
   std::uint64_t held = 0;       // the preparation (Residency) during which it must not be evicted
   std::uint64_t listed = 0;     // the resolution (Engine::State) that lists it as an operand
 
-  std::span<EvictionUnit> units() { return {count > 1 ? many.get() : &one, count}; }
-  std::span<const EvictionUnit> units() const { return {count > 1 ? many.get() : &one, count}; }
+  // Cuts the block if that has not been done.
+  std::span<EvictionUnit> units() {
+    if (uncut != nullptr) [[unlikely]]
+      cut();
+    return parts();
+  }
+  // The units, or the one that stands for all of them: for what is asked of all, or done to all alike.
+  std::span<EvictionUnit> parts() { return {count > 1 ? many.get() : &one, count}; }
+  std::span<const EvictionUnit> parts() const { return {count > 1 ? many.get() : &one, count}; }
   bool resident() const { return nonresident_units == 0 && hollow_units == 0; }
   bool defined() const;
   // For the operation in preparation:
@@ -135,11 +150,17 @@ struct BlockState {
   bool has_wanted() const;  // on the device, as far as the operation needs it
   Bytes wanted_bytes() const;
 
+  // How many units the block has once it is cut.
+  std::size_t number_of_units() const { return std::min(units_of(block->bytes()), block->pages()); }
   // Gives the block `number` units; those that it had have been reset.
   void set_count(std::size_t number);
+  void place_units();
+  // Puts the units where `one` is in its list.
+  void cut();
   // As a new one, with the memory that it has. Its units have been reset.
   void reset();
 
+  UnitList* uncut = nullptr;             // the list with `one`, while that stands for several units
   EvictionUnit one;                      // if it is the only unit
   std::unique_ptr<EvictionUnit[]> many;  // if there are several
   std::size_t count = 0;
@@ -187,11 +208,12 @@ inline void BlockState::reset() {
   wait_for.clear();
   former.clear();
   operation = held = listed = 0;
+  uncut = nullptr;
   count = 0;
 }
 
 inline bool BlockState::defined() const {
-  for (const EvictionUnit& unit : units()) {
+  for (const EvictionUnit& unit : parts()) {
     if (unit.defined) return true;
   }
   return false;
@@ -199,30 +221,28 @@ inline bool BlockState::defined() const {
 inline bool BlockState::has_wanted() const {
   if (resident()) return true;
   if (whole) return false;
-  for (const EvictionUnit& unit : units()) {
+  for (const EvictionUnit& unit : parts()) {
     if (wants(unit) && (!unit.mapped() || (unit.hollow && !overwrites(unit)))) return false;
   }
   return true;
 }
 inline bool BlockState::only_reads() const {
   if (whole) return !may_write;
-  for (const EvictionUnit& unit : units()) {
+  for (const EvictionUnit& unit : parts()) {
     if (wants(unit) && writes(unit)) return false;
   }
   return true;
 }
 inline bool BlockState::was_found_unchanged() const {
-  return std::ranges::all_of(units(), [](const EvictionUnit& unit) {
+  return std::ranges::all_of(parts(), [](const EvictionUnit& unit) {
     return unit.evidence.proven || unit.evidence.copied.outcome == TakenDigest::Outcome::kEqual;
   });
 }
 inline Bytes BlockState::wanted_bytes() const {
   if (whole) return block->bytes();
   Bytes bytes = 0;
-  for (const EvictionUnit& unit : units()) bytes += wants(unit) ? unit.bytes() : 0;
+  for (const EvictionUnit& unit : parts()) bytes += wants(unit) ? unit.bytes() : 0;
   return bytes;
 }
-
-using UnitList = boost::intrusive::list<EvictionUnit, boost::intrusive::constant_time_size<true>>;
 
 }  // namespace thermocline

@@ -11,13 +11,13 @@ template <class Visit>
 void Residency::for_each_victim(UnitList& list, Visit visit) {
   if (victim_order_ == nullptr) [[likely]] {
     for (auto it = list.begin(); it != list.end();) {
-      EvictionUnit& unit = *it++;
-      if (!visit(unit)) return;
+      if (!visit(next_cut(list, &it))) return;
     }
     return;
   }
   std::vector<EvictionUnit*> candidates;
-  for (EvictionUnit& unit : list) {
+  for (auto it = list.begin(); it != list.end();) {
+    EvictionUnit& unit = next_cut(list, &it);
     if (is_evictable(unit)) candidates.push_back(&unit);
   }
   if (candidates.empty()) return;

@@ -69,33 +69,65 @@ void Residency::adopt(const Buffer& buffer) {
   if (state.block == nullptr) {
     state.block = &block;
     state.wait_for.join(block.uses);
-    cut(state);
+    divide(state);
     if (host_mappings_.full()) map_new_to_host(state);
   }
   THERMOCLINE_CHECK(state.block == &block, "an index names one live block");
   (block.is_slab() ? state.former : state.wait_for).join(buffer.former);
 }
 
-// Cuts the block into units of nearly equal size; each goes to the list that its pages determine.
-void Residency::cut(BlockState& state) {
+// Gives the block its units; each goes to the list that its pages determine.
+void Residency::divide(BlockState& state) {
   const Block& block = *state.block;
-  state.set_count(std::min(units_of(block.bytes()), block.pages()));
-  const std::uint64_t number = state.count;
-  std::uint64_t first = 0, i = 0;
-  for (EvictionUnit& unit : state.units()) {
-    const std::uint64_t end = ++i == number ? block.pages() : block.pages() * i / number;
-    unit.whole = &state;
-    unit.range = {first, end - first};
-    first = end;
+  const std::size_t number = state.number_of_units();
+  const bool cuts = number > 1 && (!block.mapped() || log_ != nullptr || host_mappings_.full());
+  if (number > 1 && !cuts) state.uncut = &dirty_;
+  state.set_count(cuts ? number : 1);
+  state.place_units();
+  for (EvictionUnit& unit : state.parts()) {
     const bool mapped = has_all_pages(block, unit.range);
     if (mapped) resident_bytes_ += unit.bytes();
     change_state(unit, mapped ? ResidencyState::kDirty : ResidencyState::kEvicted);
   }
 }
 
+// Of nearly equal size.
+void BlockState::place_units() {
+  std::uint64_t first = 0, i = 0;
+  for (EvictionUnit& unit : parts()) {
+    const std::uint64_t end = ++i == count ? block->pages() : block->pages() * i / count;
+    unit.whole = this;
+    unit.range = {first, end - first};
+    first = end;
+  }
+}
+
+void BlockState::cut() {
+  UnitList& list = *std::exchange(uncut, nullptr);
+  const UnitList::iterator place = list.iterator_to(one);
+  set_count(number_of_units());
+  place_units();
+  for (EvictionUnit& unit : parts()) {
+    unit.state = one.state;
+    unit.defined = one.defined;
+    unit.uses = one.uses;
+    list.insert(place, unit);
+  }
+  list.erase(place);
+  one.state = ResidencyState::kUnmapped;
+  one.reset();
+}
+
+EvictionUnit& Residency::next_cut(UnitList& list, UnitList::iterator* at) {
+  EvictionUnit* unit = &**at;
+  if (unit->whole->uncut != nullptr) unit = &unit->whole->units().front();
+  *at = std::next(list.iterator_to(*unit));
+  return *unit;
+}
+
 void Residency::forget(Block& block) {
   BlockState& state = state_of(block);
-  for (EvictionUnit& unit : state.units()) {
+  for (EvictionUnit& unit : state.parts()) {
     if (unit.prefetched) set_prefetched(unit, false);
     if (unit.asleep) set_asleep(unit, false);
     drop_host_copy(unit);
@@ -118,7 +150,7 @@ void Residency::succeed(Buffer& buffer) {
   }
   clock_.join_without_blocking(block.uses, &state.wait_for);
   state.tag = 0;
-  for (EvictionUnit& unit : state.units()) {
+  for (EvictionUnit& unit : state.parts()) {
     state.wait_for.join(unit.uses);
     set_prefetched(unit, false);
     set_asleep(unit, false);
@@ -277,7 +309,7 @@ void Residency::note_use(EvictionUnit& unit) {
 }
 
 void Residency::accessed_in_units(BlockState& state) {
-  for (EvictionUnit& unit : state.units()) {
+  for (EvictionUnit& unit : state.parts()) {
     if (!state.wants(unit)) continue;
     if (log_ == nullptr && is_plain(unit)) {
       move_to_end(unit);
@@ -293,7 +325,7 @@ void Residency::accessed_in_units(BlockState& state) {
 }
 
 void Residency::written_unseen(BlockState& state) {
-  for (EvictionUnit& unit : state.units()) {
+  for (EvictionUnit& unit : state.parts()) {
     if (!unit.mapped()) continue;
     unit.defined = true;
     unit.evict_reason.reset();
@@ -411,7 +443,7 @@ Status Residency::shrink_to(Bytes new_limit) {
 void Residency::release_host_copies() {
   for (BlockState& state : states_) {
     if (state.block == nullptr) continue;
-    for (EvictionUnit& unit : state.units()) drop_host_copy(unit);
+    for (EvictionUnit& unit : state.parts()) drop_host_copy(unit);
   }
   migration_.drain();
 }
@@ -443,6 +475,7 @@ void Residency::log_change(const EvictionUnit& unit, ResidencyState state) {
 void Residency::watch(LiveRangeLog* log) {
   log_ = log;
   if (log == nullptr) return;
+  for (auto at = dirty_.begin(); at != dirty_.end();) next_cut(dirty_, &at);
   for (const UnitList* list : {&dirty_, &clean_}) {
     for (const EvictionUnit& unit : *list) log->begins_with(*unit.whole->block, unit.range);
   }

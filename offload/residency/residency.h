@@ -86,7 +86,7 @@ class Residency {
   void adopt_beside_others(const Buffer& buffer) { state_of(buffer.block()).former.join(buffer.former); }
   // Whether neither host nor spill file has contents of the block.
   bool has_no_copy(const Block& block) const {
-    return std::ranges::all_of(state_of(block).units(),
+    return std::ranges::all_of(state_of(block).parts(),
                                [](const EvictionUnit& unit) { return unit.copy == HostCopy::kNone; });
   }
   // The last owner of the block's pages is about to go: drops its host copy; its uses remain with the memory.
@@ -267,7 +267,7 @@ class Residency {
   // Returns not_ready instead of out_of_memory if streams were blocked (units that they use can be evicted when they
   // continue), or if something was put off until the engine's lock is free.
   Status not_ready_if_put_off(Status status, bool blocked);
-  void cut(BlockState& state);
+  void divide(BlockState& state);
   void set_state(EvictionUnit& unit, ResidencyState state);
   void change_state(EvictionUnit& unit, ResidencyState state);  // set_state() without a call
   void log_change(const EvictionUnit& unit, ResidencyState state);
@@ -316,6 +316,8 @@ class Residency {
   void map_new_to_host(BlockState& state);
   bool map_whole(BlockState& state);
   Status make_room(EvictionUnit& unit, bool* untouched);
+  // The unit there, or the first of those that it stands for; `at` is then behind it.
+  static EvictionUnit& next_cut(UnitList& list, UnitList::iterator* at);
   // Calls visit(unit) for the units of dirty_ or clean_, oldest first or in the policy's order, until it returns false.
   // May move the unit to another list.
   template <class Visit>

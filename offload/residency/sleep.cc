@@ -81,7 +81,7 @@ void Residency::drop_for_sleep(const SleepScope& scope, Step* step) {
 
 void Residency::copy_for_sleep(const SleepScope& scope, Step* step) {
   for (auto it = dirty_.begin(); it != dirty_.end();) {
-    EvictionUnit& unit = *it++;
+    EvictionUnit& unit = next_cut(dirty_, &it);
     if (!may_sleep(unit, scope)) continue;
     if (!idle(unit)) {
       // A copy behind work that does not end would keep all other copies from completing.

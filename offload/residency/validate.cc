@@ -41,7 +41,7 @@ void check_spare(const BlockState& state) {
   THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have units");
   const bool is_new = state.tag == 0 && !state.dropped && state.pins == 0 && state.nonresident_units == 0 &&
                       state.hollow_units == 0 && state.wait_for.empty() && state.former.empty() &&
-                      state.operation == 0 && state.held == 0 && state.listed == 0;
+                      state.operation == 0 && state.held == 0 && state.listed == 0 && state.uncut == nullptr;
   THERMOCLINE_CHECK(is_new, "what is left of a block is as new");
   check_spare(state.one);
   for (std::size_t i = 0; i < state.most; ++i) check_spare(state.many[i]);
@@ -59,7 +59,12 @@ void Residency::validate() const {
       continue;
     }
     std::uint64_t end = 0, evicted = 0, hollow = 0;
-    for (const EvictionUnit& unit : state.units()) {
+    const bool uncut_is_plain = state.count == 1 && state.one.state == ResidencyState::kDirty &&
+                                !state.one.has_been_moved() && state.one.pins == 0 && state.one.named == 0;
+    THERMOCLINE_CHECK(state.uncut == nullptr ? state.count == state.number_of_units()
+                                             : state.uncut == &dirty_ && uncut_is_plain && state.number_of_units() > 1,
+                      "a block has its units, or is uncut and one stands for them");
+    for (const EvictionUnit& unit : state.parts()) {
       ++placed;
       THERMOCLINE_CHECK(unit.whole == &state && unit.state != ResidencyState::kUnmapped, "a unit belongs to its block");
       THERMOCLINE_CHECK(unit.range.first == end && unit.range.count > 0, "units follow one another without a gap");
