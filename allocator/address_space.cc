@@ -157,7 +157,7 @@ AddressSpace::Chunk* AddressSpace::take_before_unmapped(std::uint64_t pages, Zon
 }
 
 // With a page for the guard.
-AddressSpace::Chunk* AddressSpace::find_mapped(std::uint64_t pages, Zone zone, bool guarded) {
+inline AddressSpace::Chunk* AddressSpace::find_mapped(std::uint64_t pages, Zone zone, bool guarded) {
   if (guarded) {
     if (Chunk* chunk = take_before_unmapped(pages, zone); chunk != nullptr) return chunk;
     ++pages;
@@ -183,24 +183,6 @@ AddressSpace::Chunk* AddressSpace::take_in(std::uint64_t pages, Zone zone, bool 
   return unmapped != nullptr ? space_.take(unmapped, unmapped->offset(), pages) : nullptr;
 }
 
-AddressSpace::Chunk* AddressSpace::take(std::uint64_t pages, Zone zone, bool guarded) {
-  Chunk* chunk = take_in(pages, zone, guarded);
-  if (chunk == nullptr) chunk = take_in(pages, zone == Zone::kBlocks ? Zone::kSlabs : Zone::kBlocks, guarded);
-  return taken(chunk, guarded);
-}
-
-AddressSpace::Chunk* AddressSpace::take_mapped(std::uint64_t pages, Zone zone, bool guarded) {
-  return taken(find_mapped(pages, zone, guarded), guarded);
-}
-
-AddressSpace::Chunk* AddressSpace::taken(Chunk* chunk, bool guarded) {
-  if (chunk == nullptr) return nullptr;
-  std::uint64_t& used_end = used_end_[chunk->tag.zone == Zone::kSlabs];
-  used_end = std::max(used_end, chunk->end());
-  if (guarded) lay_guard(chunk);
-  return chunk;
-}
-
 void AddressSpace::lay_guard(Chunk* chunk) {
   Chunk* const guard = space_.split(chunk, chunk->size() - 1);
   guard->tag.guard = true;
@@ -212,22 +194,42 @@ void AddressSpace::lay_guard(Chunk* chunk) {
   }
 }
 
-AddressSpace::Chunk* AddressSpace::guard_of(Chunk* chunk) {
-  Chunk* const right = space_.right_of(chunk);
-  return right != nullptr && right->tag.guard ? right : nullptr;
+inline AddressSpace::Chunk* AddressSpace::taken(Chunk* chunk, bool guarded) {
+  if (chunk == nullptr) return nullptr;
+  std::uint64_t& used_end = used_end_[chunk->tag.zone == Zone::kSlabs];
+  used_end = std::max(used_end, chunk->end());
+  if (guarded) lay_guard(chunk);
+  return chunk;
 }
 
-std::uint64_t AddressSpace::pages_with_guard(Chunk* chunk) {
-  return chunk->size() + (guard_of(chunk) != nullptr ? 1 : 0);
+AddressSpace::Chunk* AddressSpace::take(std::uint64_t pages, Zone zone, bool guarded) {
+  Chunk* chunk = take_in(pages, zone, guarded);
+  if (chunk == nullptr) chunk = take_in(pages, zone == Zone::kBlocks ? Zone::kSlabs : Zone::kBlocks, guarded);
+  return taken(chunk, guarded);
+}
+
+AddressSpace::Chunk* AddressSpace::take_mapped(std::uint64_t pages, Zone zone, bool guarded) {
+  return taken(find_mapped(pages, zone, guarded), guarded);
+}
+
+void AddressSpace::give_guard(Chunk* guard, FreeTime now) {
+  if (guard->is_free()) guard = space_.take(guard, guard->offset(), guard->size());
+  guard->tag.guard = false;
+  guard->tag.freed_at = now;
+  space_.give(guard);
 }
 
 void AddressSpace::give(Chunk* chunk, const UseSet& pending, std::span<const StaleRange> stale, bool all_mapped) {
   const FreeTime now = log_.add(pending);
-  if (Chunk* guard = guard_of(chunk); guard != nullptr) {
-    if (guard->is_free()) guard = space_.take(guard, guard->offset(), guard->size());
-    guard->tag.guard = false;
-    guard->tag.freed_at = now;
-    space_.give(guard);
+  if (Chunk* const guard = guard_of(chunk); guard != nullptr) give_guard(guard, now);
+  // The usual case of what follows.
+  if (all_mapped && stale.empty()) {
+    chunk->tag.mapped = true;
+    chunk->tag.freed_at = now;
+    chunk->tag.pending = pending;
+    std::fill_n(freed_at_ + chunk->offset(), chunk->size(), now);
+    space_.give(chunk);
+    return;
   }
   std::uint64_t page = chunk->offset();
   const std::uint64_t end = chunk->end();
@@ -237,7 +239,7 @@ void AddressSpace::give(Chunk* chunk, const UseSet& pending, std::span<const Sta
     const std::uint64_t same_until = stale.empty() ? end : still_mapped ? stale.front().end() : stale.front().first;
     const bool mapped = handles_[page] != PageHandle{};
     THERMOCLINE_CHECK(!(still_mapped && mapped), "Stale addresses have no pages of their own.");
-    std::uint64_t next = all_mapped ? end : page + 1;
+    std::uint64_t next = page + 1;
     while (next < std::min(end, same_until) && (handles_[next] != PageHandle{}) == mapped) ++next;
     Chunk* const rest = next < end ? space_.split(chunk, next - page) : nullptr;
     chunk->tag.mapped = mapped;

@@ -93,7 +93,7 @@ class AddressSpace {
   // Records the pending uses of memory that is freed, or given up, now.
   FreeTime log(const UseSet& pending) { return log_.add(pending); }
   // For a chunk in use: its pages, plus its guard if it has one.
-  std::uint64_t pages_with_guard(Chunk* chunk);
+  std::uint64_t pages_with_guard(Chunk* chunk) { return chunk->size() + (guard_of(chunk) != nullptr ? 1 : 0); }
   // True for a free chunk that is neither guard nor still mapped; false for null.
   static bool is_open(const Chunk* chunk) {
     return chunk != nullptr && chunk->is_free() && !chunk->tag.guard && !chunk->tag.still_mapped;
@@ -163,7 +163,11 @@ class AddressSpace {
   FreeRun place_around(Chunk* candidate, std::uint64_t pages);
   Chunk* take_partly_mapped(std::uint64_t pages, Zone zone);
   void lay_guard(Chunk* chunk);
-  Chunk* guard_of(Chunk* chunk);
+  void give_guard(Chunk* guard, FreeTime now);
+  Chunk* guard_of(Chunk* chunk) {
+    Chunk* const right = space_.right_of(chunk);
+    return right != nullptr && right->tag.guard ? right : nullptr;
+  }
 
   ReservationOwner owner_;
   Bytes page_bytes_;  // a power of two

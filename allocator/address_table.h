@@ -1,109 +1,159 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hash table from an address to the object that begins there: open addressing with linear probing, so that a look-up
-// reads one cache line. At most a quarter full, so that collisions are rare. Removal moves later entries up, so there
-// are no tombstones (Knuth, vol. 3, 6.4, algorithm R).
+// A table from an address of the reservation to the object that begins there. Objects begin at multiples of a granule,
+// in pages that the table has. Such a page has a slot for every granule, so that a look-up reads two words and
+// needs no hash, and a bit for each, so that the last object before an address is found a word at a time: a 63rd of the
+// page's size in host memory, which is used again for other pages.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include "driver/check.h"
-#include "driver/hash.h"
 #include "driver/units.h"
 
 namespace thermocline {
 
-// Invariants: every entry can be reached from its home slot without passing an empty slot; size is the number of
-// entries.
+// Invariants: a granule's bit is set exactly when its slot is not null; size is the number of objects. Spare slots and
+// bits are all 0.
 template <class T>
 class AddressTable {
- public:
-  // The slot of an entry; valid until the table changes.
-  using SlotIndex = std::size_t;
-  static constexpr SlotIndex kNoSlot = ~std::size_t{0};
+  struct Page {
+    T** slots = nullptr;
+    std::uint64_t* bits = nullptr;
+  };
 
+ public:
+  static constexpr int kGranuleShift = 9;
+
+  // Pages have a power of two of bytes.
+  AddressTable(DeviceAddress begin, Bytes bytes, Bytes page_bytes)
+      : begin_(begin.value),
+        bytes_(bytes),
+        page_shift_(std::countr_zero(page_bytes)),
+        granules_(page_bytes >> kGranuleShift),
+        last_slot_(granules_ - 1),
+        memory_(std::calloc(bytes / page_bytes + 1, sizeof(Page))),
+        pages_(static_cast<Page*>(memory_.get())) {
+    THERMOCLINE_CHECK(pages_ != nullptr && std::has_single_bit(page_bytes) && granules_ > 0, "A table has memory.");
+  }
+
+  // Where an object stands; valid as long as it does.
+  struct Entry {
+    Page page;
+    std::uint64_t slot = 0;
+  };
   T* find(DeviceAddress address) const {
-    const SlotIndex slot = slot_of(address);
-    return slot == kNoSlot ? nullptr : at(slot);
+    Entry ignored;
+    return find(address, &ignored);
   }
-  // kNoSlot: nothing begins there, as at address 0.
-  SlotIndex slot_of(DeviceAddress address) const {
-    const Slot* const slots = slots_.data();
-    for (std::size_t at = home(address.value);; at = (at + 1) & mask_) {
-      const std::uint64_t found = slots[at].address;
-      if (found == 0) return kNoSlot;
-      if (found == address.value) return at;
-    }
+  T* find(DeviceAddress address, Entry* entry) const {
+    const std::uint64_t offset = address.value - begin_;
+    if (offset >= bytes_ || offset % (1u << kGranuleShift) != 0) return nullptr;
+    *entry = entry_of(offset);
+    return entry->page.slots != nullptr ? entry->page.slots[entry->slot] : nullptr;
   }
-  T* at(SlotIndex slot) const { return slots_.data()[slot].value; }
-  // The address must not be in the table, and must not be 0.
+  // Whole pages; when they are removed, no object may be there.
+  void add_pages(DeviceAddress begin, Bytes bytes) {
+    for_each_page(begin, bytes, [this](Page& page) {
+      if (spare_.empty()) make();
+      page = spare_.back();
+      spare_.pop_back();
+    });
+  }
+  void remove_pages(DeviceAddress begin, Bytes bytes) {
+    for_each_page(begin, bytes, [this](Page& page) {
+      spare_.push_back(page);
+      page = {};
+    });
+  }
+  // There must be none at the address, and its page must be here.
   void put(DeviceAddress address, T* value) {
-    if (size_ == most_) [[unlikely]]
-      grow();
-    insert({address.value, value});
+    const Entry entry = entry_of(address.value - begin_);
+    entry.page.slots[entry.slot] = value;
+    entry.page.bits[entry.slot / 64] |= std::uint64_t{1} << entry.slot % 64;
     ++size_;
   }
-  void remove(DeviceAddress address) {
-    const SlotIndex slot = slot_of(address);
-    THERMOCLINE_CHECK(slot != kNoSlot, "What is removed is there.");
-    remove_at(slot);
-  }
-  void remove_at(SlotIndex hole) {
-    Slot* const slots = slots_.data();
-    for (std::size_t at = (hole + 1) & mask_; slots[at].address != 0; at = (at + 1) & mask_) {
-      // An entry may move to the hole unless its home slot lies behind the hole.
-      if (((at - home(slots[at].address)) & mask_) < ((at - hole) & mask_)) continue;
-      slots[hole] = slots[at];
-      hole = at;
-    }
-    slots[hole] = Slot{};
+  // There must be one.
+  void remove(const Entry& entry) {
+    entry.page.slots[entry.slot] = nullptr;
+    entry.page.bits[entry.slot / 64] &= ~(std::uint64_t{1} << entry.slot % 64);
     --size_;
+  }
+  void remove(DeviceAddress address) { remove(entry_of(address.value - begin_)); }
+  // The last object that begins at `address` or before it, and not before `from`; null: none. All pages between these
+  // must be here.
+  T* last_in(DeviceAddress from, DeviceAddress address) const {
+    const std::uint64_t first = (from.value - begin_) >> kGranuleShift;
+    for (std::uint64_t granule = (address.value - begin_) >> kGranuleShift;;) {
+      const auto [page, slot] = entry_of(granule << kGranuleShift);
+      // From the granule down to the begin of its word.
+      const std::uint64_t bits = page.bits[slot / 64] << (63 - slot % 64);
+      if (bits != 0) {
+        const auto down = static_cast<std::uint64_t>(std::countl_zero(bits));
+        return granule - down >= first ? page.slots[slot - down] : nullptr;
+      }
+      if (granule - first <= slot % 64) return nullptr;
+      granule -= slot % 64 + 1;
+    }
   }
   std::size_t size() const { return size_; }
 
   void validate() const {
-    std::size_t entries = 0;
-    for (const Slot& slot : slots_) {
-      if (slot.address == 0) continue;
-      ++entries;
-      THERMOCLINE_CHECK(find(DeviceAddress{slot.address}) == slot.value, "An entry is found.");
-    }
-    THERMOCLINE_CHECK(entries == size_ && size_ <= most_ && 4 * most_ == slots_.size(),
-                      "A table counts its entries, and has room.");
+    std::size_t objects = 0, spare = 0;
+    for (const auto& made : made_) objects += count(page_in(made.get()));
+    for (const Page& page : spare_) spare += count(page);
+    THERMOCLINE_CHECK(objects == size_ && spare == 0, "A table counts its objects, and none is in a spare page.");
   }
 
  private:
-  struct Slot {
-    std::uint64_t address = 0;
-    T* value = nullptr;
+  struct Freed {
+    void operator()(void* memory) const { std::free(memory); }
   };
-  static constexpr std::size_t kLeast = 64;
 
-  // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
-  std::size_t home(std::uint64_t address) const { return (address * kHashFactor) >> shift_; }
-  void insert(Slot slot) {
-    Slot* const slots = slots_.data();
-    std::size_t at = home(slot.address);
-    while (slots[at].address != 0) at = (at + 1) & mask_;
-    slots[at] = slot;
+  Entry entry_of(std::uint64_t offset) const {
+    return {pages_[offset >> page_shift_], (offset >> kGranuleShift) & last_slot_};
   }
-  [[gnu::noinline]] void grow() {
-    std::vector<Slot> old(2 * slots_.size());
-    old.swap(slots_);
-    mask_ = slots_.size() - 1;
-    most_ = slots_.size() / 4;
-    --shift_;
-    for (const Slot& slot : old) {
-      if (slot.address != 0) insert(slot);
+  template <class Visit>
+  void for_each_page(DeviceAddress begin, Bytes bytes, Visit visit) {
+    const std::uint64_t first = (begin.value - begin_) >> page_shift_;
+    for (std::uint64_t page = first; page < first + (bytes >> page_shift_); ++page) visit(pages_[page]);
+  }
+  // The memory of a page: its slots, and then its bits.
+  Page page_in(void* memory) const {
+    static_assert(sizeof(T*) == sizeof(std::uint64_t));
+    T** const slots = static_cast<T**>(memory);
+    return {slots, reinterpret_cast<std::uint64_t*>(slots + granules_)};
+  }
+  // Memory of that size comes from the system, as zeroes.
+  void make() {
+    made_.emplace_back(std::calloc(granules_ + (granules_ + 63) / 64, sizeof(std::uint64_t)));
+    THERMOCLINE_CHECK(made_.back() != nullptr, "There is host memory for a table.");
+    spare_.push_back(page_in(made_.back().get()));
+  }
+  std::size_t count(const Page& page) const {
+    std::size_t objects = 0;
+    for (std::uint64_t slot = 0; slot < granules_; ++slot) {
+      const bool is_marked = (page.bits[slot / 64] >> slot % 64 & 1) != 0;
+      THERMOCLINE_CHECK(is_marked == (page.slots[slot] != nullptr), "A granule's bit says whether its slot is used.");
+      objects += is_marked ? 1 : 0;
     }
+    return objects;
   }
 
-  std::vector<Slot> slots_ = std::vector<Slot>(kLeast);
-  std::size_t mask_ = kLeast - 1;
-  unsigned shift_ = 58;
+  std::uint64_t begin_;
+  Bytes bytes_;
+  int page_shift_;
+  std::uint64_t granules_;  // of a page
+  std::uint64_t last_slot_;
+  std::unique_ptr<void, Freed> memory_;  // written only where there have been pages
+  Page* pages_;                          // null: the page is not here
   std::size_t size_ = 0;
-  std::size_t most_ = kLeast / 4;  // entries, before it grows
+  std::vector<std::unique_ptr<void, Freed>> made_;
+  std::vector<Page> spare_;
 };
 
 }  // namespace thermocline

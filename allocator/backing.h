@@ -64,7 +64,10 @@ class Backing {
   // Unmaps up to `most` stale ranges whose uses have completed. `assigned`: also those that still map to their assigned
   // pages.
   void sweep_passed_stale(std::size_t most, bool assigned);
-  void forget_assigned_pages(const Block& block);
+  void forget_assigned_pages(const Block& block) {
+    if (assigned_pages_.has_any()) [[unlikely]]
+      forget_those_of(block);
+  }
   void defer_unmaps_of_free_space();
   AssignedPages& assigned_pages() { return assigned_pages_; }
   const DeferredUnmaps& deferred_unmaps() const { return deferred_unmaps_; }
@@ -76,6 +79,8 @@ class Backing {
   // To be called when the block is about to be freed: returns its ranges that the driver still maps to pages of others,
   // in order of address. From now on they belong to the address space.
   std::vector<StaleRange> take_stale(const Block& block);
+  // False: no block has such ranges.
+  bool may_have_stale() const { return deferred_unmaps_.has_stale() || !shown_.empty(); }
 
   // Unmaps all addresses still mapped whose uses have completed (kYes: waits for them). A page is released to the
   // driver only when no address maps to it any more.
@@ -165,6 +170,7 @@ class Backing {
   // Takes the pages of all runs in runs_, which must be in descending order of address.
   void take_pages_of_runs(UseSet* behind);
   void take_pages_of(const Run& run);
+  void forget_those_of(const Block& block);
   // Unmaps the largest chunk that is still mapped and whose uses have completed, if there is one.
   Status sweep_one();
   Status sweep(Chunk* chunk);

@@ -129,8 +129,7 @@ std::uint64_t Backing::borrow_unmissed(std::uint64_t count, UseSet* behind) {
   return count;
 }
 
-void Backing::forget_assigned_pages(const Block& block) {
-  if (!assigned_pages_.has_any()) return;
+void Backing::forget_those_of(const Block& block) {
   const std::uint64_t begin = space_->page_of(block.begin());
   for (std::uint64_t page = begin; page < begin + block.pages(); ++page) assigned_pages_.forget(page);
 }
@@ -278,7 +277,6 @@ bool Backing::can_map_without_waiting(const Block& block, PageRange range) {
 
 std::vector<StaleRange> Backing::take_stale(const Block& block) {
   std::vector<StaleRange> all;
-  if (!deferred_unmaps_.has_stale() && shown_.empty()) return all;
   const std::uint64_t begin = space_->page_of(block.begin());
   while (const StaleRange* const stale = deferred_unmaps_.stale_in(begin, begin + block.pages())) {
     all.push_back(*stale);

@@ -52,6 +52,7 @@ class BfcChunk : public boost::intrusive::list_base_hook<> {
   std::uint64_t size_ = 0;
   bool free_ = false;
   bool begins_range_ = false;
+  std::uint8_t shelf_ = 0;  // while it is free
 };
 
 template <class Tag>
@@ -168,7 +169,7 @@ class Bfc {
       left = &chunk;
       if (!chunk.free_) continue;
       const unsigned index = chunk.tag.shelf();
-      THERMOCLINE_CHECK(shelves_[index].has(chunk), "A free chunk lies on its shelf.");
+      THERMOCLINE_CHECK(chunk.shelf_ == index && shelves_[index].has(chunk), "A free chunk lies on its shelf.");
       sums[index] += chunk.size_;
       ++counts[index];
     }
@@ -198,13 +199,14 @@ class Bfc {
   void shelve(Chunk* chunk) {
     chunk->free_ = true;
     const unsigned index = chunk->tag.shelf();
+    chunk->shelf_ = static_cast<std::uint8_t>(index);
     free_size_[index] += chunk->size_;
     shelves_[index].put(*chunk);
   }
 
   void unshelve(Chunk* chunk) {
     chunk->free_ = false;
-    const unsigned index = chunk->tag.shelf();
+    const unsigned index = chunk->shelf_;
     free_size_[index] -= chunk->size_;
     shelves_[index].remove(*chunk);
   }

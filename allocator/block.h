@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "allocator/size_bins.h"
 #include "allocator/use_set.h"
@@ -122,12 +121,12 @@ class Block {
   const Slabs* slabs_ = nullptr;
   Buffer* first_ = nullptr;                   // its first chunk
   ExactBins<Buffer>* small_holes_ = nullptr;  // if it is for small buffers: its holes
+  SizeBins<Buffer>* large_holes_ = nullptr;   // if not: where they are
   SlabKind slab_kind_{};
-  Bytes least_requested_ = 0;          // smallest buffer ever in it; 0 in a slab for small buffers
-  bool mapped_when_placed_ = false;    // mapped(), as its holes are placed in bins
-  std::uint64_t used_granules_ = 0;    // taken by its buffers
-  std::size_t place_in_kind_ = 0;      // among the slabs of its kind
-  std::vector<std::uint64_t> starts_;  // a bit for each granule: a buffer begins there
+  Bytes least_requested_ = 0;        // smallest buffer ever in it; 0 in a slab for small buffers
+  bool mapped_when_placed_ = false;  // mapped(), as its holes are placed in bins
+  std::uint64_t used_granules_ = 0;  // taken by its buffers
+  std::size_t place_in_kind_ = 0;    // among the slabs of its kind
 };
 
 }  // namespace thermocline

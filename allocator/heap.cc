@@ -30,9 +30,71 @@ Heap::Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options,
       space_(std::move(space)),
       pool_(driver, options.device, options.page_bytes, options.limit),
       backing_(std::make_unique<Backing>(driver, clock, options.device, *space_, pool_, options.may_alias)),
-      slabs_(options.slab_bytes, options.page_bytes, options.apart, buffer_objects_) {}
+      slabs_(space_->begin(), space_->bytes(), options.slab_bytes, options.page_bytes, options.apart, buffer_objects_) {
+}
 
 Heap::~Heap() = default;
+
+// Inline, like the two that follow: whole pages come and go by them.
+[[gnu::always_inline]] inline Block* Heap::begin_block(AddressSpace::Chunk* chunk, bool guarded) {
+  Block* const block = block_objects_.take();
+  const std::uint64_t first = chunk->offset(), pages = chunk->size();
+  block->begin_ = space_->address_of(first);
+  block->pages_ = pages;
+  block->page_bytes_ = options_.page_bytes;
+  block->handles_ = space_->handles() + first;
+  block->mapped_pages_ = pages;
+  if (!chunk->tag.mapped)
+    block->mapped_pages_ -=
+        static_cast<std::uint64_t>(std::count(block->handles_, block->handles_ + pages, PageHandle{}));
+  block->chunk_ = chunk;
+  block->is_slab_ = false;
+  block->is_vacant_ = false;
+  block->sole_ = nullptr;
+  block->live_buffers_ = 0;
+  block->live_bytes_ = 0;
+  block->uses = chunk->tag.pending;
+  chunk->tag.pending.clear();
+  std::fill_n(space_->blocks() + first, pages + (guarded ? 1 : 0), block);
+  block->serial_ = ++last_serial_;
+  if (free_indices_.empty()) {
+    block->index_ = static_cast<std::uint32_t>(blocks_.size());
+    blocks_.push_back(block);
+    free_indices_.reserve(blocks_.size());
+  } else {
+    block->index_ = free_indices_.back();
+    free_indices_.pop_back();
+    blocks_[block->index_] = block;
+  }
+  return block;
+}
+
+[[gnu::always_inline]] inline void Heap::end_block(Block* block) {
+  std::fill_n(space_->blocks() + block->chunk_->offset(), space_->pages_with_guard(block->chunk_), nullptr);
+  backing_->forget_assigned_pages(*block);
+  if (backing_->may_have_stale()) [[unlikely]] {
+    space_->give(block->chunk_, block->uses, backing_->take_stale(*block), block->mapped());
+  } else {
+    space_->give(block->chunk_, block->uses, {}, block->mapped());
+  }
+  block->uses.clear();
+  block->chunk_ = nullptr;
+  blocks_[block->index_] = nullptr;
+  free_indices_.push_back(block->index_);
+  block_objects_.give(block);
+}
+
+// The buffer that a block consists of.
+inline Buffer* Heap::fill_block(Block* block) {
+  if (block == nullptr) return nullptr;
+  Buffer* const buffer = buffer_objects_.take();
+  buffer->address_ = block->begin();
+  buffer->block_ = block;
+  buffer->granules_ = 0;
+  buffer->left_ = buffer->right_ = nullptr;
+  buffer->former = block->uses;
+  return buffer;
+}
 
 Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant) {
   if (requested == 0) return Status::invalid_value();
@@ -57,20 +119,8 @@ Buffer* Heap::allocate_in_mapped_pages(Bytes requested, StreamIndex hint) {
   const auto [pages, guarded] = footprint_of(requested);
   AddressSpace::Chunk* const chunk = space_->take_mapped(pages, Zone::kBlocks, guarded);
   if (chunk == nullptr) return nullptr;
-  Buffer* const buffer = fill_block(begin_block(chunk));
+  Buffer* const buffer = fill_block(begin_block(chunk, guarded));
   count_in<false>(buffer, requested, hint);
-  return buffer;
-}
-
-// The buffer that a block consists of.
-Buffer* Heap::fill_block(Block* block) {
-  if (block == nullptr) return nullptr;
-  Buffer* const buffer = buffer_objects_.take();
-  buffer->address_ = block->begin();
-  buffer->block_ = block;
-  buffer->granules_ = 0;
-  buffer->left_ = buffer->right_ = nullptr;
-  buffer->former = block->uses;
   return buffer;
 }
 
@@ -88,64 +138,28 @@ Buffer* Heap::place_in_slab(Bytes requested, Block* vacant) {
 Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant) {
   if (revive(vacant, pages, guarded)) return vacant;
   AddressSpace::Chunk* const chunk = space_->take(pages, zone, guarded);
-  return chunk == nullptr ? nullptr : begin_block(chunk);
-}
-
-Block* Heap::begin_block(AddressSpace::Chunk* chunk) {
-  Block* const block = block_objects_.take();
-  const std::uint64_t first = chunk->offset(), pages = chunk->size();
-  block->begin_ = space_->address_of(first);
-  block->pages_ = pages;
-  block->page_bytes_ = options_.page_bytes;
-  block->handles_ = space_->handles() + first;
-  block->mapped_pages_ = pages;
-  if (!chunk->tag.mapped)
-    block->mapped_pages_ -=
-        static_cast<std::uint64_t>(std::count(block->handles_, block->handles_ + pages, PageHandle{}));
-  block->chunk_ = chunk;
-  block->is_slab_ = false;
-  block->is_vacant_ = false;
-  block->sole_ = nullptr;
-  block->slabs_ = nullptr;
-  block->live_buffers_ = 0;
-  block->live_bytes_ = 0;
-  block->uses = chunk->tag.pending;
-  chunk->tag.pending.clear();
-  std::fill_n(space_->blocks() + first, space_->pages_with_guard(chunk), block);
-  block->serial_ = ++last_serial_;
-  if (free_indices_.empty()) {
-    block->index_ = static_cast<std::uint32_t>(blocks_.size());
-    blocks_.push_back(block);
-    free_indices_.reserve(blocks_.size());
-  } else {
-    block->index_ = free_indices_.back();
-    free_indices_.pop_back();
-    blocks_[block->index_] = block;
-  }
-  return block;
-}
-
-void Heap::end_block(Block* block) {
-  std::fill_n(space_->blocks() + block->chunk_->offset(), space_->pages_with_guard(block->chunk_), nullptr);
-  backing_->forget_assigned_pages(*block);
-  space_->give(block->chunk_, block->uses, backing_->take_stale(*block), block->mapped());
-  block->uses.clear();
-  block->chunk_ = nullptr;
-  blocks_[block->index_] = nullptr;
-  free_indices_.push_back(block->index_);
-  block_objects_.give(block);
+  return chunk == nullptr ? nullptr : begin_block(chunk, guarded);
 }
 
 inline void Heap::end_buffer(Buffer* buffer) {
   THERMOCLINE_CHECK(buffer->block_ != nullptr && !buffer->is_hole_, "A buffer is freed once.");
   if (buffer->block_->is_slab_) {
-    THERMOCLINE_CHECK(slabs_.buffers().find(buffer->address_) == buffer, "A buffer is freed once.");
+    THERMOCLINE_CHECK(slabs_.at(buffer->address_) == buffer, "A buffer is freed once.");
     count_out<true>(*buffer);
     return slabs_.remove(buffer);
   }
   count_out<false>(*buffer);
   buffer->block_ = nullptr;
   buffer_objects_.give(buffer);
+}
+
+void Heap::free_owner(Buffer* buffer) {
+  Block* const block = buffer->block_;
+  THERMOCLINE_CHECK(block->sole_ == buffer, "A buffer is freed once.");
+  count_out<false>(*buffer);
+  buffer->block_ = nullptr;
+  buffer_objects_.give(buffer);
+  end_block(block);
 }
 
 bool Heap::free(Buffer* buffer) {
@@ -170,7 +184,6 @@ Block& Heap::vacate(Buffer* buffer) {
   }
   block->sole_ = nullptr;
   block->is_slab_ = false;
-  block->slabs_ = nullptr;
   block->is_vacant_ = true;
   blocks_[block->index_] = nullptr;
   vacant_.insert(block);
@@ -305,11 +318,11 @@ Status Heap::set_limit(Bytes limit, Wait wait) {
 }
 
 void Heap::fold_classes(std::array<SizeClass, SizeClass::kCount>* out) const {
-  for (unsigned width = 0; width < std::size(by_width_); ++width) {
+  for (unsigned width = 0; width < std::size(live_by_width_); ++width) {
     // The least size of the width, beside 1.
     SizeClass& of_class = (*out)[SizeClass::of((Bytes{1} << width) + 1)];
-    of_class.live_bytes += by_width_[width].live_bytes;
-    of_class.buffers += by_width_[width].buffers;
+    of_class.live_bytes += live_by_width_[width];
+    of_class.buffers += buffers_by_width_[width];
   }
 }
 

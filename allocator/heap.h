@@ -112,19 +112,14 @@ class Heap {
   }
   Buffer* allocate_in_mapped_pages(Bytes requested, StreamIndex hint);
   // The same for free: finds the buffer that begins at the address, if it is in a slab with others; else null.
-  struct InSlab {
-    Buffer* buffer;
-    AddressTable<Buffer>::SlotIndex slot;
-  };
-  [[gnu::always_inline]] InSlab beside_others_at(DeviceAddress address) const {
-    const AddressTable<Buffer>::SlotIndex slot = slabs_.buffers().slot_of(address);
-    if (slot == AddressTable<Buffer>::kNoSlot) return {nullptr, slot};
-    Buffer* const buffer = slabs_.buffers().at(slot);
-    return {buffer->block_->live_buffers_ == 1 ? nullptr : buffer, slot};
+  using TableEntry = AddressTable<Buffer>::Entry;
+  [[gnu::always_inline]] Buffer* beside_others_at(DeviceAddress address, TableEntry* entry) const {
+    Buffer* const buffer = slabs_.at(address, entry);
+    return buffer == nullptr || buffer->block_->live_buffers_ == 1 ? nullptr : buffer;
   }
-  [[gnu::always_inline]] void free_beside_others(InSlab freed) {
-    count_out<true>(*freed.buffer);
-    slabs_.remove_inline(freed.buffer, freed.slot);
+  [[gnu::always_inline]] void free_beside_others(Buffer* buffer, const TableEntry& entry) {
+    count_out<true>(*buffer);
+    slabs_.remove_inline(buffer, entry);
   }
   // The buffer that begins at the address and has the block to itself; null: none.
   Buffer* owner_at(DeviceAddress address) const {
@@ -134,6 +129,8 @@ class Heap {
   // True when the block was freed with its last buffer. `buffer` is destroyed in any case. The block's pages, if any,
   // stay mapped at the freed addresses, and its uses stay pending on them.
   bool free(Buffer* buffer);
+  // free() for a buffer that has its block to itself.
+  void free_owner(Buffer* buffer);
 
   // Gives the buffer, and its block if it has one to itself, a new number and serial, as for a new allocation: it has,
   // or will soon have, another owner.
@@ -289,7 +286,7 @@ class Heap {
   void fold_classes(std::array<SizeClass, SizeClass::kCount>* out) const;
   std::uint64_t ample_pages() const;
   Block* new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant);
-  Block* begin_block(AddressSpace::Chunk* chunk);
+  Block* begin_block(AddressSpace::Chunk* chunk, bool guarded);
   bool revive(Block* vacant, std::uint64_t pages, bool guarded);
   void end_block(Block* block);
   Buffer* place_in_slab(Bytes requested, Block* vacant);
@@ -334,7 +331,8 @@ class Heap {
   Bytes peak_live_bytes_ = 0;
   Bytes whole_pages_live_bytes_ = 0;  // of live bytes: those of buffers with blocks of their own
   // Live buffers by the width of their sizes (width_of); statistics have them by size class.
-  SizeClass by_width_[64];
+  Bytes live_by_width_[64] = {};
+  std::uint64_t buffers_by_width_[64] = {};
 };
 
 inline Block* Heap::block_at(DeviceAddress address) const {
@@ -381,9 +379,9 @@ template <bool kInSlab>
   block->live_bytes_ += requested;
   live_bytes_ += requested;
   if (live_bytes_ > peak_live_bytes_) peak_live_bytes_ = live_bytes_;
-  SizeClass& of_width = by_width_[width_of(requested)];
-  of_width.live_bytes += requested;
-  ++of_width.buffers;
+  const unsigned width = width_of(requested);
+  live_by_width_[width] += requested;
+  ++buffers_by_width_[width];
 }
 
 template <bool kInSlab>
@@ -395,9 +393,9 @@ template <bool kInSlab>
   block->live_bytes_ -= requested;
   live_bytes_ -= requested;
   if constexpr (!kInSlab) whole_pages_live_bytes_ -= requested;
-  SizeClass& of_width = by_width_[width_of(requested)];
-  of_width.live_bytes -= requested;
-  --of_width.buffers;
+  const unsigned width = width_of(requested);
+  live_by_width_[width] -= requested;
+  --buffers_by_width_[width];
 }
 
 }  // namespace thermocline

@@ -26,7 +26,7 @@ class PendingLog {
     if (newest_ - joined_ == kMost) join_older_half();
     const FreeTime time = ++newest_;
     if (entries_.size() < kMost) [[unlikely]] {
-      entries_.push_back(pending);
+      entries_.emplace_back() = pending;
     } else {
       entry_of(time) = pending;
     }

@@ -68,25 +68,22 @@ Buffer* Slabs::find_small_hole_elsewhere(std::uint64_t granules) {
 
 Buffer* Slabs::place(Bytes requested) { return place_inline(requested, false); }
 
-void Slabs::remove(Buffer* buffer) { remove_inline(buffer, buffers_.slot_of(buffer->address_)); }
+void Slabs::remove(Buffer* buffer) {
+  AddressTable<Buffer>::Entry entry;
+  THERMOCLINE_CHECK(at(buffer->address_, &entry) == buffer, "What is removed is there.");
+  remove_inline(buffer, entry);
+}
 
 Buffer* Slabs::at_or_before(const Block& slab, DeviceAddress address) const {
-  if (Buffer* exact = buffers_.find(address); exact != nullptr) return exact;
-  const std::uint64_t granule = std::min((address - slab.begin()) / kGranule, slab.bytes() / kGranule - 1);
-  std::size_t word = granule / 64;
-  std::uint64_t bits = slab.starts_[word] << (63 - granule % 64) >> (63 - granule % 64);
-  while (bits == 0 && word > 0) bits = slab.starts_[--word];
-  if (bits == 0) return nullptr;
-  const std::uint64_t start = word * 64 + static_cast<std::uint64_t>(std::bit_width(bits)) - 1;
-  return buffers_.find(slab.begin() + start * kGranule);
+  return buffers_.last_in(slab.begin(), std::min(address, slab.end() - 1));
 }
 
 void Slabs::add(Block* slab, SlabKind kind) {
   slab->slabs_ = this;
-  // Those that an earlier slab had are 0: it was dropped without buffers.
-  slab->starts_.resize((slab->bytes() / kGranule + 63) / 64, 0);
+  buffers_.add_pages(slab->begin(), slab->bytes());
   slab->used_granules_ = 0;
   slab->mapped_when_placed_ = slab->mapped();
+  slab->large_holes_ = &large_holes_[slab->mapped() ? 1 : 0];
   slab->slab_kind_ = kind;
   slab->least_requested_ = kind == SlabKind::kSmall ? 0 : slab->bytes();
   std::vector<Block*>& all = of_kind_[static_cast<std::size_t>(kind)];
@@ -114,6 +111,7 @@ void Slabs::drop(Block* slab) {
   take_out(*hole);
   records_.give(hole);
   slab->first_ = nullptr;
+  buffers_.remove_pages(slab->begin(), slab->bytes());
   if (slab->small_holes_ != nullptr) small_holes_.give(slab->small_holes_);
   slab->small_holes_ = nullptr;
   if (filling_ == slab) filling_ = nullptr;
@@ -134,6 +132,7 @@ void Slabs::mapped_changed(Block* slab) {
   }
   for (Buffer* hole : holes) take_out(*hole);
   slab->mapped_when_placed_ = mapped;
+  slab->large_holes_ = &large_holes_[mapped ? 1 : 0];
   for (Buffer* hole : holes) {
     // A slab is unmapped only when all its uses have completed.
     if (!mapped) hole->former.clear();
@@ -174,8 +173,6 @@ std::uint64_t Slabs::validate_slab(const Block& slab) const {
                       "Chunks of a slab follow without a gap.");
     THERMOCLINE_CHECK(left == nullptr || !left->is_hole_ || !chunk->is_hole_, "Neighbouring holes are one.");
     THERMOCLINE_CHECK((buffers_.find(chunk->address_) == chunk) == !chunk->is_hole_, "Buffers are in the table.");
-    THERMOCLINE_CHECK((slab.starts_[granule / 64] >> granule % 64 & 1) == (chunk->is_hole_ ? 0 : 1),
-                      "A buffer's beginning is marked.");
     if (chunk->is_hole_) {
       ++holes;
       THERMOCLINE_CHECK(slab.small_holes_ != nullptr ? slab.small_holes_->has(*chunk)
@@ -193,10 +190,9 @@ std::uint64_t Slabs::validate_slab(const Block& slab) const {
   }
   THERMOCLINE_CHECK(granule * kGranule == slab.bytes(), "Chunks cover their slab.");
   THERMOCLINE_CHECK(used == slab.used_granules_, "A slab counts what its buffers take.");
-  std::uint64_t marked = 0;
-  for (const std::uint64_t word : slab.starts_) marked += static_cast<std::uint64_t>(std::popcount(word));
-  THERMOCLINE_CHECK(marked == slab.live_buffers(), "Nothing else is marked.");
-  THERMOCLINE_CHECK(slab.mapped_when_placed_ == slab.mapped(), "A slab knows what is mapped.");
+  THERMOCLINE_CHECK(
+      slab.mapped_when_placed_ == slab.mapped() && slab.large_holes_ == &large_holes_[slab.mapped() ? 1 : 0],
+      "A slab knows what is mapped.");
   if (slab.small_holes_ != nullptr)
     THERMOCLINE_CHECK(slab.small_holes_->check() == holes, "Only its holes are in a slab's bins.");
   return holes;

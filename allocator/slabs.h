@@ -40,18 +40,23 @@ enum class SlabKind : std::uint8_t { kSmall, kLarge };
 //     left_ leads back; no two neighbours are holes.
 //   - A hole is in one bin and nothing else is in any: of a slab of small buffers, in the slab's own bins; else in the
 //     bins of the mapped, or of the unmapped ones.
-//   - A chunk in use, and nothing else, is in the table under its address, and its beginning is marked in the slab.
+//   - A chunk in use, and nothing else, is in the table under its address.
 //   - used_granules_ of a slab is the sum of its chunks in use, and used_small_ that of the slabs of small buffers.
 //   - Every slab is at its place among those of its kind, and has a live buffer, except between add and the next place.
 //   - All uses in a hole's `former` are in its slab's uses, or have passed.
 class Slabs {
  public:
-  static constexpr Bytes kGranule = 512;
+  static constexpr Bytes kGranule = Bytes{1} << AddressTable<Buffer>::kGranuleShift;
 
-  // Chunks come from `records`, like the records of buffers that have blocks of their own. `apart`: unused bytes after
-  // a buffer (HeapOptions::apart).
-  Slabs(Bytes slab_bytes, Bytes page_bytes, Bytes apart, ObjectPool<Buffer>& records)
-      : slab_bytes_(slab_bytes), page_bytes_(page_bytes), apart_(apart), records_(records) {}
+  // All slabs will be in the range. Chunks come from `records`, like the records of buffers that have blocks of their
+  // own. `apart`: unused bytes after a buffer (HeapOptions::apart).
+  Slabs(DeviceAddress range, Bytes range_bytes, Bytes slab_bytes, Bytes page_bytes, Bytes apart,
+        ObjectPool<Buffer>& records)
+      : slab_bytes_(slab_bytes),
+        page_bytes_(page_bytes),
+        apart_(apart),
+        records_(records),
+        buffers_(range, range_bytes, page_bytes) {}
 
   // The size of a new slab for a buffer of `requested` bytes. For small buffers: one page. For others: a sixteenth of
   // all slabs so far, between a page and the full slab size, so that a program with few buffers does not pay for a full
@@ -63,9 +68,8 @@ class Slabs {
   // Removes the buffer, whose record must not be used any more; the uses of its block stay pending on its space.
   void remove(Buffer* buffer);
   // place() and remove() without a call (slabs_inline.h). `only_mapped`: also null if an evicted slab would be taken.
-  // `slot`: the buffer's slot in the table, which shows that it is a buffer.
   Buffer* place_inline(Bytes requested, bool only_mapped);
-  void remove_inline(Buffer* buffer, AddressTable<Buffer>::SlotIndex slot);
+  void remove_inline(Buffer* buffer, const AddressTable<Buffer>::Entry& entry);
 
   // Adds a slab of `kind`, for a buffer that did not fit in the others.
   void add(Block* slab, SlabKind kind);
@@ -84,7 +88,7 @@ class Slabs {
   void drop(Block* slab);
   // The buffer that begins at the address, or null.
   Buffer* at(DeviceAddress address) const { return buffers_.find(address); }
-  const AddressTable<Buffer>& buffers() const { return buffers_; }
+  Buffer* at(DeviceAddress address, AddressTable<Buffer>::Entry* entry) const { return buffers_.find(address, entry); }
   // The buffer of the slab that begins at the address, or else the last one that begins below it; null when there is
   // none.
   Buffer* at_or_before(const Block& slab, DeviceAddress address) const;
@@ -114,7 +118,6 @@ class Slabs {
   static constexpr Bytes kApartFrom = 8;
   static_assert(kLargestSmall <= ExactBins<Buffer>::kLargest * kGranule, "Every small size has a bin.");
 
-  static void mark(Block& slab, std::uint64_t granule, bool begins);
   Buffer* find_small_hole(std::uint64_t granules);
   Buffer* find_small_hole_elsewhere(std::uint64_t granules);
   Buffer* find_large_hole(std::uint64_t granules);

@@ -14,7 +14,7 @@ inline void Slabs::put(Buffer& hole) {
   if (slab.small_holes_ != nullptr) {
     slab.small_holes_->put(hole);
   } else {
-    large_holes_[slab.mapped_when_placed_ ? 1 : 0].put(hole);
+    slab.large_holes_->put(hole);
   }
 }
 
@@ -24,7 +24,7 @@ inline void Slabs::take_out(Buffer& hole) {
   if (slab.small_holes_ != nullptr) {
     slab.small_holes_->remove(hole);
   } else {
-    large_holes_[slab.mapped_when_placed_ ? 1 : 0].remove(hole);
+    slab.large_holes_->remove(hole);
   }
 }
 
@@ -38,13 +38,6 @@ inline Buffer* Slabs::find_small_hole(std::uint64_t granules) {
     if (Buffer* const fit = filling_->small_holes_->fit(granules); fit != nullptr) return fit;
   }
   return find_small_hole_elsewhere(granules);
-}
-
-// A slab's starts: one bit for every granule, set where a buffer begins.
-inline void Slabs::mark(Block& slab, std::uint64_t granule, bool begins) {
-  const std::uint64_t bit = std::uint64_t{1} << granule % 64;
-  std::uint64_t& word = slab.starts_.data()[granule / 64];
-  word = begins ? word | bit : word & ~bit;
 }
 
 // Cuts the chunk, which is in no bin; the right part becomes a hole.
@@ -86,14 +79,12 @@ inline void Slabs::absorb(Buffer* left, Buffer* right) {
     slab.least_requested_ = requested;
   }
   buffers_.put(buffer->address_, buffer);
-  mark(slab, (buffer->address_ - slab.begin()) / kGranule, true);
   return buffer;
 }
 
-[[gnu::always_inline]] inline void Slabs::remove_inline(Buffer* buffer, AddressTable<Buffer>::SlotIndex slot) {
+[[gnu::always_inline]] inline void Slabs::remove_inline(Buffer* buffer, const AddressTable<Buffer>::Entry& entry) {
   Block& slab = *buffer->block_;
-  buffers_.remove_at(slot);
-  mark(slab, (buffer->address_ - slab.begin()) / kGranule, false);
+  buffers_.remove(entry);
   slab.used_granules_ -= buffer->granules_;
   if (slab.small_holes_ != nullptr) used_small_ -= buffer->granules_;
   if (Buffer* const right = buffer->right_; right != nullptr && right->is_hole_) {

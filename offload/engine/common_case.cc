@@ -4,7 +4,8 @@
 // is live, and no driver function is called. All other cases are left to allocate and free. This does a part of what
 // these do, under the same rules.
 //
-// Between taking and releasing the lock no function is called at which the thread could be cancelled.
+// Between taking and releasing the lock no function is called at which the thread could be cancelled, or that throws
+// unless the host has no memory left.
 #include "allocator/slabs_inline.h"
 #include "driver/undisturbed.h"
 #include "offload/engine/engine_state.h"
@@ -86,8 +87,14 @@ StreamHandle handle_of(std::uint64_t stream) {
   if (buffer == nullptr || policy->wants().addresses || !residency.has_no_copy(buffer->block()) ||
       !caches.withdraw(*buffer))
     return false;
+  Block& block = buffer->block();
   if (key != ThreadCache::kNoStream) freed_on(*buffer, on);
-  release(*buffer);
+  // release(), where no stream is blocked, and nothing is detained, pinned or referred to.
+  held_block_bytes -= block.bytes();
+  policy->freed(block);
+  forget_held(block);
+  residency.forget(block);
+  heap.free_owner(buffer);
   ++counters.frees;
   return true;
 }
@@ -95,28 +102,31 @@ StreamHandle handle_of(std::uint64_t stream) {
 [[gnu::always_inline]] inline bool Engine::State::free_commonly(DeviceAddress address, std::uint64_t key) {
   StreamIndex on;
   if (slow_to_free || clock.may_be_blocked() || !clock.find(handle_of(key), &on)) return false;
-  const Heap::InSlab found = heap.beside_others_at(address);
-  if (found.buffer == nullptr) return free_pages(address, key, on);
-  if (!caches.withdraw(*found.buffer)) return false;
-  if (key != ThreadCache::kNoStream) freed_on(*found.buffer, on);
-  heap.free_beside_others(found);
+  Heap::TableEntry entry;
+  Buffer* const buffer = heap.beside_others_at(address, &entry);
+  if (buffer == nullptr) return free_pages(address, key, on);
+  if (!caches.withdraw(*buffer)) return false;
+  if (key != ThreadCache::kNoStream) freed_on(*buffer, on);
+  heap.free_beside_others(buffer, entry);
   ++counters.frees;
   return true;
 }
 
 Status Engine::allocate_past_cache(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache) {
-  std::unique_lock lock(mutex_);
-  if (cache != nullptr && state_->allocate_commonly(bytes, stream, *cache, out)) [[likely]]
+  mutex_.lock();
+  if (cache != nullptr && state_->allocate_commonly(bytes, stream, *cache, out)) [[likely]] {
+    mutex_.unlock();
     return {};
-  lock.release();
+  }
   return allocate_slowly(bytes, ThreadCaches::stream_of(stream), out);
 }
 
 Status Engine::free_past_cache(DeviceAddress address, std::uint64_t stream) {
-  std::unique_lock lock(mutex_);
-  if (state_->free_commonly(address, stream)) [[likely]]
+  mutex_.lock();
+  if (state_->free_commonly(address, stream)) [[likely]] {
+    mutex_.unlock();
     return {};
-  lock.release();
+  }
   return free_slowly(address, ThreadCaches::stream_of(stream));
 }
 

@@ -366,8 +366,10 @@ class Engine {
   Status allocate_from(ThreadCache* cache, Bytes bytes, std::uint64_t stream, DeviceAddress* out);
   Status free_past_cache(DeviceAddress address, std::uint64_t stream);
   Status free_without_entry(DeviceAddress address, std::uint64_t stream);
-  Status allocate_slowly(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out);
-  Status free_slowly(DeviceAddress address, std::optional<StreamHandle> stream);
+  Status allocate_slowly(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out)
+      THERMOCLINE_RELEASE(mutex_) THERMOCLINE_NOT_ANALYSED;
+  Status free_slowly(DeviceAddress address, std::optional<StreamHandle> stream)
+      THERMOCLINE_RELEASE(mutex_) THERMOCLINE_NOT_ANALYSED;
   bool wait_for_uses(std::unique_lock<Mutex>& lock, const UseSet& uses);
 
   mutable Mutex mutex_;

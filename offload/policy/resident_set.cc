@@ -146,7 +146,8 @@ void ResidentSet::let_go(BlockState& state) {
   const auto stays = [](const EvictionUnit& unit) {
     return unit.mapped() && !(unit.evict_reason && is_chosen(*unit.evict_reason));
   };
-  if (std::ranges::any_of(state.units(), stays)) residency_.begin_evictions(state, state.units().size(), EvictReason::kPassing);
+  if (std::ranges::any_of(state.units(), stays))
+    residency_.begin_evictions(state, state.units().size(), EvictReason::kPassing);
 }
 
 // The buffer takes the place of members that are used clearly less often, if these are enough.

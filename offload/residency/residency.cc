@@ -27,6 +27,11 @@ bool has_all_pages(const Block& block, PageRange range) {
 [[gnu::always_inline]] inline void Residency::change_state(EvictionUnit& unit, ResidencyState state) {
   if (log_ != nullptr) [[unlikely]]
     log_change(unit, state);
+  leave_list(unit);
+  enter_list(unit, state);
+}
+
+[[gnu::always_inline]] inline void Residency::leave_list(EvictionUnit& unit) {
   switch (unit.state) {
     case ResidencyState::kUnmapped:
       break;
@@ -42,6 +47,9 @@ bool has_all_pages(const Block& block, PageRange range) {
       --unit.whole->nonresident_units;
       break;
   }
+}
+
+[[gnu::always_inline]] inline void Residency::enter_list(EvictionUnit& unit, ResidencyState state) {
   unit.state = state;
   switch (state) {
     case ResidencyState::kUnmapped:
@@ -62,33 +70,40 @@ bool has_all_pages(const Block& block, PageRange range) {
 
 void Residency::set_state(EvictionUnit& unit, ResidencyState state) { change_state(unit, state); }
 
-void Residency::adopt(const Buffer& buffer) {
-  Block& block = buffer.block();
-  while (by_index_.size() <= block.index()) by_index_.push_back(&states_.emplace_back());
-  BlockState& state = state_of(block);
-  if (state.block == nullptr) {
-    state.block = &block;
-    state.wait_for.join(block.uses);
-    divide(state);
-    if (host_mappings_.full()) map_new_to_host(state);
-  }
-  THERMOCLINE_CHECK(state.block == &block, "an index names one live block");
-  (block.is_slab() ? state.former : state.wait_for).join(buffer.former);
-}
-
 // Gives the block its units; each goes to the list that its pages determine.
-void Residency::divide(BlockState& state) {
+inline void Residency::divide(BlockState& state) {
   const Block& block = *state.block;
   const std::size_t number = state.number_of_units();
-  const bool cuts = number > 1 && (!block.mapped() || log_ != nullptr || host_mappings_.full());
-  if (number > 1 && !cuts) state.uncut = &dirty_;
-  state.set_count(cuts ? number : 1);
+  if (block.mapped() && log_ == nullptr && !host_mappings_.full()) [[likely]] {
+    if (number > 1) state.uncut = &dirty_;
+    state.count = 1;
+    state.one.whole = &state;
+    state.one.range = {0, block.pages()};
+    resident_bytes_ += block.bytes();
+    return enter_list(state.one, ResidencyState::kDirty);
+  }
+  state.set_count(number);
   state.place_units();
   for (EvictionUnit& unit : state.parts()) {
     const bool mapped = has_all_pages(block, unit.range);
     if (mapped) resident_bytes_ += unit.bytes();
     change_state(unit, mapped ? ResidencyState::kDirty : ResidencyState::kEvicted);
   }
+}
+
+void Residency::adopt(const Buffer& buffer) {
+  Block& block = buffer.block();
+  while (by_index_.size() <= block.index()) by_index_.push_back(&states_.emplace_back());
+  BlockState& state = state_of(block);
+  if (state.block == nullptr) {
+    state.block = &block;
+    state.wait_for = block.uses;
+    divide(state);
+    if (host_mappings_.full()) map_new_to_host(state);
+  }
+  THERMOCLINE_CHECK(state.block == &block, "an index names one live block");
+  // What a block's only buffer waits for is among the block's uses.
+  if (block.is_slab()) state.former.join(buffer.former);
 }
 
 // Of nearly equal size.
@@ -132,7 +147,10 @@ void Residency::forget(Block& block) {
     if (unit.asleep) set_asleep(unit, false);
     drop_host_copy(unit);
     if (unit.mapped()) resident_bytes_ -= unit.bytes();
-    change_state(unit, ResidencyState::kUnmapped);
+    if (log_ != nullptr) [[unlikely]]
+      log_change(unit, ResidencyState::kUnmapped);
+    leave_list(unit);
+    unit.state = ResidencyState::kUnmapped;
     block.uses.join(unit.uses);
     unit.reset();
   }

@@ -270,6 +270,8 @@ class Residency {
   void divide(BlockState& state);
   void set_state(EvictionUnit& unit, ResidencyState state);
   void change_state(EvictionUnit& unit, ResidencyState state);  // set_state() without a call
+  void leave_list(EvictionUnit& unit);
+  void enter_list(EvictionUnit& unit, ResidencyState state);
   void log_change(const EvictionUnit& unit, ResidencyState state);
   // True once nobody uses the unit's pages.
   bool idle(const EvictionUnit& unit) { return clock_.passed(unit.whole->block->uses) && clock_.passed(unit.uses); }

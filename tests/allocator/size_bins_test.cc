@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two structures used in place of trees: bins of sizes, and a table of addresses.
+// The structures used in place of trees: bins of sizes, with and without an order, and a table of addresses.
 #include "allocator/size_bins.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <random>
 #include <set>
 
 #include "allocator/address_table.h"
+#include "allocator/size_order.h"
 #include "tests/support/seeds.h"
 
 namespace thermocline {
@@ -118,28 +120,94 @@ TEST(ExactBins, FindsTheSmallestFit) {
   }
 }
 
+TEST(SizeOrder, IsInOrderOfSizeAndOffset) {
+  for (const std::uint64_t seed : test_seeds(10)) {
+    std::mt19937_64 random(seed);
+    std::deque<Piece> pieces;
+    std::map<std::pair<std::uint64_t, std::uint64_t>, Piece*> model;
+    std::vector<Piece*> in;
+    SizeOrder<Piece> order;
+    // Few sizes, so that bins get long.
+    const std::uint64_t sizes = seed % 2 == 0 ? 4 : 200;
+    for (int turn = 0; turn < 2000; ++turn) {
+      if (random() % 5 < 3 || in.empty()) {
+        const std::uint64_t offset = (random() % 1000 << 20) + pieces.size();
+        Piece* const piece = &pieces.emplace_back(offset, 1 + random() % sizes);
+        in.push_back(piece);
+        order.put(*piece);
+        model[{piece->size(), piece->offset()}] = piece;
+      } else {
+        std::swap(in[random() % in.size()], in.back());
+        ASSERT_TRUE(order.has(*in.back()));
+        order.remove(*in.back());
+        ASSERT_FALSE(order.has(*in.back()));
+        model.erase({in.back()->size(), in.back()->offset()});
+        in.pop_back();
+      }
+      const std::uint64_t size = 1 + random() % (sizes + 2);
+      const auto best = model.lower_bound({size, 0});
+      ASSERT_EQ(order.fit(size), best == model.end() ? nullptr : best->second);
+      if (turn % 50 != 0) continue;
+      std::vector<Piece*> all, of_size, falling;
+      order.each([&](Piece& piece) { all.push_back(&piece); });
+      order.each_of(size, [&](Piece& piece) {
+        of_size.push_back(&piece);
+        return of_size.size() < 5;
+      });
+      order.each_from_largest([&](Piece& piece) {
+        falling.push_back(&piece);
+        return falling.size() < 5;
+      });
+      std::vector<Piece*> expected, expected_of_size;
+      for (const auto& [key, piece] : model) {
+        expected.push_back(piece);
+        if (key.first == size && expected_of_size.size() < 5) expected_of_size.push_back(piece);
+      }
+      ASSERT_EQ(all, expected);
+      ASSERT_EQ(of_size, expected_of_size);
+      std::reverse(expected.begin(), expected.end());
+      expected.resize(std::min<std::size_t>(expected.size(), 5));
+      ASSERT_EQ(falling, expected);
+    }
+    ASSERT_EQ(order.check(), model.size());
+  }
+}
+
 TEST(AddressTable, SaysWhatAMapSays) {
+  constexpr DeviceAddress kBegin{std::uint64_t{1} << 40};
+  constexpr Bytes kGranule = 512, kPage = 64 * kKiB, kRange = 5 * kPage;
   for (const std::uint64_t seed : test_seeds(5)) {
     std::mt19937_64 random(seed);
     std::map<std::uint64_t, int*> model;
-    AddressTable<int> table;
-    std::vector<int> values(600);
+    AddressTable<int> table(kBegin, kRange + kPage, kPage);
+    table.add_pages(kBegin + kPage, kPage);
+    table.remove_pages(kBegin + kPage, kPage);
+    table.add_pages(kBegin, kRange);
+    std::vector<int> values(kRange / kGranule);
     for (int turn = 0; turn < 20'000; ++turn) {
+      // In the second half objects are rare, so that none may be in a word or a page.
       const std::size_t which = random() % values.size();
-      const std::uint64_t address = (std::uint64_t{1} << 40) + 512 * which;
+      const std::uint64_t address = kBegin.value + kGranule * which;
       const auto known = model.find(address);
       ASSERT_EQ(table.find(DeviceAddress{address}), known == model.end() ? nullptr : known->second);
-      ASSERT_EQ(table.find(DeviceAddress{}), nullptr);
-      if (known == model.end()) {
-        table.put(DeviceAddress{address}, &values[which]);
-        model[address] = &values[which];
-      } else {
+      if (known != model.end()) {
         table.remove(DeviceAddress{address});
         model.erase(known);
+      } else if (turn < 10'000 || random() % 64 == 0) {
+        table.put(DeviceAddress{address}, &values[which]);
+        model[address] = &values[which];
       }
+      const std::uint64_t from = kBegin.value + random() % kRange;
+      const std::uint64_t to = from + random() % (kBegin.value + kRange - from);
+      const auto behind = model.upper_bound(to);
+      const bool is_one = behind != model.begin() && std::prev(behind)->first >= from / kGranule * kGranule;
+      ASSERT_EQ(table.last_in(DeviceAddress{from}, DeviceAddress{to}), is_one ? std::prev(behind)->second : nullptr);
+      ASSERT_EQ(table.find(DeviceAddress{address + 1}), nullptr);
       ASSERT_EQ(table.size(), model.size());
       if (turn % 500 == 0) table.validate();
     }
+    for (const std::uint64_t outside : {std::uint64_t{0}, kBegin.value - kGranule, kBegin.value + kRange})
+      ASSERT_EQ(table.find(DeviceAddress{outside}), nullptr);
   }
 }
 

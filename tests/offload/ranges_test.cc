@@ -93,6 +93,27 @@ TEST_F(RangesTest, WhatIsReadAsWellIsBroughtBack) {
   EXPECT_EQ(restored(), kUnitBytes) << "the unit that is read";
 }
 
+TEST_F(EngineTest, ABlockThatNoRangeOfWasNamedIsEvictedInAllItsUnits) {
+  start({.budget_bytes = 2 * kLarge, .policy = kLruPolicy});
+  const DeviceAddress large = allocate(kLarge);
+  ASSERT_TRUE(operate({{large, kLarge}}, Access::kUnknown).ok());
+  ASSERT_TRUE(engine_->evict(large).ok());
+  engine_->validate();
+  EXPECT_EQ(engine_->statistics().evicted_bytes, kLarge) << "all of it is copied out";
+}
+
+TEST_F(EngineTest, ARangeThatIsNamedMakesItsUnitTheYoungestOfTheBlock) {
+  start({.budget_bytes = kLarge + kPage, .policy = kLruPolicy});
+  const DeviceAddress large = allocate(kLarge), other = allocate(kUnitBytes);
+  ASSERT_TRUE(operate({{large, kLarge}}, Access::kUnknown).ok());
+  ASSERT_TRUE(operate({{large, 4096}}, Access::kRead).ok());
+  ASSERT_TRUE(operate({{other, kUnitBytes}}, Access::kWrite).ok());
+  ASSERT_TRUE(operate({{large, 4096}}, Access::kRead).ok());
+  EXPECT_EQ(engine_->statistics().restored_bytes, 0u) << "the other unit was evicted";
+  ASSERT_TRUE(operate({{large + kUnitBytes, 4096}}, Access::kRead).ok());
+  EXPECT_EQ(engine_->statistics().restored_bytes, kUnitBytes);
+}
+
 TEST_F(RangesTest, SayWhetherTheyFitAndWhereTheirUnitsEnd) {
   const MemoryAccess ends[] = {{large_, kLarge, Access::kRead}, {other_, kLarge, Access::kWrite}};
   EXPECT_FALSE(engine_->fits(ends));
