@@ -4,8 +4,7 @@
 // is live, and no driver function is called. All other cases are left to allocate and free. This does a part of what
 // these do, under the same rules.
 //
-// Between taking and releasing the lock no function is called at which the thread could be cancelled, or that throws
-// unless the host has no memory left.
+// Between taking and releasing the lock no function is called at which the thread could be cancelled.
 #include "allocator/slabs_inline.h"
 #include "driver/undisturbed.h"
 #include "offload/engine/engine_state.h"
@@ -43,7 +42,7 @@ StreamHandle handle_of(std::uint64_t stream) {
 }
 
 [[gnu::always_inline]] inline bool Engine::State::allocate_commonly(Bytes bytes, std::uint64_t key, ThreadCache& cache,
-                                                                    DeviceAddress* address) {
+                                                                    DeviceAddress* address) noexcept {
   StreamIndex hint;
   if (slow_to_allocate || policy->wants().addresses || bytes > budget_bytes - external_bytes ||
       !clock.find(handle_of(key), &hint))
@@ -99,7 +98,7 @@ StreamHandle handle_of(std::uint64_t stream) {
   return true;
 }
 
-[[gnu::always_inline]] inline bool Engine::State::free_commonly(DeviceAddress address, std::uint64_t key) {
+[[gnu::always_inline]] inline bool Engine::State::free_commonly(DeviceAddress address, std::uint64_t key) noexcept {
   StreamIndex on;
   if (slow_to_free || clock.may_be_blocked() || !clock.find(handle_of(key), &on)) return false;
   Heap::TableEntry entry;
