@@ -14,15 +14,10 @@
 
 namespace thermocline {
 
-Operation::Operation(Engine* engine, std::unique_lock<Mutex> lock, Status status)
-    : engine_(engine), lock_(std::move(lock)), status_(status) {}
-
-Operation::Operation(Operation&& other) noexcept
-    : engine_(std::exchange(other.engine_, nullptr)), lock_(std::move(other.lock_)), status_(other.status_) {}
-
-Operation::~Operation() {
-  // It was not submitted.
-  if (engine_ != nullptr && lock_.owns_lock()) engine_->state_->forget_upload_copies();
+// It was not submitted.
+void Operation::abandon() {
+  engine_->state_->forget_upload_copies();
+  engine_->mutex_.unlock();
 }
 
 bool Operation::is_behind_blocked() const {
@@ -34,13 +29,6 @@ const void* Operation::host_copy() const { return engine_->state_->host_copy(); 
 
 std::span<const UploadCopy> Operation::upload_copies() const { return engine_->state_->upload_copies(); }
 void Operation::forget_upload_copies() { engine_->state_->forget_upload_copies(); }
-
-void Operation::commit(bool completed) {
-  THERMOCLINE_CHECK(engine_ != nullptr && status_.ok(), "an operation is committed once, after it was prepared");
-  engine_->state_->commit(completed);
-  engine_ = nullptr;
-  lock_.unlock();
-}
 
 Engine::Engine(int device) : mutex_("engine", lock_level::kEngine + device) {}
 
@@ -188,17 +176,17 @@ Status Engine::kernels_may_be_others() {
   return state_->run_nothing_again();
 }
 
-Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> accesses, const OperationInfo& info,
-                        bool again) {
-  std::unique_lock lock(mutex_);
-  if (!again && state_->repeat(accesses, info, stream)) return Operation(this, std::move(lock), {});
+Operation Engine::begin_slowly(StreamHandle stream, std::span<const MemoryAccess> accesses, const OperationInfo& info,
+                               bool again) {
+  std::unique_lock lock(mutex_, std::adopt_lock);
   const Status status = ask_without_waiting(lock, [&] {
     const Status resolved = state_->resolve(accesses, info, again, stream);
     again = true;
     return resolved.ok() ? state_->prepare(stream) : resolved;
   });
   if (status.ok()) state_->learn_operation();
-  return Operation(this, std::move(lock), status);
+  lock.release();
+  return Operation(this, status, false);
 }
 
 bool Engine::fits(std::span<const MemoryAccess> accesses) {
@@ -257,7 +245,8 @@ Operation Engine::begin_unknown(StreamHandle stream) {
     state_->resolve_all();
     return state_->prepare(stream);
   });
-  return Operation(this, std::move(lock), status);
+  lock.release();
+  return Operation(this, status, false);
 }
 
 bool Engine::wants_all_launches() const noexcept { return state_->audit != nullptr || state_->host_mappings.on(); }

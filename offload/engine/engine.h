@@ -30,6 +30,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allocator/use_set.h"
@@ -62,9 +63,13 @@ struct UploadCopy {
 // thread.
 class [[nodiscard]] Operation {
  public:
-  Operation(Operation&&) noexcept;
+  Operation(Operation&& other) noexcept
+      : engine_(std::exchange(other.engine_, nullptr)), status_(other.status_), is_repeated_(other.is_repeated_) {}
   Operation& operator=(Operation&&) = delete;
-  ~Operation();
+  ~Operation() {
+    if (engine_ != nullptr) [[unlikely]]
+      abandon();
+  }
 
   Status status() const { return status_; }
   // The operation's stream runs behind a blocked one: calls that wait for the stream must not be made under the lock.
@@ -83,11 +88,14 @@ class [[nodiscard]] Operation {
 
  private:
   friend class Engine;
-  Operation(Engine* engine, std::unique_lock<Mutex> lock, Status status);
+  // Takes over the engine's lock.
+  Operation(Engine* engine, Status status, bool is_repeated)
+      : engine_(engine), status_(status), is_repeated_(is_repeated) {}
+  void abandon();
 
-  Engine* engine_;
-  std::unique_lock<Mutex> lock_;
+  Engine* engine_;  // whose lock it holds; null: none, after commit() or a move
   Status status_;
+  bool is_repeated_;  // Engine::State::repeat() has prepared it
 };
 
 // A kernel of a graph that was launched.
@@ -345,6 +353,9 @@ class Engine {
 
   explicit Engine(int device);
 
+  // begin() for an operation that is not known; called with the lock held.
+  Operation begin_slowly(StreamHandle stream, std::span<const MemoryAccess> accesses, const OperationInfo& info,
+                         bool again);
   // Calls `ask` again after each wait that was deferred.
   template <class Ask>
   Status ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask);

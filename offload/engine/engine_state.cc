@@ -137,6 +137,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   }
   state->is_plain = state->options.redzone_bytes == 0 && state->annotations == nullptr && state->audit == nullptr &&
                     state->versions == nullptr && !state->host_mappings.full();
+  state->repeats = options.budget_source == nullptr && state->audit == nullptr && !state->host_mappings.full();
   state->note_what_is_slow();
   state->show_room();
   // Under a full host fallback, work that was begun is finished in place (residency.cc).
@@ -146,13 +147,6 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
 }
 
 Engine::State::~State() { residency.release_host_copies(); }
-
-bool Engine::State::expects_shortage() {
-  if (!may_run_short) {
-    may_run_short = pressed || residency.any_nonresident() || 2 * (held_block_bytes + external_bytes) > budget_bytes;
-  }
-  return may_run_short;
-}
 
 bool Engine::State::tracks_contents() {
   if (tracks.load(std::memory_order_relaxed)) return true;
@@ -220,6 +214,18 @@ Status Engine::State::fetch_operands() {
   return status;
 }
 
+// What follows each operation.
+void Engine::State::note_submitted() {
+  if (looks.any_under_way()) {
+    if (audit != nullptr) collect_probes(Wait::kYes);
+    if (counters.operations % kOperationsPerVerdict == 0) collect_probes(Wait::kNo);
+  }
+  if (host_mappings.has_unseen()) keep_unseen();
+  if (host_mappings.has_late()) host_mappings.catch_up();
+  if (policy->wants().submitted) policy->submitted(stream);
+  if (migration.files() != nullptr) residency.spill_behind();
+}
+
 void Engine::State::commit(bool completed) {
   const InPlace as_planned(clock, false);
   ++counters.operations;
@@ -245,14 +251,7 @@ void Engine::State::commit(bool completed) {
   if (tracks.load(std::memory_order_relaxed)) note_submission(use);
   if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
   if (completed) clock.synchronized(stream);
-  if (looks.any_under_way()) {
-    if (audit != nullptr) collect_probes(Wait::kYes);
-    if (counters.operations % kOperationsPerVerdict == 0) collect_probes(Wait::kNo);
-  }
-  if (host_mappings.has_unseen()) keep_unseen();
-  if (host_mappings.has_late()) host_mappings.catch_up();
-  if (policy->wants().submitted) policy->submitted(stream);
-  if (migration.files() != nullptr) residency.spill_behind();
+  note_submitted();
 }
 
 // Probes buffers of up to half of the budget in total: the rest needs room, too.

@@ -83,14 +83,19 @@ class Engine::State {
   void forget_upload_copies();
   Bytes host_copy_run(AddressRange range);
   bool is_on_host(AddressRange range);
-  // resolve() and prepare() in the cheapest way (known_operations.cc). False: this case is not covered, and nothing has
+  // resolve() and prepare() in the cheapest way (common_operation.cc). False: this case is not covered, and nothing has
   // changed.
   bool repeat(std::span<const MemoryAccess> list, const OperationInfo& info, StreamHandle handle);
   // The operation that was just prepared may come again.
   void learn_operation() {
     if (is_undisturbed() && operands.size() == named_operands) known_operations.learn(heap, given, info, operands);
   }
-  bool expects_shortage();
+  // Half of the budget has been live at once, or a part of what lives is not on the device.
+  bool expects_shortage() {
+    if (!may_run_short) [[unlikely]]
+      may_run_short = pressed || residency.any_nonresident() || 2 * (held_block_bytes + external_bytes) > budget_bytes;
+    return may_run_short;
+  }
   bool tracks_contents();
   // Allocations before operations are told to the policy (prepare()) are not told either: it learns no uses of them.
   void tell_of_allocation(const Block& block) {
@@ -99,6 +104,9 @@ class Engine::State {
   // Makes `operands` resident and makes `stream` wait for everything that it must wait for.
   Status prepare(StreamHandle stream);
   void commit(bool completed);
+  // commit() for an operation that repeat() has prepared. What it leaves out concerns states in which is_undisturbed() is
+  // false, or operations that are never known.
+  void commit_repeated(bool completed);
 
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
@@ -251,6 +259,7 @@ class Engine::State {
   std::uint64_t resolution = 0;             // stamps the operands
   std::vector<DeviceAddress> reachable;     // of the operation: reachable through stored pointers
   bool is_plain = false;                    // no buffer has to be reported one by one (set once)
+  bool repeats = false;                     // operations that come again may be recognized (set once)
   bool slow_to_allocate = true;             // the fast path is off (note_what_is_slow)
   bool slow_to_free = true;                 // the same; may stay true after the cause is gone
   std::atomic<bool> has_references{false};  // copy of !references.empty(), read without the lock
@@ -377,8 +386,18 @@ class Engine::State {
   Bytes held_by_other_threads(bool beside);
   Status read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything);
   Status read_table(AddressRange range, StreamIndex in, bool copies_may_come, std::vector<DeviceAddress>* words);
-  bool is_undisturbed() const;
-  static bool are_as_they_were(const KnownOperation& known);
+  // Whether only the operands of an operation that comes again have to be checked, and no state of an earlier operation
+  // has to be cleaned up by resolve().
+  bool is_undisturbed() const {
+    return repeats && !caches.has_changes() && detained.empty() && !looks.has_arrived() && host_read == nullptr &&
+           left_out.empty() && !over_budget && !residency.is_trusting() &&
+           (versions == nullptr || (!may_run_short && !tracks.load(std::memory_order_relaxed)));
+  }
+  struct Found;
+  static bool are_as_they_were(const KnownOperation& known, StreamIndex in, Found* out);
+  void tell_of_arrival(std::uint64_t known);
+  bool anything_follows() const;
+  void note_submitted();
   bool wait_for_others(const KnownOperation& known, StreamIndex in);
   bool is_given_small_buffers() const;
   static bool any_small_buffers(std::span<BlockState* const> blocks);

@@ -30,7 +30,6 @@ void KnownOperations::learn(const Heap& heap, std::span<const MemoryAccess> list
   one.follows = info.follows;
   one.count = static_cast<std::uint32_t>(list.size());
   one.operand_count = static_cast<std::uint32_t>(operands.size());
-  one.any_slab = false;
   for (std::size_t i = 0; i < list.size(); ++i) {
     one.addresses[i] = list[i].address;
     one.accesses[i] = list[i].access;
@@ -39,7 +38,6 @@ void KnownOperations::learn(const Heap& heap, std::span<const MemoryAccess> list
     one.operands[i] = operands[i];
     one.serials[i] = operands[i]->block->serial();
     one.may_write[i] = operands[i]->may_write;
-    one.any_slab |= operands[i]->block->is_slab();
   }
 }
 
@@ -68,71 +66,6 @@ void KnownOperations::validate(const Heap& heap) const {
       THERMOCLINE_CHECK(is_operand, "An address means the block that it was found to mean, while that is there.");
     }
   }
-}
-
-// Whether only the operands have to be checked, and no state of an earlier operation has to be cleaned up by
-// resolve().
-bool Engine::State::is_undisturbed() const {
-  return !caches.has_changes() && detained.empty() && !looks.has_arrived() && host_read == nullptr &&
-         left_out.empty() && has_budget_of_its_own() && audit == nullptr && !tracks.load(std::memory_order_relaxed) &&
-         (versions == nullptr || !may_run_short) && !host_mappings.full() && !residency.is_trusting();
-}
-
-// Whether the operands are the same allocations and are all resident.
-[[gnu::always_inline]] inline bool Engine::State::are_as_they_were(const KnownOperation& known) {
-  for (std::size_t i = 0; i < known.operand_count; ++i) {
-    const BlockState& state = *known.operands.data()[i];
-    const bool is_same = state.block != nullptr && state.block->serial() == known.serials.data()[i];
-    if (!is_same || !state.resident()) return false;
-  }
-  return true;
-}
-
-// Makes the stream wait for other work in progress. False: the host would have to wait, without the lock.
-[[gnu::always_inline]] inline bool Engine::State::wait_for_others(const KnownOperation& known, StreamIndex in) {
-  for (const BlockState* const state : known.all_operands()) {
-    if (state->wait_for.is_of_none_but(in) && state->former.is_of_none_but(in)) continue;
-    const StreamClock::Deferring waits(clock, options.waits_without_lock);
-    if (!clock.wait_all(in, state->wait_for).ok() || !clock.wait_all(in, state->former).ok()) return false;
-  }
-  return true;
-}
-
-// resolve() and prepare() for an operation that has come before, if everything that it accesses is on the device.
-bool Engine::State::repeat(std::span<const MemoryAccess> list, const OperationInfo& what, StreamHandle handle) {
-  if (!is_undisturbed() || (what.follows && !references.empty())) return false;
-  const KnownOperation* const known = known_operations.find(list, what);
-  if (known == nullptr) return false;
-  if (!are_as_they_were(*known)) return false;
-  // The pointers that it stores may have to be probed (resolve()).
-  const bool may_store = looks_at_tables && list.size() > 1 && what.is_kernel();
-  if (may_store && known->any_slab && any_small_buffers(known->all_operands())) return false;
-  const StreamIndex in = clock.index_of(handle);
-  if (!wait_for_others(*known, in)) return false;
-  operands.clear();
-  for (BlockState* const operand : known->all_operands()) operands.push_back(operand);
-  named_operands = told_operands = operands.size();
-  stream = in;
-  info = what;
-  is_part = false;
-  accesses = list.size();
-  given = list;
-  given_everything = false;
-  ++operation;
-  ++counters.repeated_operations;
-  residency.hold_resident(operands);
-  std::uint32_t pins = 0;
-  for (std::size_t i = 0; i < known->operand_count; ++i) {
-    BlockState& state = *known->operands.data()[i];
-    state.whole = true;
-    state.may_write = known->may_write.data()[i];
-    pins |= state.pins;
-  }
-  const InPlace as_planned(clock, false);
-  if (policy->wants().arrivals && expects_shortage())
-    policy->arriving({info, accesses, operands, live_bytes(), live_block_bytes(), pins == 0 ? known->id : 0});
-  if (policy->wants().submitting) policy->submitting(handle);
-  return true;
 }
 
 }  // namespace thermocline

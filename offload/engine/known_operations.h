@@ -33,7 +33,6 @@ struct KnownOperation {
   bool follows = false;
   std::uint32_t count = 0;  // of accesses
   std::uint32_t operand_count = 0;
-  bool any_slab = false;  // whether any operand is a slab
   std::array<DeviceAddress, kMost> addresses{};
   std::array<Access, kMost> accesses{};
   std::array<BlockState*, kMost> operands{};

@@ -127,10 +127,8 @@ bool Engine::State::is_given_small_buffers() const {
 }
 
 bool Engine::State::any_small_buffers(std::span<BlockState* const> blocks) {
-  return std::ranges::any_of(blocks, [](const BlockState* state) {
-    const Block& block = *state->block;
-    return block.is_slab() && block.least_requested() <= References::kMostTableBytes;
-  });
+  return std::ranges::any_of(blocks,
+                             [](const BlockState* state) { return References::may_hold_a_table(*state->block); });
 }
 
 bool Engine::State::collect_probes(Wait wait) {

@@ -46,6 +46,10 @@ class References {
   // Larger buffers are not pointer tables of kernels, but what the tables point to.
   static constexpr Bytes kMostTableBytes = Bytes{256} << 10;
 
+  // Whether a table may be in the block.
+  static bool may_hold_a_table(const Block& block) {
+    return block.is_slab() && block.least_requested() <= kMostTableBytes;
+  }
   // Whether a kernel that is given the address is given a buffer in which it may store addresses.
   static bool may_be_given_a_table(const Heap& heap, DeviceAddress address);
 

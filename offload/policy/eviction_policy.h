@@ -10,8 +10,10 @@
 // All calls are made with the engine's lock held, and none may call the engine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "allocator/heap.h"
 #include "allocator/stream_clock.h"
@@ -72,7 +74,23 @@ class EvictionPolicy {
   };
   const Wants& wants() const { return wants_; }
 
-  // For each operation, in this order.
+  // An operation as it came last, in a policy that expects it next: Arrival::known, its duration as given, and the live
+  // bytes at that time.
+  struct Expected {
+    std::uint64_t known = 0;
+    std::uint64_t nanoseconds = 0;
+    Bytes live_bytes = 0, live_block_bytes = 0;
+    friend bool operator==(const Expected&, const Expected&) = default;
+  };
+  // Whether the operation is the expected one in every respect. Then it has been counted, and arriving() is not told of
+  // it. Not virtual, because it is asked for each operation. `arrival.known` is not 0.
+  bool arrives_as_expected(const Expected& arrival) {
+    if (next_ == nullptr || *next_ != arrival) return false;
+    next_ = next_ + 1 == expected_end_ ? expected_begin_ : next_ + 1;
+    ++arrived_;
+    return true;
+  }
+  // For each other operation, in this order.
   virtual void arriving(const Arrival&) {}
   // Operands were not on the device, so the operation waits for them.
   virtual void missed() {}
@@ -118,9 +136,23 @@ class EvictionPolicy {
   explicit EvictionPolicy(Wants wants) : wants_(wants) {}
   // The needs may change from one operation to the next.
   void set_wants(Wants wants) { wants_ = wants; }
+  // The operations that are expected from now on, over and over; the next one is at `place`. They stay where they are
+  // until expect_nothing(). Only while neither submitting() nor submitted() is wanted.
+  void expect(std::span<const Expected> all, std::size_t place) {
+    expected_begin_ = all.data();
+    expected_end_ = all.data() + all.size();
+    next_ = expected_begin_ + place;
+  }
+  void expect_nothing() { next_ = nullptr; }
+  // How many operations have arrived as expected since the last call.
+  std::uint64_t take_arrived() { return std::exchange(arrived_, 0); }
 
  private:
   Wants wants_;
+  // next_ is null, or one of [expected_begin_, expected_end_).
+  const Expected* next_ = nullptr;
+  const Expected *expected_begin_ = nullptr, *expected_end_ = nullptr;
+  std::uint64_t arrived_ = 0;
 };
 
 }  // namespace thermocline

@@ -61,6 +61,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   // (plan_timing.cc). The allocation then waits for evictions. In the other order the prefetch would wait, and come
   // late if the host is far ahead of the device.
   void allocating() override {
+    count_arrived();
     if (following_) poll_returns();
   }
   void step() override;
@@ -70,12 +71,17 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   void freed(const Block& block) override;
 
   VictimOrder* spill_order() override { return &spill_order_; }
-  bool is_hurried() override { return following_ && !is_far_ahead(); }
+  bool is_hurried() override {
+    count_arrived();
+    return following_ && !is_far_ahead();
+  }
 
   Block* reserved_block(Bytes bytes) override {
+    count_arrived();
     return following_ ? assignment_.reserved_block(current_, period_detector_.position(), bytes) : nullptr;
   }
   void placed(Bytes bytes, Block& block) override {
+    count_arrived();
     if (following_) assignment_.occupied(current_, period_detector_.position(), bytes, block);
   }
   bool keeps_addresses(const Block& block) override { return assignment_.vacated(block); }
@@ -86,6 +92,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
 
   void recompute_with(const Versions& versions, RecomputePlans plans, const ScheduleSource* schedules,
                       std::function<void(BlockState&)> drop) override {
+    learn_repeats();
     versions_ = &versions;
     recompute_plans_ = plans;
     schedules_ = schedules;
@@ -132,6 +139,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   const Actor* actor_of(const PlannedGap& gap) const;
   void act_at(std::size_t index);
   bool comes_as_before(const Arrival& arrival);
+  void count_arrived();
   void learn_repeats();
   void note_how_it_came(const Arrival& arrival, std::size_t sure);
   std::uint64_t token_of(const Arrival& arrival) const;
@@ -192,15 +200,18 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     Mapping mapping = Mapping::kEachTime;  // what its timing counts on
     // By position: the operation that came there last, if it was the expected one. Empty: none.
     struct Came {
-      std::uint64_t known = 0;  // Arrival::known
       std::uint64_t token = 0, kind = 0;
       bool by_kind = false;
-      // When it came again:
-      std::uint64_t nanoseconds = 0;
-      Bytes live_bytes = 0, live_block_bytes = 0;
+      std::uint64_t nanoseconds = 0;  // when it came again
       ProfileRecorder::Usage usage;
     };
     std::vector<Came> came;
+    // By position, as `came`: the operation, and what is compared with it when it comes again. known == 0: none.
+    std::vector<Expected> expected;
+    void forget_what_came() {
+      came.clear();
+      expected.clear();
+    }
   };
   static RecomputeObstacles::Plan obstacle_of(const PlannedIteration& known);
 
@@ -226,7 +237,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   bool following_ = false;
   std::size_t unsteady_kinds_ = 0;  // when `came` was noted
   // repeats_: operations in a row that came as before. unlearned_: the newest of these, of which the recorder and the
-  // period detector (except for its position) have not been told yet.
+  // period detector (except for its position) have not been told yet. Neither has been told of those that have arrived as
+  // expected since count_arrived(); they count in no other member either.
   std::uint64_t repeats_ = 0, unlearned_ = 0;
   std::uint64_t token_ = 0;        // of the operation in preparation
   bool by_kind_ = false;           // the same: its token consists of its kind alone

@@ -115,13 +115,13 @@ class Residency {
     }
     return are_there;
   }
-  // hold() if the caller knows that all of them are resident.
-  void hold_resident(std::span<BlockState* const> blocks) {
+  // hold() in two steps if the caller knows that all of them are resident: begins to hold others, then holds each.
+  void hold_others() {
     ++preparation_;
     makes_room_for_ = EvictReason::kPressure;
     fetches_for_ = FetchReason::kAccessed;
-    for (BlockState* state : blocks) state->held = preparation_;
   }
+  void hold_resident(BlockState& state) { state.held = preparation_; }
   // Makes all units of one block resident.
   Status make_whole_resident(BlockState& state, FetchReason reason);
   // The operation that accessed the block, number `operation`, has been submitted.

@@ -28,6 +28,12 @@ constexpr PolicyEntry kMostRecent{
     "most-recent", "what has been accessed last",
     [](const PolicyParts&) -> std::unique_ptr<EvictionPolicy> { return std::make_unique<MostRecentPolicy>(); }};
 
+// Lets a test say what it expects.
+class ExpectingPolicy final : public EvictionPolicy {
+ public:
+  using EvictionPolicy::Expected, EvictionPolicy::expect, EvictionPolicy::expect_nothing, EvictionPolicy::take_arrived;
+};
+
 // Evicts and fetches ahead of need what its random numbers say, in an order that they say.
 class RandomPolicy final : public EvictionPolicy, public VictimOrder {
  public:
@@ -226,6 +232,25 @@ TEST_F(PolicyTest, OnceMemoryMayBeUsedUnseenNothingLeavesWhateverItSays) {
     EXPECT_EQ(engine_->statistics().evicted_bytes, before);
     TearDown();
   }
+}
+
+TEST(ExpectedOperations, ArriveInTheirOrderOverAndOverIfNothingDiffers) {
+  using Expected = EvictionPolicy::Expected;
+  const std::vector<Expected> all = {{1, 0, 100, 1000}, {2, 5, 200, 2000}, {1, 0, 200, 2000}};
+  ExpectingPolicy policy;
+  EXPECT_FALSE(policy.arrives_as_expected(all[0]));
+  policy.expect(all, 1);
+  // Each differs in one respect, and is not counted.
+  for (const Expected& other : {Expected{1, 5, 200, 2000}, {2, 0, 200, 2000}, {2, 5, 100, 2000}, {2, 5, 200, 1000}})
+    EXPECT_FALSE(policy.arrives_as_expected(other));
+  for (const std::size_t place : {1, 2, 0, 1, 2, 0}) EXPECT_TRUE(policy.arrives_as_expected(all[place])) << place;
+  EXPECT_EQ(policy.take_arrived(), 6u);
+  EXPECT_FALSE(policy.arrives_as_expected(all[0]));
+  EXPECT_TRUE(policy.arrives_as_expected(all[1]));
+  EXPECT_EQ(policy.take_arrived(), 1u);
+  policy.expect_nothing();
+  EXPECT_FALSE(policy.arrives_as_expected(all[2]));
+  EXPECT_EQ(policy.take_arrived(), 0u);
 }
 
 // As on a GPU: some words of a kernel's parameters are set by nobody, and point into another live buffer each time.

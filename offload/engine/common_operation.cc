@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prepares and commits an operation in the ordinary case: it has come before (known_operations.h), its operands are the
+// same allocations, all are on the device, and a host wait is not needed. All other cases are left to resolve(),
+// prepare() and commit(). This does a part of what these do, under the same rules.
+#include <utility>
+
+#include "driver/check.h"
+#include "offload/engine/engine_state.h"
+
+namespace thermocline {
+
+// What has been found out about the operands of a known operation.
+struct Engine::State::Found {
+  bool used_elsewhere = false;  // the stream has to wait for other work
+  bool may_hold_tables = false;
+  std::uint32_t pins = 0;
+};
+
+// Whether the operands are the same allocations and are all resident.
+[[gnu::always_inline]] inline bool Engine::State::are_as_they_were(const KnownOperation& known, StreamIndex in,
+                                                                   Found* out) {
+  for (std::size_t i = 0; i < known.operand_count; ++i) {
+    const BlockState& state = *known.operands.data()[i];
+    const Block* const block = state.block;
+    if (block == nullptr || block->serial() != known.serials.data()[i] || !state.resident()) return false;
+    out->used_elsewhere |= !state.wait_for.is_of_none_but(in) || !state.former.is_of_none_but(in);
+    out->may_hold_tables |= References::may_hold_a_table(*block);
+    out->pins |= state.pins;
+  }
+  return true;
+}
+
+// Makes the stream wait for other work in progress. False: the host would have to wait, without the lock.
+bool Engine::State::wait_for_others(const KnownOperation& known, StreamIndex in) {
+  for (const BlockState* const state : known.all_operands()) {
+    const StreamClock::Deferring waits(clock, options.waits_without_lock);
+    if (!clock.wait_all(in, state->wait_for).ok() || !clock.wait_all(in, state->former).ok()) return false;
+  }
+  return true;
+}
+
+[[gnu::always_inline]] inline void Engine::State::tell_of_arrival(std::uint64_t known) {
+  const Bytes live = live_bytes(), blocks = live_block_bytes();
+  if (known != 0 && policy->arrives_as_expected({known, info.nanoseconds, live, blocks})) [[likely]]
+    return;
+  const InPlace as_planned(clock, false);
+  policy->arriving({info, accesses, operands, live, blocks, known});
+}
+
+// resolve() and prepare() for an operation that has come before, if everything that it accesses is on the device.
+[[gnu::always_inline]] inline bool Engine::State::repeat(std::span<const MemoryAccess> list, const OperationInfo& what,
+                                                         StreamHandle handle) {
+  if (!is_undisturbed() || (what.follows && !references.empty())) return false;
+  const KnownOperation* const known = known_operations.find(list, what);
+  if (known == nullptr) return false;
+  const StreamIndex in = clock.index_of(handle);
+  Found found;
+  if (!are_as_they_were(*known, in, &found)) return false;
+  // The pointers that it stores may have to be probed (resolve()).
+  const bool may_store = looks_at_tables && list.size() > 1 && what.is_kernel();
+  if (may_store && found.may_hold_tables) return false;
+  if (found.used_elsewhere && !wait_for_others(*known, in)) return false;
+  stream = in;
+  info = what;
+  is_part = false;
+  accesses = list.size();
+  given = list;
+  given_everything = false;
+  ++operation;
+  ++counters.repeated_operations;
+  residency.hold_others();
+  operands.resize(known->operand_count);
+  for (std::size_t i = 0; i < known->operand_count; ++i) {
+    BlockState* const state = operands.data()[i] = known->operands.data()[i];
+    residency.hold_resident(*state);
+    state->whole = true;
+    state->may_write = known->may_write.data()[i];
+  }
+  named_operands = told_operands = known->operand_count;
+  if (policy->wants().arrivals && expects_shortage()) tell_of_arrival(found.pins == 0 ? known->id : 0);
+  if (policy->wants().submitting) {
+    const InPlace as_planned(clock, false);
+    policy->submitting(handle);
+  }
+  return true;
+}
+
+[[gnu::always_inline]] inline void Engine::State::commit_repeated(bool completed) {
+  ++counters.operations;
+  const Use use{stream, clock.advance(stream)};
+  for (BlockState* const state : operands) {
+    residency.accessed(*state, operation);
+    state->block->uses.add(use);
+  }
+  if (completed) clock.synchronized(stream);
+  if (anything_follows()) {
+    const InPlace as_planned(clock, false);
+    note_submitted();
+  }
+}
+
+// Whether note_submitted() would do anything.
+[[gnu::always_inline]] inline bool Engine::State::anything_follows() const {
+  return looks.any_under_way() || host_mappings.has_unseen() || host_mappings.has_late() || policy->wants().submitted ||
+         migration.files() != nullptr;
+}
+
+Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> accesses, const OperationInfo& info,
+                        bool again) {
+  std::unique_lock lock(mutex_);
+  const bool is_repeated = !again && state_->repeat(accesses, info, stream);
+  lock.release();
+  return is_repeated ? Operation(this, {}, true) : begin_slowly(stream, accesses, info, again);
+}
+
+void Operation::commit(bool completed) {
+  THERMOCLINE_CHECK(engine_ != nullptr && status_.ok(), "an operation is committed once, after it was prepared");
+  if (is_repeated_) {
+    engine_->state_->commit_repeated(completed);
+  } else {
+    engine_->state_->commit(completed);
+  }
+  std::exchange(engine_, nullptr)->mutex_.unlock();
+}
+
+}  // namespace thermocline
