@@ -33,16 +33,17 @@ class AccessList {
   AccessList& read(CUdeviceptr at, Bytes bytes) { return read(DeviceAddress{at}, bytes); }
   AccessList& write(CUdeviceptr at, Bytes bytes) { return write(DeviceAddress{at}, bytes); }
 
-  // Adds an address of unknown extent: the buffer at that address.
+  // Adds an address of unknown extent: the buffer at that address. Not twice in a row.
   AccessList& word(std::uint64_t value) {
-    const MemoryAccess* const end = accesses_.data() + accesses_.size();
-    const bool is_last = !accesses_.empty() && end[-1].bytes == 0 && end[-1].address.value == value;
-    if (!is_last) accesses_.push_back(MemoryAccess{DeviceAddress{value}, 0, Access::kUnknown});
+    if (value == last_word_) return *this;
+    last_word_ = value;
+    accesses_.emplace_back(DeviceAddress{value});
     return *this;
   }
 
   // Adds an address that is stored in memory which the operation may read.
   AccessList& found_word(std::uint64_t value) {
+    last_word_ = kNone;
     accesses_.push_back(MemoryAccess{DeviceAddress{value}, 0, Access::kUnknown, true});
     return *this;
   }
@@ -57,6 +58,7 @@ class AccessList {
   }
   // Adds everything in another list.
   AccessList& join(const AccessList& other) {
+    last_word_ = kNone;
     accesses_.insert(accesses_.end(), other.accesses_.begin(), other.accesses_.end());
     moves_.insert(moves_.end(), other.moves_.begin(), other.moves_.end());
     return *this;
@@ -65,11 +67,13 @@ class AccessList {
 
   // Adds an access from another list.
   AccessList& add(const MemoryAccess& access) {
+    last_word_ = kNone;
     accesses_.push_back(access);
     return *this;
   }
 
   void clear() {
+    last_word_ = kNone;
     accesses_.clear();
     moves_.clear();
   }
@@ -82,6 +86,7 @@ class AccessList {
   void filter(Keep keep) {
     const auto kept = [&](const MemoryAccess& access) { return keep(access.address); };
     if (std::ranges::all_of(all(), kept)) return;
+    last_word_ = kNone;
     const auto end = std::remove_if(accesses_.begin(), accesses_.end(),
                                     [&](const MemoryAccess& access) { return !keep(access.address); });
     accesses_.erase(end, accesses_.end());
@@ -89,11 +94,17 @@ class AccessList {
 
  private:
   AccessList& add(DeviceAddress at, Bytes bytes, Access access) {
-    if (bytes != 0) accesses_.push_back(MemoryAccess{at, bytes, access});
+    if (bytes == 0) return *this;
+    last_word_ = kNone;
+    accesses_.push_back(MemoryAccess{at, bytes, access});
     return *this;
   }
 
+  // No address: it is in no range of the driver's.
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
   boost::container::small_vector<MemoryAccess, 24> accesses_;
+  std::uint64_t last_word_ = kNone;  // the last access, if that is a word and kNone is not
   boost::container::small_vector<Move, 1> moves_;
 };
 

@@ -81,30 +81,44 @@ class WideSieve {
   return WideSieve::zeros_of(first) | std::uint64_t{WideSieve::zeros_of(second)} << WideSieve::kWords;
 }
 
-// `bytes` >= WideSieve::kReach. The last words are examined in a block that ends with them; if there are few words, the
-// second half of the block ends with them.
+// Four times as many words as a sieve takes. The first `skipped` have been examined before.
+constexpr std::size_t kBlock = 4 * WideSieve::kWords;
+[[gnu::target("avx2"), gnu::always_inline]] inline void scan_block_of(const WideSieve& sieve, const unsigned char* at,
+                                                                      std::size_t skipped, OwnRange owns,
+                                                                      AccessList* out) {
+  constexpr std::size_t kWords = WideSieve::kWords, kHalf = 2 * kWords;
+  const __m256i a = sieve.misses(at), b = sieve.misses(at + kWords);
+  const __m256i c = sieve.misses(at + kHalf), d = sieve.misses(at + kHalf + kWords);
+  if (WideSieve::zeros_of(_mm256_min_epu8(_mm256_min_epu8(a, b), _mm256_min_epu8(c, d))) == 0) [[likely]]
+    return;
+  if (skipped < kHalf) scan_candidates(at, candidates(a, b) >> skipped << skipped, owns, out);
+  const std::size_t of_second = skipped < kHalf ? 0 : skipped - kHalf;
+  scan_candidates(at + kHalf, candidates(c, d) >> of_second << of_second, owns, out);
+}
+
+// At most two sieves' words; the second sieve's end with the last. The first `skipped` have been examined before.
+[[gnu::target("avx2"), gnu::always_inline]] inline void scan_half_of(const WideSieve& sieve, const unsigned char* at,
+                                                                     std::size_t words, std::size_t skipped,
+                                                                     OwnRange owns, AccessList* out) {
+  const std::size_t second = words - WideSieve::kWords;
+  const std::uint64_t found = std::uint64_t{WideSieve::zeros_of(sieve.misses(at))} |
+                              std::uint64_t{WideSieve::zeros_of(sieve.misses(at + second))} << second;
+  scan_candidates(at, found >> skipped << skipped, owns, out);
+}
+
+// `bytes` >= WideSieve::kReach. The last words are examined in a block that ends with them.
 [[gnu::target("avx2")]] void scan_wide(const unsigned char* at, std::size_t bytes, OwnRange owns, AccessList* out) {
-  constexpr std::size_t kWords = WideSieve::kWords;
+  constexpr std::size_t kHalf = kBlock / 2;
   const WideSieve sieve(owns);
   const std::size_t words = bytes - 7;
+  if (words < kBlock) {
+    scan_half_of(sieve, at, words < kHalf ? words : kHalf, 0, owns, out);
+    if (words > kHalf) scan_half_of(sieve, at + words - kHalf, kHalf, kBlock - words, owns, out);
+    return;
+  }
   std::size_t done = 0;
-  for (; done + 4 * kWords <= words; done += 4 * kWords) {
-    const __m256i a = sieve.misses(at + done), b = sieve.misses(at + done + kWords);
-    const __m256i c = sieve.misses(at + done + 2 * kWords), d = sieve.misses(at + done + 3 * kWords);
-    if (WideSieve::zeros_of(_mm256_min_epu8(_mm256_min_epu8(a, b), _mm256_min_epu8(c, d))) == 0) [[likely]]
-      continue;
-    scan_candidates(at + done, candidates(a, b), owns, out);
-    scan_candidates(at + done + 2 * kWords, candidates(c, d), owns, out);
-  }
-  while (done < words) {
-    const bool are_few = words < 2 * kWords;
-    const std::size_t begin = are_few || done + 2 * kWords <= words ? done : words - 2 * kWords;
-    const std::size_t second = are_few ? words - kWords : kWords;
-    const std::uint64_t found = std::uint64_t{WideSieve::zeros_of(sieve.misses(at + begin))} |
-                                std::uint64_t{WideSieve::zeros_of(sieve.misses(at + begin + second))} << second;
-    scan_candidates(at + begin, found >> (done - begin) << (done - begin), owns, out);
-    done = begin + 2 * kWords;
-  }
+  for (; done + kBlock <= words; done += kBlock) scan_block_of(sieve, at + done, 0, owns, out);
+  if (done < words) scan_block_of(sieve, at + words - kBlock, done + kBlock - words, owns, out);
 }
 
 // Before it is initialized, it is false: then AVX2 is not used.

@@ -135,6 +135,23 @@ TEST(Parameters, BlockThatIsShorterThanTheLayoutIsNotReadPastItsEnd) {
   EXPECT_EQ(words(accesses), std::vector{kBegin + 8});
 }
 
+TEST(AccessList, NamesAWordOnceInARow) {
+  AccessList accesses;
+  accesses.word(8).word(8).word(16).word(8);
+  EXPECT_EQ(words(accesses), (std::vector<std::uint64_t>{8, 16, 8}));
+  // A range at the same address is not the word.
+  accesses.clear();
+  accesses.word(8).read(DeviceAddress{8}, 1).word(8).found_word(8).word(8);
+  EXPECT_EQ(accesses.all().size(), 5u);
+  accesses.filter([](DeviceAddress) { return false; });
+  accesses.word(8);
+  EXPECT_EQ(words(accesses), (std::vector<std::uint64_t>{8}));
+  AccessList other;
+  other.word(24);
+  accesses.join(other).word(24).word(8);
+  EXPECT_EQ(words(accesses), (std::vector<std::uint64_t>{8, 24, 24, 8}));
+}
+
 TEST(Parameters, NoArgumentsAccessNothing) {
   AccessList accesses;
   EXPECT_TRUE(scan_arguments(nullptr, {}, owns, &accesses));
@@ -152,7 +169,7 @@ TEST(ScanParameters, FindsWhatALookAtEveryWordFinds) {
                              {0, 0x1000},
                              {0x7000'0000'0000, 0}};
   for (const OwnRange range : ranges) {
-    for (std::size_t bytes = 0; bytes < 200; ++bytes) {
+    for (std::size_t bytes = 0; bytes < 420; ++bytes) {
       std::vector<unsigned char> parameter(bytes);
       for (unsigned char& byte : parameter) byte = static_cast<unsigned char>(random() % 4 == 0 ? random() : 0);
       for (int i = 0; i < 3 && bytes >= 8; ++i) {
