@@ -17,6 +17,7 @@
 #include "hooks/submit/driver_room.h"
 #include "hooks/submit/each_engine.h"
 #include "hooks/submit/kernels.h"
+#include "hooks/submit/launch.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/multi_device.h"
 #include "hooks/submit/unwaited.h"
@@ -114,42 +115,56 @@ bool any_wants_relaunches(const EngineSet& engines) {
   return submit(stream, Host::kGoesOn, std::move(accesses), info, call);
 }
 
-CUresult launch_once(StreamHandle stream, const Launch& launch, Call call) {
-  const EngineSet* const engines = engines_now();
-  if (engines == nullptr) return call();
-  const Layouts::Facts& facts = layouts().facts(launch.function);
-  // NCCL's queue in pinned memory has operands of earlier collectives, too; its hooks have pinned this one's operands.
-  const bool is_pinned = facts.is_of_nccl && nccl_launches();
-  AccessList accesses;
+// NCCL's queue in pinned memory has operands of earlier collectives, too; its hooks have pinned this one's operands.
+bool is_pinned(const Layouts::Facts& facts) { return facts.is_of_nccl && nccl_launches(); }
+
+// not_found: the parameters can not be read.
+[[gnu::noinline]] CUresult read_accesses(const EngineSet& engines, const Launch& launch, const Layouts::Facts& facts,
+                                         AccessList* accesses) {
   const bool has_arguments = launch.arguments.parameters != nullptr || launch.arguments.extra != nullptr;
-  CUresult read = with_host_memory([&] {
+  const CUresult read = with_host_memory([&] {
     if (const TensorMaps& maps = tensor_maps(); has_arguments && !maps.empty()) [[unlikely]] {
-      scan_tensor_maps(maps, facts.layout, launch.arguments, &accesses);
+      scan_tensor_maps(maps, facts.layout, launch.arguments, accesses);
       // Other memory that the launch is given does not matter.
-      accesses.filter([engines](DeviceAddress address) { return engines->hull()(address); });
+      accesses->filter([&engines](DeviceAddress address) { return engines.hull()(address); });
     }
-    const bool is_read = !has_arguments || scan_arguments(facts.layout, launch.arguments, engines->hull(), &accesses);
+    const bool is_read = !has_arguments || scan_arguments(facts.layout, launch.arguments, engines.hull(), accesses);
     return is_read ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
   });
-  if (read == CUDA_SUCCESS && any_host_allocation.load(std::memory_order_relaxed) && !is_pinned) [[unlikely]] {
-    read = guarded([&] {
-      add_tables_in_place(*engines, facts.layout, launch.arguments, &accesses);
+  if (read == CUDA_SUCCESS && any_host_allocation.load(std::memory_order_relaxed) && !is_pinned(facts)) [[unlikely]] {
+    return guarded([&] {
+      add_tables_in_place(engines, facts.layout, launch.arguments, accesses);
       return CUDA_SUCCESS;
     });
   }
-  const bool is_asked_for = code_is_read.load(std::memory_order_relaxed) && !is_pinned;
-  if (read == CUDA_SUCCESS && is_asked_for && (any_wants_relaunches(*engines) || Recorder::get() != nullptr))
-      [[unlikely]]
-    return launch_known(*engines, stream, launch, facts, std::move(accesses), call);
-  if (read == CUDA_SUCCESS)
-    return submit_launch(*engines, stream, std::move(accesses), info_of(launch.function, facts, launch.shape), call);
+  return read;
+}
+
+// `read`: why the accesses are not known.
+[[gnu::noinline]] CUresult launch_unread(StreamHandle stream, CUresult read, Call call) {
   if (read == CUDA_ERROR_NOT_FOUND) return submit_unknown(stream, call);
   captures().refuse(stream);
   return read;
 }
 
+template <class Submit>
+[[gnu::always_inline]] inline CUresult launch_once(StreamHandle stream, const Launch& launch, const Submit& call) {
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr) return call();
+  const Layouts::Facts& facts = layouts().facts(launch.function);
+  AccessList accesses;
+  const CUresult read = read_accesses(*engines, launch, facts, &accesses);
+  if (read != CUDA_SUCCESS) [[unlikely]]
+    return launch_unread(stream, read, call);
+  const bool is_asked_for = code_is_read.load(std::memory_order_relaxed) && !is_pinned(facts);
+  if (is_asked_for && (any_wants_relaunches(*engines) || Recorder::get() != nullptr)) [[unlikely]]
+    return launch_known(*engines, stream, launch, facts, std::move(accesses), call);
+  return submit_launch(*engines, stream, accesses, info_of(launch.function, facts, launch.shape), call);
+}
+
 // Lazily loaded code takes device memory at its first launch.
-CUresult submit_kernel(StreamHandle stream, const Launch& launch, Call call) {
+template <class Submit>
+[[gnu::always_inline]] inline CUresult submit_kernel(StreamHandle stream, const Launch& launch, const Submit& call) {
   return with_driver_room([&] { return launch_once(stream, launch, call); });
 }
 

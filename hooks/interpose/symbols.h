@@ -18,6 +18,7 @@
 #include <span>
 #include <string_view>
 
+#include "driver/address_once.h"
 #include "driver/locks.h"
 #include "hooks/interpose/cuda_api.h"
 #include "hooks/interpose/functions.h"
@@ -164,7 +165,7 @@ constexpr Waits waits_of(Function function) {
 // While an object of this class lives, this thread is inside the library: hooks and dlsym pass every call through.
 class Inside {
  public:
-  Inside() : depth_(of_this_thread) { ++depth_; }
+  Inside() : depth_(*address_once(&of_this_thread)) { ++depth_; }
   ~Inside() { --depth_; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "driver/address_once.h"
 #include "driver/hash.h"
 #include "hooks/interpose/nccl.h"
 #include "hooks/interpose/process_lifetime.h"
@@ -70,20 +71,28 @@ struct Layouts::Remembered {
   };
   std::uint64_t generation;  // of all entries
   std::array<One, 64> last;
+
+  One& place_of(CUfunction function) { return last.data()[hash_bits(reinterpret_cast<std::uintptr_t>(function), 6)]; }
 };
 
 const Layouts::Facts& Layouts::facts(CUfunction function) {
   static constinit thread_local Remembered of_this_thread{};
-  Remembered& remembered = of_this_thread;
+  Remembered& remembered = *address_once(&of_this_thread);
   const std::uint64_t generation = generation_.load(std::memory_order_acquire);
+  const Remembered::One& last = remembered.place_of(function);
+  if (remembered.generation == generation && last.function == function && last.facts != nullptr) [[likely]]
+    return *last.facts;
+  return ask_and_remember(function, remembered, generation);
+}
+
+[[gnu::noinline]] const Layouts::Facts& Layouts::ask_and_remember(CUfunction function, Remembered& remembered,
+                                                                  std::uint64_t generation) {
   if (remembered.generation != generation) {
     remembered.last = {};
     remembered.generation = generation;
   }
-  Remembered::One& last = remembered.last[hash_bits(reinterpret_cast<std::uintptr_t>(function), 6)];
-  if (last.function == function && last.facts != nullptr) return *last.facts;
   const Facts& facts = ask(function);
-  if (facts.is_final) last = {function, &facts};
+  if (facts.is_final) remembered.place_of(function) = {function, &facts};
   return facts;
 }
 

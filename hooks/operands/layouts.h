@@ -54,6 +54,7 @@ class Layouts {
   struct Remembered;
 
   const Facts& ask(CUfunction function);
+  const Facts& ask_and_remember(CUfunction function, Remembered& remembered, std::uint64_t generation);
   void forget_witness();
 
   std::atomic<std::uint64_t> generation_{1};  // incremented by forget()

@@ -24,6 +24,7 @@
 #include "hooks/runtime/refusals.h"
 #include "hooks/submit/holding.h"
 #include "hooks/submit/late_frees.h"
+#include "hooks/submit/launch.h"
 #include "hooks/submit/multi_device.h"
 #include "hooks/submit/peers.h"
 #include "hooks/submit/proxy_copy.h"
@@ -472,25 +473,8 @@ CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, const Ope
   return submit_what(stream, host, accesses, info, call, {});
 }
 
-namespace {
-
-// The only engine, if the stream belongs to its context, which is current, and only that engine has to be told of a
-// launch. Null: others have to be asked or told; submit_what does that.
-const ActiveEngine* only_engine(const EngineSet& engines, StreamHandle stream, const AccessList& accesses,
-                                const OperationInfo& info) {
-  if (engines.size() != 1 || accesses.empty() || info.operator_class == OperatorClass::kTables) return nullptr;
-  const bool is_alone = !any_stream_may_block() && !any_capture() && !watches_misuse() && Recorder::get() == nullptr &&
-                        !Runtime::get().broken();
-  const ActiveEngine& only = engines[0];
-  if (!is_alone || only.engine->audits()) return nullptr;
-  CUcontext current = nullptr;
-  if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS || current != only.context) return nullptr;
-  return !is_explicit(stream) || context_of(stream, current) == current ? &only : nullptr;
-}
-
-// Requests again what was not granted at once.
-[[gnu::noinline]] CUresult launch_again(const ActiveEngine& active, StreamHandle stream, const AccessList& accesses,
-                                        const OperationInfo& info, Call call, Operation first) {
+CUresult detail::launch_again(const ActiveEngine& active, StreamHandle stream, const AccessList& accesses,
+                              const OperationInfo& info, Call call, Operation first) {
   std::optional<Operation> asked(std::move(first));
   const auto begin = [&](bool again) {
     if (!asked.has_value()) return active.engine->begin(stream, accesses.all(), info, again);
@@ -499,35 +483,6 @@ const ActiveEngine* only_engine(const EngineSet& engines, StreamHandle stream, c
     return operation;
   };
   return submit_here(active, stream, Host::kGoesOn, accesses, info, begin, call);
-}
-
-CUresult launch_here(const ActiveEngine& active, StreamHandle stream, const AccessList& accesses,
-                     const OperationInfo& info, Call call) {
-  const Inside inside;
-  const CaptureTruce truce;
-  Operation operation = active.engine->begin(stream, accesses.all(), info);
-  if (!operation.status().ok() || any_turn()) [[unlikely]]
-    return launch_again(active, stream, accesses, info, call, std::move(operation));
-  const CUresult result = call();
-  if (result == CUDA_SUCCESS) operation.commit();
-  return result;
-}
-
-}  // namespace
-
-CUresult submit_launch(const EngineSet& engines, StreamHandle stream, AccessList&& accesses, const OperationInfo& info,
-                       Call call) {
-  const ActiveEngine* const only = only_engine(engines, stream, accesses, info);
-  if (only == nullptr) [[unlikely]]
-    return submit(stream, Host::kGoesOn, std::move(accesses), info, call);
-  const RoomInQueue room(stream);
-  CUresult result = CUDA_SUCCESS;
-  {
-    const Undisturbed undisturbed;
-    result = without_exceptions([&] { return launch_here(*only, stream, accesses, info, call); });
-  }
-  give_out_report();
-  return result;
 }
 
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call,

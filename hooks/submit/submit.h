@@ -32,10 +32,6 @@ enum class Host {
 // `accesses` may name any memory. Memory that no engine owns is removed from the list in place, because some threads
 // have small stacks.
 CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, const OperationInfo& info, Call call);
-// The same for a kernel that copies nothing. `engines`: the current ones; all accesses are in their hull. Fast path for
-// launches that concern one engine, as most do.
-CUresult submit_launch(const EngineSet& engines, StreamHandle stream, AccessList&& accesses, const OperationInfo& info,
-                       Call call);
 // A copy that names no context. `in_another`: makes the same copy in a given stream, if necessary
 // (proxy_streams.h). `from_host`: submits the same copy from the host copy of its source
 // (OperationInfo::reads_host_copy). Null: the source is fetched. `by_way`: submits the same upload by way of host memory
