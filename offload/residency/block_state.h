@@ -50,10 +50,11 @@ namespace thermocline {
 // may have written; the unit's digest is known or in flight.
 enum class HostCopy : std::uint8_t { kNone, kCopyingOut, kCurrent, kStale };
 
-// The list that a unit is in. Each list is in order of last access, oldest first.
+// The list that a unit is in. Each list is in order of last access, oldest first (kDirty: dirty_units.h).
 enum class ResidencyState : std::uint8_t { kUnmapped, kDirty, kClean, kEvicted };
 
 struct BlockState;
+class DirtyUnits;
 
 // The results of a unit's digests (clean_drop.cc).
 struct Evidence {
@@ -87,8 +88,11 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   Use copy_out;              // the copy out, while kCopyingOut
   Evidence evidence;
   std::uint32_t pins = 0;  // ranges in it that are held on the device (held_ranges.cc)
-  UseSet host_reads;       // copies by the program that read `host`
-  UseSet uses;             // uses of its pages beside the block's: our copies, and earlier users of borrowed pages
+  // While kDirty (dirty_units.h): when it was accessed; its place among those accessed since the list was read, from 1.
+  std::uint64_t accessed = 0;
+  std::uint32_t moved = 0;
+  UseSet host_reads;  // copies by the program that read `host`
+  UseSet uses;        // uses of its pages beside the block's: our copies, and earlier users of borrowed pages
 
   // State of the operation in preparation, if it accesses the block by ranges (BlockState::listed).
   std::uint64_t named = 0;   // the resolution that named a range in it
@@ -160,7 +164,7 @@ struct BlockState {
   // As a new one, with the memory that it has. Its units have been reset.
   void reset();
 
-  UnitList* uncut = nullptr;             // the list with `one`, while that stands for several units
+  DirtyUnits* uncut = nullptr;           // the list with `one`, while that stands for several units
   EvictionUnit one;                      // if it is the only unit
   std::unique_ptr<EvictionUnit[]> many;  // if there are several
   std::size_t count = 0;

@@ -141,8 +141,9 @@ void Residency::drop_copy_and_digest(EvictionUnit& unit) {
 }
 
 bool Residency::drop_a_stale_copy() {
-  const auto stale = std::ranges::find(dirty_, HostCopy::kStale, &EvictionUnit::copy);
-  if (stale == dirty_.end()) return false;
+  UnitList& dirty = dirty_.in_order();
+  const auto stale = std::ranges::find(dirty, HostCopy::kStale, &EvictionUnit::copy);
+  if (stale == dirty.end()) return false;
   drop_host_copy(*stale);
   return true;
 }

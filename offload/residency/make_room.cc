@@ -31,7 +31,7 @@ void Residency::for_each_victim(UnitList& list, Visit visit) {
 
 bool Residency::write_behind() {
   bool begun = false;
-  for_each_victim(dirty_, [&](EvictionUnit& unit) {
+  for_each_victim(dirty_.in_order(), [&](EvictionUnit& unit) {
     if (!is_evictable(unit) || !unit.defined) return true;
     begun = begin_eviction(unit, EvictReason::kWriteBehind).ok();
     return false;
@@ -183,7 +183,7 @@ Status Residency::start_copies(Bytes missing, bool* progress) {
   Bytes started = 0;
   Status status;
   bool out_of_host_memory = false;
-  for_each_victim(dirty_, [&](EvictionUnit& unit) {
+  for_each_victim(dirty_.in_order(), [&](EvictionUnit& unit) {
     if (!is_evictable(unit)) return true;
     if (unit.defined) {
       status = begin_eviction(unit, makes_room_for_);

@@ -36,7 +36,7 @@ bool has_all_pages(const Block& block, PageRange range) {
     case ResidencyState::kUnmapped:
       break;
     case ResidencyState::kDirty:
-      dirty_.erase(dirty_.iterator_to(unit));
+      dirty_.remove(unit);
       break;
     case ResidencyState::kClean:
       clean_.erase(clean_.iterator_to(unit));
@@ -55,7 +55,7 @@ bool has_all_pages(const Block& block, PageRange range) {
     case ResidencyState::kUnmapped:
       break;
     case ResidencyState::kDirty:
-      dirty_.push_back(unit);
+      dirty_.add(unit);
       break;
     case ResidencyState::kClean:
       clean_.push_back(unit);
@@ -118,17 +118,15 @@ void BlockState::place_units() {
 }
 
 void BlockState::cut() {
-  UnitList& list = *std::exchange(uncut, nullptr);
-  const UnitList::iterator place = list.iterator_to(one);
+  DirtyUnits& dirty = *std::exchange(uncut, nullptr);
   set_count(number_of_units());
   place_units();
   for (EvictionUnit& unit : parts()) {
     unit.state = one.state;
     unit.defined = one.defined;
     unit.uses = one.uses;
-    list.insert(place, unit);
   }
-  list.erase(place);
+  dirty.replace(one, parts());
   one.state = ResidencyState::kUnmapped;
   one.reset();
 }
@@ -330,7 +328,7 @@ void Residency::accessed_in_units(BlockState& state) {
   for (EvictionUnit& unit : state.parts()) {
     if (!state.wants(unit)) continue;
     if (log_ == nullptr && is_plain(unit)) {
-      move_to_end(unit);
+      dirty_.access(unit);
       continue;
     }
     unit.defined = true;
@@ -493,8 +491,9 @@ void Residency::log_change(const EvictionUnit& unit, ResidencyState state) {
 void Residency::watch(LiveRangeLog* log) {
   log_ = log;
   if (log == nullptr) return;
-  for (auto at = dirty_.begin(); at != dirty_.end();) next_cut(dirty_, &at);
-  for (const UnitList* list : {&dirty_, &clean_}) {
+  UnitList& dirty = dirty_.in_order();
+  for (auto at = dirty.begin(); at != dirty.end();) next_cut(dirty, &at);
+  for (const UnitList* list : {&dirty_.in_any_order(), &std::as_const(clean_)}) {
     for (const EvictionUnit& unit : *list) log->begins_with(*unit.whole->block, unit.range);
   }
 }

@@ -35,6 +35,7 @@
 #include "offload/movement.h"
 #include "offload/page_assignment/live_range_log.h"
 #include "offload/residency/block_state.h"
+#include "offload/residency/dirty_units.h"
 #include "offload/residency/migration.h"
 #include "offload/residency/victim_order.h"
 #include "offload/sleep.h"
@@ -128,7 +129,7 @@ class Residency {
   void accessed(BlockState& state, std::uint64_t operation) {
     state.operation = operation;
     if (state.count == 1 && state.whole && log_ == nullptr && is_plain(state.one)) [[likely]] {
-      move_to_end(state.one);
+      dirty_.access(state.one);
     } else {
       accessed_in_units(state);
     }
@@ -257,9 +258,6 @@ class Residency {
   static bool is_plain(const EvictionUnit& unit) {
     return unit.state == ResidencyState::kDirty && unit.defined && !unit.has_been_moved();
   }
-  void move_to_end(EvictionUnit& dirty) {
-    if (&dirty_.back() != &dirty) dirty_.splice(dirty_.cend(), dirty_, dirty_.iterator_to(dirty));
-  }
   void accessed_in_units(BlockState& state);
   void set_prefetched(EvictionUnit& unit, bool prefetched);
   void note_use(EvictionUnit& unit);
@@ -320,7 +318,7 @@ class Residency {
   Status make_room(EvictionUnit& unit, bool* untouched);
   // The unit there, or the first of those that it stands for; `at` is then behind it.
   static EvictionUnit& next_cut(UnitList& list, UnitList::iterator* at);
-  // Calls visit(unit) for the units of dirty_ or clean_, oldest first or in the policy's order, until it returns false.
+  // Calls visit(unit) for the dirty or clean units, oldest first or in the policy's order, until it returns false.
   // May move the unit to another list.
   template <class Visit>
   void for_each_victim(UnitList& list, Visit visit);
@@ -391,7 +389,8 @@ class Residency {
   bool trusting_;
   std::deque<BlockState> states_;
   std::vector<BlockState*> by_index_;  // states_ by Block::index(): every operation and allocation reads it
-  UnitList dirty_, clean_, evicted_;
+  DirtyUnits dirty_;
+  UnitList clean_, evicted_;
   struct Compared {
     MovedUnit unit;
     EvictReason reason;

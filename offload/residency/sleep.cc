@@ -80,8 +80,9 @@ void Residency::drop_for_sleep(const SleepScope& scope, Step* step) {
 }
 
 void Residency::copy_for_sleep(const SleepScope& scope, Step* step) {
-  for (auto it = dirty_.begin(); it != dirty_.end();) {
-    EvictionUnit& unit = next_cut(dirty_, &it);
+  UnitList& dirty = dirty_.in_order();
+  for (auto it = dirty.begin(); it != dirty.end();) {
+    EvictionUnit& unit = next_cut(dirty, &it);
     if (!may_sleep(unit, scope)) continue;
     if (!idle(unit)) {
       // A copy behind work that does not end would keep all other copies from completing.
@@ -137,7 +138,8 @@ Status Residency::sleep_at_rest() {
 
 Residency::Staying Residency::staying(const SleepScope& scope, bool no_host) {
   Staying bytes;
-  for (const UnitList* list : {&dirty_, &clean_}) {
+  const UnitList& dirty = dirty_.in_any_order();
+  for (const UnitList* list : {&dirty, &std::as_const(clean_)}) {
     for (const EvictionUnit& unit : *list) {
       if (is_pinned(unit)) {
         bytes.pinned += unit.bytes();
@@ -145,7 +147,7 @@ Residency::Staying Residency::staying(const SleepScope& scope, bool no_host) {
         bytes.untagged += unit.bytes();
       } else if (!may_sleep(unit, scope) || !idle(unit)) {
         bytes.in_use += unit.bytes();
-      } else if (no_host && (unit.defined || host_mappings_.full()) && list == &dirty_) {
+      } else if (no_host && (unit.defined || host_mappings_.full()) && list == &dirty) {
         // With a full fallback undefined contents need host memory too: addresses are mapped to it.
         bytes.no_host += unit.bytes();
       }

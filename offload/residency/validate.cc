@@ -101,7 +101,9 @@ void Residency::validate() const {
     THERMOCLINE_CHECK(end == state.block->pages(), "the units cover the block");
     THERMOCLINE_CHECK(evicted == state.nonresident_units && hollow == state.hollow_units, "evicted units are counted");
   }
-  THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + evicted_.size(), "every unit is in one list");
+  THERMOCLINE_CHECK(placed == dirty_.in_any_order().size() + clean_.size() + evicted_.size(),
+                    "every unit is in one list");
+  dirty_.validate();
   THERMOCLINE_CHECK(digests_.validate() == compared_.size(), "each comparison will be counted");
   THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind units on the device");
   THERMOCLINE_CHECK(resident + partial == heap_.mapped_bytes() - heap_.free_mapped_bytes(),
