@@ -2,6 +2,7 @@
 // Prepares and commits an operation in the ordinary case: it has come before (known_operations.h), its operands are the
 // same allocations, all are on the device, and a host wait is not needed. All other cases are left to resolve(),
 // prepare() and commit(). This does a part of what these do, under the same rules.
+#include <mutex>
 #include <utility>
 
 #include "driver/check.h"
@@ -120,7 +121,7 @@ void Operation::commit(bool completed) {
   } else {
     engine_->state_->commit(completed);
   }
-  std::exchange(engine_, nullptr)->mutex_.unlock();
+  const std::lock_guard unlocks(std::exchange(engine_, nullptr)->mutex_, std::adopt_lock);
 }
 
 }  // namespace thermocline

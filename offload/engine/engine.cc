@@ -16,8 +16,8 @@ namespace thermocline {
 
 // It was not submitted.
 void Operation::abandon() {
+  const std::lock_guard unlocks(engine_->mutex_, std::adopt_lock);
   engine_->state_->forget_upload_copies();
-  engine_->mutex_.unlock();
 }
 
 bool Operation::is_behind_blocked() const {
