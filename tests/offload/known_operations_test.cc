@@ -208,6 +208,7 @@ class WhatIsLearned : public KnownOperationsTest {
       const std::size_t layer = i < layers.size() ? i : 2 * layers.size() - 1 - i;
       operation(kind + i, {{layers[layer], 4 * kPage}, {layers[(layer + 1) % layers.size()], 4 * kPage}});
     }
+    if (marks_) engine_->step();
   }
   enum class Interruption : std::uint8_t { kFree, kOther, kPin };
   // In the middle of a step.
@@ -270,16 +271,19 @@ class WhatIsLearned : public KnownOperationsTest {
   }
 
   bool one_by_one_ = false, follows_ = false, timed_ = true;
+  bool marks_ = false;  // the ends of steps: each counts the operations since the one before
   Interruption interruption_ = Interruption::kFree;
   std::uint64_t repeated_ = 0;
 };
 
 TEST_F(WhatIsLearned, IsTheSameOneByOne) {
-  for (const auto& [follows, timed, interruption] : {std::tuple(false, true, Interruption::kFree),
-                                                     {true, true, Interruption::kOther},
-                                                     {true, false, Interruption::kPin}}) {
-    SCOPED_TRACE(std::string("follows: ") + (follows ? "yes" : "no") + ", timed: " + (timed ? "yes" : "no"));
-    follows_ = follows, timed_ = timed, interruption_ = interruption;
+  for (const auto& [follows, timed, marks, interruption] : {std::tuple(false, true, false, Interruption::kFree),
+                                                            {true, true, false, Interruption::kOther},
+                                                            {true, true, true, Interruption::kOther},
+                                                            {true, false, false, Interruption::kPin}}) {
+    SCOPED_TRACE(std::string("follows: ") + (follows ? "yes" : "no") + ", timed: " + (timed ? "yes" : "no") +
+                 ", marks: " + (marks ? "yes" : "no"));
+    follows_ = follows, timed_ = timed, marks_ = marks, interruption_ = interruption;
     const Outcome expected = run(true);
     EXPECT_EQ(repeated_, 0u);
     EXPECT_GT(expected.plans, 3u);
