@@ -56,10 +56,7 @@ struct HeapOptions {
   // Buffers of this size or more get whole pages of their own; smaller ones only if rounding up wastes at most an
   // eighth.
   Bytes whole_pages_from = kDefaultPageBytes;
-  // Unused bytes after each buffer that has no page to itself. 1: an address one past the end of a buffer is not the
-  // beginning of another one, so that it is clear which of the two is meant. That costs a granule for buffers that fill
-  // theirs; buffers of which then fewer fit in a page, and less than seven in eight, are adjacent all the same.
-  Bytes apart = 0;
+  KeepApart apart = KeepApart::kNone;
 };
 
 // The live buffers that a program may mean by an address; null: none. See Heap::meant_by.

@@ -13,8 +13,8 @@
 // Mapped slabs are preferred, so that allocating a small buffer does not fetch an evicted slab. Buffers whose sizes are
 // multiples of a granule are adjacent: the address one past the end of one is the beginning of its neighbour. That is
 // harmless, because slabs are accessed, evicted and pinned as a whole. (A gap between them would cost 0.7 % of live
-// bytes on the recorded ResNet-1001. Callers that have contents recomputed get one all the same: HeapOptions::apart.
-// Buffers of which up to seven fit in a page get it only where as many still fit: two of 1 MiB would need two pages.)
+// bytes on the recorded ResNet-1001. Callers that record accesses, or have contents recomputed, get one behind some of
+// them: KeepApart.)
 //
 // A slab is divided into chunks, and each chunk is one record: a live buffer, or a hole. A freed buffer becomes a hole
 // in place and is merged with the holes beside it at once; an allocated buffer is a hole that was found, and its rest
@@ -26,6 +26,7 @@
 
 #include "allocator/address_table.h"
 #include "allocator/block.h"
+#include "allocator/keep_apart.h"
 #include "allocator/object_pool.h"
 #include "allocator/size_bins.h"
 #include "allocator/use_set.h"
@@ -49,8 +50,8 @@ class Slabs {
   static constexpr Bytes kGranule = Bytes{1} << AddressTable<Buffer>::kGranuleShift;
 
   // All slabs will be in the range. Chunks come from `records`, like the records of buffers that have blocks of their
-  // own. `apart`: unused bytes after a buffer (HeapOptions::apart).
-  Slabs(DeviceAddress range, Bytes range_bytes, Bytes slab_bytes, Bytes page_bytes, Bytes apart,
+  // own.
+  Slabs(DeviceAddress range, Bytes range_bytes, Bytes slab_bytes, Bytes page_bytes, KeepApart apart,
         ObjectPool<Buffer>& records)
       : slab_bytes_(slab_bytes),
         page_bytes_(page_bytes),
@@ -74,15 +75,18 @@ class Slabs {
   // Adds a slab of `kind`, for a buffer that did not fit in the others.
   void add(Block* slab, SlabKind kind);
   SlabKind kind_of(Bytes requested) const {
-    return requested + apart_ <= kLargestSmall ? SlabKind::kSmall : SlabKind::kLarge;
+    return taken_by(requested) <= kLargestSmall ? SlabKind::kSmall : SlabKind::kLarge;
   }
-  // What a buffer takes: its size, and the unused bytes after it where that costs no more than one in eight of a page.
+  // What a buffer takes: its size, and perhaps a byte behind it.
   Bytes taken_by(Bytes requested) const {
     const Bytes alone = round_up(requested, kGranule);
-    if (apart_ == 0) return alone;
-    const Bytes apart = round_up(requested + apart_, kGranule);
+    if (apart_ == KeepApart::kNone) return alone;
+    const Bytes apart = round_up(requested + 1, kGranule);
+    if (apart <= kLargestSmall) return apart;
     const Bytes in_a_page = page_bytes_ / alone;
-    return in_a_page >= kApartFrom || page_bytes_ / apart == in_a_page ? apart : alone;
+    const bool as_many = page_bytes_ / apart == in_a_page;
+    if (apart_ == KeepApart::kMost) return as_many || in_a_page >= kMostApartFrom ? apart : alone;
+    return as_many && in_a_page <= kCheapUpTo ? apart : alone;
   }
   // Removes a slab without live buffers.
   void drop(Block* slab);
@@ -114,8 +118,8 @@ class Slabs {
  private:
   // A buffer up to this size is small.
   static constexpr Bytes kLargestSmall = 32 * kKiB;
-  // Buffers of which this many fit in a page are always apart.
-  static constexpr Bytes kApartFrom = 8;
+  // How many buffers fit in a page that have a byte behind them; see KeepApart.
+  static constexpr Bytes kMostApartFrom = 8, kCheapUpTo = 3;
   static_assert(kLargestSmall <= ExactBins<Buffer>::kLargest * kGranule, "Every small size has a bin.");
 
   Buffer* find_small_hole(std::uint64_t granules);
@@ -128,7 +132,8 @@ class Slabs {
   void split(Buffer* chunk, std::uint32_t granules);
   std::uint64_t validate_slab(const Block& slab) const;
 
-  Bytes slab_bytes_, page_bytes_, apart_;
+  Bytes slab_bytes_, page_bytes_;
+  KeepApart apart_;
   ObjectPool<Buffer>& records_;
   std::vector<Block*> of_kind_[2];
   std::size_t next_small_ = 0;       // the slab of small buffers that was examined last

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "allocator/keep_apart.h"
 #include "driver/units.h"
 #include "offload/policies.h"
 #include "offload/spill_problem.h"
@@ -116,9 +117,8 @@ struct EngineOptions {
   bool drops_by_proof = false;
   // Runs operations again; must outlive the engine. Null: none may run again.
   Relauncher* relauncher = nullptr;
-  // Few buffers begin where another one ends (HeapOptions::apart): callers that tell how kernels access buffers identify
-  // buffers by their addresses.
-  bool buffers_apart = false;
+  // Callers that tell how kernels access buffers identify buffers by their addresses.
+  KeepApart buffers_apart = KeepApart::kNone;
   // Notified of every movement (movement.h); must outlive the engine. Null: nobody is.
   MovementObserver* movements = nullptr;
   // Called at most once, with the engine's lock held, when mapped host memory turns out not to work. From then on host

@@ -24,6 +24,11 @@ void unless_of_no_use(Note note) {
   }));
 }
 
+bool is_recorded() {
+  const char* const recording = variable_of_process("THERMOCLINE_RECORD");
+  return recording != nullptr && *recording != '\0';
+}
+
 }  // namespace
 
 void note_code(const void* handle, const void* image) {
@@ -48,15 +53,15 @@ void note_unloaded(const void* handle) {
 void read_recompute_setting(const Settings& settings) {
   process_lifetime<NothingDropped>() = forbidden_by(settings);
   recompute_is_on.store(settings.recompute == Recompute::kAuto);
-  const char* const recording = variable_of_process("THERMOCLINE_RECORD");
-  const bool is_read = settings.recompute == Recompute::kAuto || (recording != nullptr && *recording != '\0');
+  const bool is_read = settings.recompute == Recompute::kAuto || is_recorded();
   code_is_read.store(is_read);
   code_is_of_no_use.store(!is_read);
 }
 
 void offer_relaunches(EngineOptions* options) {
-  options->buffers_apart = code_is_read.load();
-  if (options->recompute != Recompute::kAuto) return;
+  const bool recomputes = options->recompute == Recompute::kAuto;
+  options->buffers_apart = is_recorded() ? KeepApart::kMost : recomputes ? KeepApart::kWhereCheap : KeepApart::kNone;
+  if (!recomputes) return;
   options->relauncher = &launches();
   // Contents recomputed while the lock is free would count for another thread's operation.
   options->waits_without_lock = false;

@@ -111,7 +111,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   heap_options.limit = budget;
   heap_options.whole_pages_from = std::max(heap_options.whole_pages_from, facts.page_bytes / kSharedBelow);
   heap_options.may_alias = options.may_alias;
-  heap_options.apart = options.buffers_apart ? 1 : 0;
+  heap_options.apart = options.buffers_apart;
   // If one operation needs many slabs, they have to fit into a small budget, too.
   heap_options.slab_bytes =
       std::max(facts.page_bytes, std::min(laid_out_for / kSlabsInBudget, heap_options.slab_bytes));

@@ -35,9 +35,9 @@ class DirtyUnits {
   void replace(EvictionUnit& unit, std::span<EvictionUnit> parts) {
     in_order();
     const UnitList::iterator behind = list_.erase(list_.iterator_to(unit));
-    for (EvictionUnit& part : parts) {
-      part.accessed = unit.accessed;
-      list_.insert(behind, part);
+    for (EvictionUnit& each : parts) {
+      each.accessed = unit.accessed;
+      list_.insert(behind, each);
     }
   }
   void access(EvictionUnit& unit) {

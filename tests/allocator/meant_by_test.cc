@@ -18,8 +18,8 @@ constexpr Bytes kTail = Heap::kMostElement + 1;
 
 class MeantByTest : public testing::Test {
  protected:
-  void SetUp() override { make(0); }
-  void make(Bytes apart) {
+  void SetUp() override { make(KeepApart::kNone); }
+  void make(KeepApart apart) {
     HeapOptions options;
     options.page_bytes = kPage;
     options.limit = 64 * kPage;
@@ -88,7 +88,7 @@ TEST_F(MeantByTest, OfSmallBuffersAnElementBeforeMeansTheNeighbourToo) {
 }
 
 TEST_F(MeantByTest, NothingBeginsWhereAnotherOneEndsIfBuffersAreApart) {
-  for (const Bytes apart : {0, 1}) {
+  for (const KeepApart apart : {KeepApart::kNone, KeepApart::kMost}) {
     make(apart);
     std::vector<Buffer*> buffers;
     // On both sides of what is small, and the largest that shares a page.
@@ -100,7 +100,7 @@ TEST_F(MeantByTest, NothingBeginsWhereAnotherOneEndsIfBuffersAreApart) {
       const MeantBuffers meant = heap->meant_by(one->end());
       adjacent += meant.ended != nullptr || meant.within != one ? 1 : 0;
     }
-    EXPECT_EQ(adjacent > 0, apart == 0) << adjacent;
+    EXPECT_EQ(adjacent > 0, apart == KeepApart::kNone) << adjacent;
     heap->validate();
     for (Buffer* const one : buffers) heap->free(one);
     heap->validate();
@@ -109,7 +109,7 @@ TEST_F(MeantByTest, NothingBeginsWhereAnotherOneEndsIfBuffersAreApart) {
 
 // Where a byte behind each would make one in a few of a page lose its place.
 TEST_F(MeantByTest, AsManyLargeBuffersFitInAPageIfBuffersAreApart) {
-  for (const Bytes apart : {0, 1}) {
+  for (const KeepApart apart : {KeepApart::kNone, KeepApart::kMost}) {
     make(apart);
     for (const Bytes parts : {2, 3, 4, 7}) {
       std::vector<Buffer*> buffers;
@@ -120,7 +120,33 @@ TEST_F(MeantByTest, AsManyLargeBuffersFitInAPageIfBuffersAreApart) {
     }
     std::vector<Buffer*> buffers;
     for (int i = 0; i < 8; ++i) buffers.push_back(allocate(kPage / 8));
-    EXPECT_EQ(&buffers[0]->block() == &buffers[7]->block(), apart == 0) << "a byte behind each costs one in eight";
+    EXPECT_EQ(&buffers[0]->block() == &buffers[7]->block(), apart == KeepApart::kNone)
+        << "a byte behind each costs one in eight";
+    heap->validate();
+  }
+}
+
+// Buffers of different sizes that fill a page together do so with a byte behind some of them, too.
+TEST_F(MeantByTest, AByteWhereItIsCheapCostsNoPage) {
+  const auto have_a_gap = [](const Buffer& one, const Buffer& next) { return one.end() < next.address(); };
+  for (const KeepApart apart : {KeepApart::kNone, KeepApart::kWhereCheap}) {
+    const bool are_apart = apart == KeepApart::kWhereCheap;
+    const std::vector<std::vector<Bytes>> full_pages{
+        std::vector<Bytes>(16, 128 * kKiB),
+        {512 * kKiB, 512 * kKiB, 512 * kKiB, 512 * kKiB},
+        {1 * kMiB, 192 * kKiB, 192 * kKiB, 192 * kKiB, 192 * kKiB, 192 * kKiB, 64 * kKiB}};
+    for (const std::vector<Bytes>& sizes : full_pages) {
+      make(apart);
+      for (const Bytes bytes : sizes) allocate(bytes);
+      EXPECT_EQ(heap->statistics().slabs, 1u) << sizes.size();
+      heap->validate();
+    }
+    // Of these, another one would not fit anyway.
+    make(apart);
+    const Buffer *const a = allocate(768 * kKiB), *const b = allocate(768 * kKiB);
+    EXPECT_EQ(have_a_gap(*a, *b), are_apart);
+    const Buffer *const c = allocate(512), *const d = allocate(512);
+    EXPECT_EQ(have_a_gap(*c, *d), are_apart);
     heap->validate();
   }
 }
