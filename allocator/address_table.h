@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "driver/check.h"
@@ -36,9 +37,9 @@ class AddressTable {
         page_shift_(std::countr_zero(page_bytes)),
         granules_(page_bytes >> kGranuleShift),
         last_slot_(granules_ - 1),
-        memory_(std::calloc(bytes / page_bytes + 1, sizeof(Page))),
+        memory_(zeroes(bytes / page_bytes + 1, sizeof(Page))),
         pages_(static_cast<Page*>(memory_.get())) {
-    THERMOCLINE_CHECK(pages_ != nullptr && std::has_single_bit(page_bytes) && granules_ > 0, "A table has memory.");
+    THERMOCLINE_CHECK(std::has_single_bit(page_bytes) && granules_ > 0, "A page has a power of two of granules.");
   }
 
   // Where an object stands; valid as long as it does.
@@ -56,10 +57,10 @@ class AddressTable {
     *entry = entry_of(offset);
     return entry->page.slots != nullptr ? entry->page.slots[entry->slot] : nullptr;
   }
-  // Whole pages; when they are removed, no object may be there.
+  // Whole pages; when they are removed, no object may be there. Without memory std::bad_alloc, and none is added.
   void add_pages(DeviceAddress begin, Bytes bytes) {
+    while (spare_.size() < bytes >> page_shift_) make();
     for_each_page(begin, bytes, [this](Page& page) {
-      if (spare_.empty()) make();
       page = spare_.back();
       spare_.pop_back();
     });
@@ -128,10 +129,16 @@ class AddressTable {
     T** const slots = static_cast<T**>(memory);
     return {slots, reinterpret_cast<std::uint64_t*>(slots + granules_)};
   }
-  // Memory of that size comes from the system, as zeroes.
+  using Memory = std::unique_ptr<void, Freed>;
+  static Memory zeroes(std::size_t count, std::size_t bytes) {
+    Memory memory(std::calloc(count, bytes));
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+  }
+  // One more spare page. There is room in spare_ for all, so that removing pages takes no memory.
   void make() {
-    made_.emplace_back(std::calloc(granules_ + (granules_ + 63) / 64, sizeof(std::uint64_t)));
-    THERMOCLINE_CHECK(made_.back() != nullptr, "There is host memory for a table.");
+    if (spare_.capacity() <= made_.size()) spare_.reserve(2 * made_.size() + 8);
+    made_.push_back(zeroes(granules_ + (granules_ + 63) / 64, sizeof(std::uint64_t)));
     spare_.push_back(page_in(made_.back().get()));
   }
   std::size_t count(const Page& page) const {
@@ -149,10 +156,10 @@ class AddressTable {
   int page_shift_;
   std::uint64_t granules_;  // of a page
   std::uint64_t last_slot_;
-  std::unique_ptr<void, Freed> memory_;  // written only where there have been pages
-  Page* pages_;                          // null: the page is not here
+  Memory memory_;  // written only where there have been pages
+  Page* pages_;    // null: the page is not here
   std::size_t size_ = 0;
-  std::vector<std::unique_ptr<void, Freed>> made_;
+  std::vector<Memory> made_;
   std::vector<Page> spare_;
 };
 

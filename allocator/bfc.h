@@ -35,7 +35,7 @@ class Bfc;
 
 // Links by address.
 template <class Tag>
-class BfcChunk : public boost::intrusive::list_base_hook<> {
+class BfcChunk : public boost::intrusive::list_base_hook<>, public SizeHook {
  public:
   std::uint64_t offset() const { return offset_; }
   std::uint64_t size() const { return size_; }
@@ -64,7 +64,10 @@ class Bfc {
   Bfc() = default;
   Bfc(const Bfc&) = delete;
   Bfc& operator=(const Bfc&) = delete;
-  ~Bfc() { chunks_.clear(); }
+  ~Bfc() {
+    for (Shelf& shelf : shelves_) shelf.clear();
+    chunks_.clear();
+  }
 
   // Adds a free range. The returned chunk begins the range as long as the range exists, whatever is done with the rest.
   Chunk* add_range(std::uint64_t offset, std::uint64_t size, const Tag& tag) {

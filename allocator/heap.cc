@@ -129,7 +129,13 @@ Buffer* Heap::place_in_slab(Bytes requested, Block* vacant) {
   Block* const slab = new_block(slabs_.size_for(requested) / options_.page_bytes, Zone::kSlabs, true, vacant);
   if (slab == nullptr) return nullptr;
   slab->is_slab_ = true;
-  slabs_.add(slab, slabs_.kind_of(requested));
+  try {
+    slabs_.add(slab, slabs_.kind_of(requested));
+  } catch (...) {
+    slab->is_slab_ = false;
+    end_block(slab);
+    throw;
+  }
   Buffer* const buffer = slabs_.place(requested);
   THERMOCLINE_CHECK(buffer != nullptr, "A new slab has room for the buffer it was made for.");
   return buffer;

@@ -2,21 +2,25 @@
 // Free chunks in order of size, and of offset where sizes are equal: the best fit. Each size below kExact has a bin of
 // its own, and one word says which bins are not empty; all larger chunks share the last bin. Most sizes are small and
 // few chunks have the same size, so a bin is a sorted array, and an operation is a few comparisons without a tree's
-// rotations.
+// rotations. A bin of many chunks (the guards between thousands of buffers are all of one size) is a tree. Nothing is
+// allocated.
 #pragma once
 
 #include <algorithm>
 #include <bit>
+#include <boost/intrusive/set.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <utility>
 
 namespace thermocline {
 
-// Invariants: bin n has the chunks of size n + 1, and the last bin those that are larger, too; a bin is in falling order
-// of size and offset, so that its best is at its end; bit n of the word is set exactly when bin n is not empty.
+// The link of chunks that may be in a SizeOrder.
+using SizeHook = boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>>;
+
+// Invariants: bin n has the chunks of size n + 1, and the last bin those that are larger, too; a bin has at most kFew
+// chunks in `few`, in falling order of size and offset, so that its best is at its end, or all of them, more than half
+// as many, in `many`; bit n of the word is set exactly when bin n is not empty.
 template <class Chunk>
 class SizeOrder {
  public:
@@ -27,22 +31,27 @@ class SizeOrder {
     const unsigned index = bin_of(chunk.size());
     Bin& bin = bins_[index];
     used_ |= std::uint64_t{1} << index;
-    if (bin.size == bin.room) [[unlikely]]
-      bin.grow();
-    Chunk** const all = bin.all.get();
+    if (bin.size >= kFew || !bin.many.empty()) [[unlikely]]
+      return bin.put_in_many(chunk);
     std::size_t at = bin.size++;
-    if (at > kShort) return bin.put_in_long(chunk);
-    for (; at > 0 && !is_behind(*all[at - 1], chunk.size(), chunk.offset()); --at) all[at] = all[at - 1];
-    all[at] = &chunk;
+    for (; at > 0 && !is_behind(*bin.few[at - 1], chunk.size(), chunk.offset()); --at) bin.few[at] = bin.few[at - 1];
+    bin.few[at] = &chunk;
   }
   void remove(Chunk& chunk) {
     const unsigned index = bin_of(chunk.size());
     Bin& bin = bins_[index];
-    Chunk** const all = bin.all.get();
+    if (!bin.many.empty()) [[unlikely]]
+      return bin.remove_from_many(chunk);
     std::size_t at = --bin.size;
-    if (at > kShort) return bin.remove_from_long(chunk);
-    for (Chunk* next = all[at]; next != &chunk;) std::swap(next, all[--at]);
+    for (Chunk* next = bin.few[at]; next != &chunk;) std::swap(next, bin.few[--at]);
     if (bin.size == 0) used_ &= ~(std::uint64_t{1} << index);
+  }
+  void clear() {
+    for (Bin& bin : bins_) {
+      bin.many.clear();
+      bin.size = 0;
+    }
+    used_ = 0;
   }
   // The smallest chunk of at least `size`, which is not 0; among equals the lowest. Null: there is none.
   Chunk* fit(std::uint64_t size) const {
@@ -50,90 +59,125 @@ class SizeOrder {
     const std::uint64_t fitting = used_ >> own << own;
     if (fitting == 0) return nullptr;
     const Bin& bin = bins_[std::countr_zero(fitting)];
-    if (&bin != &bins_[kBins - 1]) [[likely]]
-      return bin.all[bin.size - 1];
-    const std::size_t end = bin.behind(bin.size, size - 1, ~std::uint64_t{0});
-    return end == 0 ? nullptr : bin.all[end - 1];
+    if (&bin != &bins_[kBins - 1] && bin.many.empty()) [[likely]]
+      return bin.few[bin.size - 1];
+    return bin.fit(size);
   }
   // Calls visit(chunk) for the chunks of exactly that size, lowest first, until it returns false.
   template <class Visit>
   void each_of(std::uint64_t size, Visit visit) const {
-    const Bin& bin = bins_[bin_of(size)];
-    std::size_t end = bin.behind(bin.size, size - 1, ~std::uint64_t{0});
-    while (end > 0 && bin.all[end - 1]->size() == size && visit(*bin.all[end - 1])) --end;
+    bins_[bin_of(size)].each(
+        [&](Chunk& chunk) { return chunk.size() < size || (chunk.size() == size && visit(chunk)); }, size);
   }
   // For all, smallest or largest first.
   template <class Visit>
   void each(Visit visit) const {
     for (const Bin& bin : bins_) {
-      for (std::size_t i = bin.size; i-- > 0;) visit(*bin.all[i]);
+      bin.each([&](Chunk& chunk) {
+        visit(chunk);
+        return true;
+      });
     }
   }
   template <class Visit>
   void each_from_largest(Visit visit) const {
     for (unsigned index = kBins; index-- > 0;) {
-      for (Chunk* const chunk : bins_[index].chunks()) {
-        if (!visit(*chunk)) return;
+      const Bin& bin = bins_[index];
+      for (auto it = bin.many.rbegin(); it != bin.many.rend(); ++it) {
+        if (!visit(as_chunk(*it))) return;
+      }
+      for (std::size_t i = 0; bin.many.empty() && i < bin.size; ++i) {
+        if (!visit(*bin.few[i])) return;
       }
     }
   }
   bool has(const Chunk& chunk) const {
-    return std::ranges::find(bins_[bin_of(chunk.size())].chunks(), &chunk) !=
-           bins_[bin_of(chunk.size())].chunks().end();
+    const Bin& bin = bins_[bin_of(chunk.size())];
+    if (bin.many.empty()) return std::find(bin.few, bin.few + bin.size, &chunk) != bin.few + bin.size;
+    const auto found = bin.many.find(Key{chunk.size(), chunk.offset()});
+    return found != bin.many.end() && &*found == &chunk;
   }
   // How many chunks there are; ~0 if one is in another's place, or a bit is wrong.
   std::size_t check() const {
     std::size_t count = 0;
     for (unsigned index = 0; index < kBins; ++index) {
-      const std::span<Chunk* const> chunks = bins_[index].chunks();
-      if (((used_ >> index & 1) == 0) != chunks.empty()) return ~std::size_t{0};
-      for (std::size_t i = 0; i < chunks.size(); ++i) {
-        if (bin_of(chunks[i]->size()) != index) return ~std::size_t{0};
-        if (i > 0 && !is_behind(*chunks[i - 1], chunks[i]->size(), chunks[i]->offset())) return ~std::size_t{0};
-      }
-      count += chunks.size();
+      const Bin& bin = bins_[index];
+      if (((used_ >> index & 1) == 0) != (bin.size == 0)) return ~std::size_t{0};
+      if (bin.many.empty() ? bin.size > kFew : bin.size <= kFew / 2) return ~std::size_t{0};
+      const Chunk* before = nullptr;
+      std::size_t in_order = 0;
+      bin.each([&](Chunk& chunk) {
+        const bool is_right =
+            bin_of(chunk.size()) == index && (before == nullptr || is_behind(chunk, before->size(), before->offset()));
+        before = &chunk;
+        in_order += is_right ? 1 : 0;
+        return true;
+      });
+      if (in_order != bin.size) return ~std::size_t{0};
+      count += bin.size;
     }
     return count;
   }
 
  private:
   static constexpr unsigned kBins = unsigned{kExact};
-  // Up to so many are looked at one after another, from the end.
-  static constexpr std::size_t kShort = 24;
+  static constexpr std::size_t kFew = 16;
+  using Key = std::pair<std::uint64_t, std::uint64_t>;
+  struct KeyOf {
+    using type = Key;
+    type operator()(const Chunk& chunk) const { return {chunk.size(), chunk.offset()}; }
+  };
+  using Many =
+      boost::intrusive::set<Chunk, boost::intrusive::key_of_value<KeyOf>, boost::intrusive::base_hook<SizeHook>,
+                            boost::intrusive::constant_time_size<false>>;
 
   static unsigned bin_of(std::uint64_t size) { return static_cast<unsigned>(std::min(size, kExact)) - 1; }
   static bool is_behind(const Chunk& chunk, std::uint64_t size, std::uint64_t offset) {
     return chunk.size() != size ? chunk.size() > size : chunk.offset() > offset;
   }
-  // Not std::vector: its pointers cost a third of an operation.
+  // Who has a bin has the right to change its chunks, whether or not it may change the bin.
+  static Chunk& as_chunk(const Chunk& chunk) { return const_cast<Chunk&>(chunk); }
+
   struct Bin {
-    std::span<Chunk* const> chunks() const { return {all.get(), size}; }
-    // How many of the first `count` are larger, or as large and at a higher offset.
-    std::size_t behind(std::size_t count, std::uint64_t wanted, std::uint64_t offset) const {
-      return static_cast<std::size_t>(
-          std::partition_point(all.get(), all.get() + count,
-                               [&](const Chunk* chunk) { return is_behind(*chunk, wanted, offset); }) -
-          all.get());
+    // The lowest of the smallest that are no smaller; null: none.
+    Chunk* fit(std::uint64_t wanted) const {
+      Chunk* found = nullptr;
+      each(
+          [&](Chunk& chunk) {
+            if (chunk.size() >= wanted) found = &chunk;
+            return found == nullptr;
+          },
+          wanted);
+      return found;
     }
-    // The size is already that of afterwards.
-    [[gnu::noinline]] void put_in_long(Chunk& chunk) {
-      Chunk** const at = all.get() + behind(size - 1, chunk.size(), chunk.offset());
-      std::copy_backward(at, all.get() + size - 1, all.get() + size);
-      *at = &chunk;
+    // Smallest first, until visit(chunk) returns false; from a tree those of `least` or more.
+    template <class Visit>
+    void each(Visit visit, std::uint64_t least = 0) const {
+      for (auto it = many.lower_bound(Key{least, 0}); it != many.end(); ++it) {
+        if (!visit(as_chunk(*it))) return;
+      }
+      for (std::size_t i = many.empty() ? size : 0; i-- > 0;) {
+        if (!visit(*few[i])) return;
+      }
     }
-    [[gnu::noinline]] void remove_from_long(Chunk& chunk) {
-      Chunk** const at = all.get() + behind(size + 1, chunk.size(), chunk.offset());
-      std::copy(at + 1, all.get() + size + 1, at);
+    [[gnu::noinline]] void put_in_many(Chunk& chunk) {
+      if (many.empty()) {
+        for (std::size_t i = 0; i < size; ++i) many.insert(*few[i]);
+      }
+      many.insert(chunk);
+      ++size;
     }
-    [[gnu::noinline]] void grow() {
-      auto more = std::make_unique<Chunk*[]>(2 * room + 4);
-      std::copy_n(all.get(), size, more.get());
-      all = std::move(more);
-      room = 2 * room + 4;
+    [[gnu::noinline]] void remove_from_many(Chunk& chunk) {
+      many.erase(many.iterator_to(chunk));
+      if (--size > kFew / 2) return;
+      std::size_t i = size;
+      for (Chunk& each : many) few[--i] = &each;
+      many.clear();
     }
 
-    std::unique_ptr<Chunk*[]> all;
-    std::size_t size = 0, room = 0;
+    Chunk* few[kFew] = {};
+    std::size_t size = 0;
+    Many many;
   };
 
   std::uint64_t used_ = 0;

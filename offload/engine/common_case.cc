@@ -18,6 +18,21 @@ StreamHandle handle_of(std::uint64_t stream) {
   return stream != ThreadCache::kNoStream ? StreamHandle{stream} : StreamHandle{};
 }
 
+// Calls ask() with the lock taken. True: all is done, and the lock released; else the caller goes on with it. Nobody has
+// it if ask() throws: host memory may run out, and under the hooks a broken invariant is an exception.
+template <class Mutex, class Ask>
+[[gnu::always_inline]] inline bool done_at_once(Mutex& mutex, Ask ask) THERMOCLINE_NOT_ANALYSED {
+  mutex.lock();
+  try {
+    if (!ask()) return false;
+  } catch (...) {
+    mutex.unlock();
+    throw;
+  }
+  mutex.unlock();
+  return true;
+}
+
 }  // namespace
 
 [[gnu::noinline]] void Engine::State::take_back_large() {
@@ -42,7 +57,7 @@ StreamHandle handle_of(std::uint64_t stream) {
 }
 
 [[gnu::always_inline]] inline bool Engine::State::allocate_commonly(Bytes bytes, std::uint64_t key, ThreadCache& cache,
-                                                                    DeviceAddress* address) noexcept {
+                                                                    DeviceAddress* address) {
   StreamIndex hint;
   if (slow_to_allocate || policy->wants().addresses || bytes > budget_bytes - external_bytes ||
       !clock.find(handle_of(key), &hint))
@@ -98,7 +113,7 @@ StreamHandle handle_of(std::uint64_t stream) {
   return true;
 }
 
-[[gnu::always_inline]] inline bool Engine::State::free_commonly(DeviceAddress address, std::uint64_t key) noexcept {
+[[gnu::always_inline]] inline bool Engine::State::free_commonly(DeviceAddress address, std::uint64_t key) {
   StreamIndex on;
   if (slow_to_free || clock.may_be_blocked() || !clock.find(handle_of(key), &on)) return false;
   Heap::TableEntry entry;
@@ -112,20 +127,16 @@ StreamHandle handle_of(std::uint64_t stream) {
 }
 
 Status Engine::allocate_past_cache(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache) {
-  mutex_.lock();
-  if (cache != nullptr && state_->allocate_commonly(bytes, stream, *cache, out)) [[likely]] {
-    mutex_.unlock();
+  if (cache == nullptr) {
+    mutex_.lock();
+  } else if (done_at_once(mutex_, [&] { return state_->allocate_commonly(bytes, stream, *cache, out); })) {
     return {};
   }
   return allocate_slowly(bytes, ThreadCaches::stream_of(stream), out);
 }
 
 Status Engine::free_past_cache(DeviceAddress address, std::uint64_t stream) {
-  mutex_.lock();
-  if (state_->free_commonly(address, stream)) [[likely]] {
-    mutex_.unlock();
-    return {};
-  }
+  if (done_at_once(mutex_, [&] { return state_->free_commonly(address, stream); })) return {};
   return free_slowly(address, ThreadCaches::stream_of(stream));
 }
 

@@ -117,9 +117,8 @@ class Engine::State {
     slow_to_allocate = !is_plain || !detained.empty();
     slow_to_free = slow_to_allocate || !pinned.empty() || !references.empty();
   }
-  // noexcept: their callers do not release the lock if the host has no memory for a record.
-  bool allocate_commonly(Bytes bytes, std::uint64_t stream, ThreadCache& cache, DeviceAddress* address) noexcept;
-  bool free_commonly(DeviceAddress address, std::uint64_t stream) noexcept;
+  bool allocate_commonly(Bytes bytes, std::uint64_t stream, ThreadCache& cache, DeviceAddress* address);
+  bool free_commonly(DeviceAddress address, std::uint64_t stream);
   Status pin(DeviceAddress address, const char* reason, bool for_good);
   Status read_stored(AddressRange range, StreamHandle handle);
   void written_by_graph(std::span<const GraphKernel> kernels);

@@ -88,9 +88,9 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   Use copy_out;              // the copy out, while kCopyingOut
   Evidence evidence;
   std::uint32_t pins = 0;  // ranges in it that are held on the device (held_ranges.cc)
-  // While kDirty (dirty_units.h): when it was accessed; its place among those accessed since the list was read, from 1.
+  // While kDirty (dirty_units.h): when it was accessed; linked if that was since the list was read in order.
   std::uint64_t accessed = 0;
-  std::uint32_t moved = 0;
+  boost::intrusive::list_member_hook<> moved;
   UseSet host_reads;  // copies by the program that read `host`
   UseSet uses;        // uses of its pages beside the block's: our copies, and earlier users of borrowed pages
 

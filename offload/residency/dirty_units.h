@@ -5,10 +5,10 @@
 // that have been accessed since the list was read in order (`moved_`) are put behind all others when it is next read.
 #pragma once
 
-#include <algorithm>
+#include <boost/intrusive/list.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "driver/check.h"
 #include "offload/residency/block_state.h"
@@ -24,12 +24,7 @@ class DirtyUnits {
   }
   void remove(EvictionUnit& unit) {
     list_.erase(list_.iterator_to(unit));
-    if (unit.moved == 0) return;
-    EvictionUnit* const last = moved_.back();
-    moved_[unit.moved - 1] = last;
-    last->moved = unit.moved;
-    moved_.pop_back();
-    unit.moved = 0;
+    if (unit.moved.is_linked()) moved_.erase(moved_.iterator_to(unit));
   }
   // Puts `parts`, which are in no list, in the place of the unit that stood for them.
   void replace(EvictionUnit& unit, std::span<EvictionUnit> parts) {
@@ -40,18 +35,17 @@ class DirtyUnits {
       list_.insert(behind, each);
     }
   }
+  // Takes no memory: an operation that has been submitted is always noted.
   void access(EvictionUnit& unit) {
     unit.accessed = ++accesses_;
-    if (unit.moved == 0) note_move(unit);
+    if (!unit.moved.is_linked()) moved_.push_back(unit);
   }
 
   // Units may be removed while it is read; those that are added come last.
   UnitList& in_order() {
-    std::ranges::sort(moved_, {}, &EvictionUnit::accessed);
-    for (EvictionUnit* const unit : moved_) {
-      list_.splice(list_.cend(), list_, list_.iterator_to(*unit));
-      unit->moved = 0;
-    }
+    if (moved_.empty()) return list_;
+    moved_.sort([](const EvictionUnit& a, const EvictionUnit& b) { return a.accessed < b.accessed; });
+    for (EvictionUnit& unit : moved_) list_.splice(list_.cend(), list_, list_.iterator_to(unit));
     moved_.clear();
     return list_;
   }
@@ -59,29 +53,31 @@ class DirtyUnits {
 
   void validate() const {
     std::uint64_t newest = 0;
+    std::size_t moved = 0;
     for (const EvictionUnit& unit : list_) {
-      const bool is_moved = unit.moved != 0;
-      THERMOCLINE_CHECK(!is_moved || (unit.moved <= moved_.size() && moved_[unit.moved - 1] == &unit),
-                        "a unit knows its place among those that have been accessed");
-      if (is_moved) continue;
+      if (unit.moved.is_linked()) {
+        ++moved;
+        continue;
+      }
       THERMOCLINE_CHECK(unit.accessed >= newest, "units that have not been accessed since are in order");
       newest = unit.accessed;
     }
-    for (const EvictionUnit* const unit : moved_)
-      THERMOCLINE_CHECK(unit->state == ResidencyState::kDirty && unit->moved != 0 && unit->accessed > newest,
+    THERMOCLINE_CHECK(moved == moved_.size(), "what has been accessed since is in both lists");
+    for (const EvictionUnit& unit : moved_)
+      THERMOCLINE_CHECK(unit.state == ResidencyState::kDirty && unit.accessed > newest,
                         "what has been accessed since was accessed behind all others");
   }
 
  private:
-  void note_move(EvictionUnit& unit) {
-    moved_.push_back(&unit);
-    unit.moved = static_cast<std::uint32_t>(moved_.size());
-  }
+  using Moved = boost::intrusive::list<
+      EvictionUnit,
+      boost::intrusive::member_hook<EvictionUnit, boost::intrusive::list_member_hook<>, &EvictionUnit::moved>,
+      boost::intrusive::constant_time_size<false>>;
 
-  // Invariants: moved_[i]->moved == i + 1; `moved` is 0 for all other units. Those in list_ with moved == 0 ascend by
-  // `accessed` (parts of one have the same), and are all below those in moved_.
+  // Invariants: units in moved_ are in list_, too. The others in list_ ascend by `accessed` (parts of one have the same),
+  // and are all below those in moved_.
   UnitList list_;
-  std::vector<EvictionUnit*> moved_;
+  Moved moved_;
   std::uint64_t accesses_ = 0;
 };
 

@@ -118,8 +118,8 @@ void BlockState::place_units() {
 }
 
 void BlockState::cut() {
-  DirtyUnits& dirty = *std::exchange(uncut, nullptr);
   set_count(number_of_units());
+  DirtyUnits& dirty = *std::exchange(uncut, nullptr);
   place_units();
   for (EvictionUnit& unit : parts()) {
     unit.state = one.state;

@@ -17,7 +17,7 @@
 namespace thermocline {
 namespace {
 
-struct Piece : BinHook<Piece> {
+struct Piece : BinHook<Piece>, SizeHook {
   Piece(std::uint64_t offset, std::uint64_t bytes) : offset_(offset), bytes_(bytes) {}
   std::uint64_t offset() const { return offset_; }
   std::uint64_t size() const { return bytes_; }
@@ -170,6 +170,9 @@ TEST(SizeOrder, IsInOrderOfSizeAndOffset) {
       ASSERT_EQ(falling, expected);
     }
     ASSERT_EQ(order.check(), model.size());
+    order.clear();
+    ASSERT_EQ(order.check(), 0u);
+    ASSERT_EQ(order.fit(1), nullptr);
   }
 }
 
