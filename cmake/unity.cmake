@@ -15,7 +15,8 @@ function(thermocline_unity)
   set(alone_thermocline_telemetry live_page_reader.cc)
   set(alone_thermocline_offload digest/digest_code.cc)
   set(alone_thermocline_config size.cc toml_file.cc)
-  set(alone_thermocline_hooks submit/submit.cc submit/heap_memory.cc pointers/tables_in_place.cc pointers/uploads.cc entry/pool_usage.cc entry/lease_thread.cc capture/captures.cc interpose/real_table.cc
+  # Of the hooks, launch_hooks.cc and parameters.cc are counted: see below.
+  set(alone_thermocline_hooks entry/launch_hooks.cc operands/parameters.cc submit/submit.cc submit/heap_memory.cc pointers/tables_in_place.cc pointers/uploads.cc entry/pool_usage.cc entry/lease_thread.cc capture/captures.cc interpose/real_table.cc
     relaunch/ptx_accesses.cc relaunch/ptx_kernel.cc relaunch/ptx_proof.cc relaunch/symbolic.cc)
   set(alone_simulator_core core/execution/kernel_watch.cc faults/faults.cc)
   set(alone_simulated_cuda entry_points/entry_points.cc entry_points/first_forms.cc entry_points/per_thread.cc entry_points/refused.cc graph/graph_exec.cc)
