@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "offload/spill/own_descriptors.h"
@@ -183,12 +184,15 @@ int DiskFile::transfer(bool writes, Bytes offset, void* memory, Bytes bytes) {
 }
 
 int DiskFile::transfer_once(bool writes, Bytes offset, void* memory, Bytes bytes) {
-  if (std::unique_ptr<Ring> ring = take_ring(); ring != nullptr) {
-    if (ring->transfer(file_, writes, offset, memory, bytes) == 0) {
-      const MutexLock lock(mutex_);
-      rings_.push_back(std::move(ring));
-      return 0;
+  try {
+    if (std::unique_ptr<Ring> ring = take_ring(); ring != nullptr) {
+      if (ring->transfer(file_, writes, offset, memory, bytes) == 0) {
+        const MutexLock lock(mutex_);
+        rings_.push_back(std::move(ring));
+        return 0;
+      }
     }
+  } catch (const std::bad_alloc&) {  // Without a ring it goes, too, and this may be a thread of the library's own.
   }
   // The ring's error may be its own.
   return transfer_in_place(writes, offset, memory, bytes);
