@@ -21,7 +21,8 @@ StreamHandle handle_of(std::uint64_t stream) {
 // Calls ask() with the lock taken. True: all is done, and the lock released; else the caller goes on with it. Nobody has
 // it if ask() throws: host memory may run out, and under the hooks a broken invariant is an exception.
 template <class Mutex, class Ask>
-[[gnu::always_inline]] inline bool done_at_once(Mutex& mutex, Ask ask) THERMOCLINE_NOT_ANALYSED {
+[[gnu::always_inline]] inline bool done_at_once(Mutex& mutex, Ask ask)
+    THERMOCLINE_TRY_ACQUIRE(false, mutex) THERMOCLINE_NOT_ANALYSED {
   mutex.lock();
   try {
     if (!ask()) return false;

@@ -47,6 +47,21 @@ void check_spare(const BlockState& state) {
   for (std::size_t i = 0; i < state.most; ++i) check_spare(state.many[i]);
 }
 
+// Invariants 1, 2, 4, 5, 7 and 8 of block_state.h. `trusting`: a copy that has been submitted counts.
+void check_copy(const BlockState& state, const EvictionUnit& unit, bool trusting) {
+  THERMOCLINE_CHECK((unit.copy == HostCopy::kNone) == (unit.host == nullptr && unit.file == nullptr),
+                    "a host copy has host memory, or is in the file");
+  THERMOCLINE_CHECK(unit.copy != HostCopy::kStale || unit.mapped(), "a stale copy is of what is on the device");
+  const bool saved = unit.copy == HostCopy::kCurrent || (trusting && unit.copy == HostCopy::kCopyingOut);
+  THERMOCLINE_CHECK(!state.dropped || (!unit.defined && unit.copy == HostCopy::kNone && !unit.mapped()),
+                    "a dropped block has no contents anywhere");
+  THERMOCLINE_CHECK(!unit.hollow || unit.copy != HostCopy::kNone, "a hollow unit has its contents elsewhere");
+  THERMOCLINE_CHECK(unit.mapped() || !unit.defined || saved, "defined contents are somewhere");
+  THERMOCLINE_CHECK(unit.mapped() || (state.pins == 0 && unit.pins == 0), "what is pinned is on the device");
+  THERMOCLINE_CHECK(!unit.mapped() || (unit.state == ResidencyState::kClean) == unit.has_copy(),
+                    "the list clean holds the units with a host copy");
+}
+
 }  // namespace
 
 void Residency::validate() const {
@@ -71,23 +86,11 @@ void Residency::validate() const {
       end += unit.range.count;
       const Bytes mapped = check_pages(unit) * heap_.page_bytes();
       partial += unit.mapped() ? 0 : mapped;
-      THERMOCLINE_CHECK((unit.copy == HostCopy::kNone) == (unit.host == nullptr && unit.file == nullptr),
-                        "a host copy has host memory, or is in the file");
       if (unit.file != nullptr) in_file.push_back(&unit);
-      THERMOCLINE_CHECK(unit.copy != HostCopy::kStale || unit.mapped(), "a stale copy is of what is on the device");
-      const bool saved = unit.copy == HostCopy::kCurrent || (trusting_ && unit.copy == HostCopy::kCopyingOut);
-      THERMOCLINE_CHECK(!state.dropped || (!unit.defined && unit.copy == HostCopy::kNone && !unit.mapped()),
-                        "a dropped block has no contents anywhere");
-      THERMOCLINE_CHECK(!unit.hollow || unit.copy != HostCopy::kNone, "a hollow unit has its contents elsewhere");
+      check_copy(state, unit, trusting_);
       hollow += unit.hollow ? 1 : 0;
-      THERMOCLINE_CHECK(unit.mapped() || !unit.defined || saved, "defined contents are somewhere");
-      THERMOCLINE_CHECK(unit.mapped() || (state.pins == 0 && unit.pins == 0), "what is pinned is on the device");
       evicted += unit.mapped() ? 0 : 1;
-      if (unit.mapped()) {
-        THERMOCLINE_CHECK((unit.state == ResidencyState::kClean) == unit.has_copy(),
-                          "the list clean holds the units with a host copy");
-        resident += unit.bytes();
-      }
+      if (unit.mapped()) resident += unit.bytes();
       if (unit.state == ResidencyState::kClean) clean += unit.bytes();
       if (unit.prefetched) prefetched += unit.bytes();
       if (unit.asleep) asleep += unit.bytes();
