@@ -392,7 +392,8 @@ Status Residency::make_host_copy(EvictionUnit& unit) {
 void Residency::begin_evictions(BlockState& state, std::size_t units, EvictReason reason) {
   if (has_stopped()) return;
   if (state.pins > 0 || clock_.is_blocked(state.block->uses)) return;
-  for (EvictionUnit& unit : state.units().first(std::min(units, state.count))) {
+  const std::span<EvictionUnit> all = state.units();
+  for (EvictionUnit& unit : all.first(std::min(units, all.size()))) {
     if (!unit.mapped() || !unit.defined || unit.pins > 0) continue;
     set_prefetched(unit, false);
     if (!unit.has_copy() && !begin_eviction(unit, reason).ok()) return;

@@ -316,7 +316,8 @@ class Residency {
   void map_new_to_host(BlockState& state);
   bool map_whole(BlockState& state);
   Status make_room(EvictionUnit& unit, bool* untouched);
-  // The unit there, or the first of those that it stands for; `at` is then behind it.
+  // The unit there, or the first of those that it stands for; `at` is then behind it. Who goes through a list cuts no
+  // block in another way, because that takes the unit at hand out of it.
   static EvictionUnit& next_cut(UnitList& list, UnitList::iterator* at);
   // Calls visit(unit) for the dirty or clean units, oldest first or in the policy's order, until it returns false.
   // May move the unit to another list.

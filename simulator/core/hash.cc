@@ -44,7 +44,7 @@ std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed
   return hash;
 }
 
-// Four words at a time where the host can.
+// Four words at a time where the processor has AVX2.
 #if defined(__x86_64__)
 __attribute__((target_clones("avx2", "default")))
 #endif

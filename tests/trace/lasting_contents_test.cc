@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/trace/checked_replay.h"
+#include "tests/trace/replay_terms.h"
 #include "tests/trace/trace_file.h"
 #include "trace/replay.h"
 
@@ -51,25 +51,6 @@ Trace program(Reads reads, int streams) {
     lines.push_back(test::step(step));
   }
   return read_valid(TraceFile(lines));
-}
-
-struct Terms {
-  Bytes budget = 0;
-  const PolicyEntry* policy = kLearnedPolicy;
-  Recompute recompute = Recompute::kAuto;
-  std::optional<std::uint64_t> seed = {};
-};
-
-ReplayResult run(const Trace& trace, const Terms& terms) {
-  ReplayOptions options;
-  options.device.seed = terms.seed;
-  options.engine.budget_bytes = terms.budget;
-  options.engine.policy = terms.policy;
-  options.engine.recompute = terms.recompute;
-  options.exact = true;
-  const ReplayResult result = checked_replay(trace, options);
-  EXPECT_EQ(result.outcome, ReplayOutcome::kOk) << result.report;
-  return result;
 }
 
 TEST(LastingContents, AreDroppedByPlansWithTheSameChecksum) {
