@@ -63,6 +63,7 @@ PtxProof::PtxProof(const PtxKernel& kernel, const PtxAccesses& accesses)
       blocks_(kernel),
       symbolic_(kernel, accesses, blocks_),
       guards_(kernel, symbolic_),
+      reach_(kernel, accesses, blocks_),
       facts_(kernel.instructions.size()) {
   refused_ = accesses.unknown;
   if (kernel.instructions.empty()) refuse(Why::kStoresNothing);
@@ -439,7 +440,8 @@ PlacesReach PtxProof::reach_of(std::size_t word, const LaunchShape& shape, void*
     if (one == PlacesReach::kBefore) return one;
     if (one == PlacesReach::kUnknown) all = one;
   }
-  return all;
+  if (all == PlacesReach::kFromBegin) return all;
+  return reach_.is_never_below(word, shape, parameters) ? PlacesReach::kFromBegin : all;
 }
 
 bool PtxProof::holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const {

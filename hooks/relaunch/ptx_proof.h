@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "hooks/relaunch/block_run.h"
+#include "hooks/relaunch/launch_reach.h"
 #include "hooks/relaunch/ptx_accesses.h"
 #include "hooks/relaunch/ptx_blocks.h"
 #include "hooks/relaunch/ptx_guards.h"
@@ -91,6 +92,7 @@ class PtxProof {
   PtxBlocks blocks_;
   Symbolic symbolic_;
   PtxGuards guards_;
+  LaunchReach reach_;
   RerunRefusal refused_;
   std::vector<Facts> facts_;  // by instruction
   std::vector<Store> stores_;

@@ -303,9 +303,11 @@ TEST(PtxProof, TellsWhetherSomethingIsReadBeforeAPointer) {
   EXPECT_EQ(reach(down + "ld.global.f32 %f1, [%rd10+-8];\n"), PlacesReach::kBefore);
   const std::string index = "ld.global.u32 %r9, [%rd5]; mul.wide.s32 %rd9, %r9, 4; add.s64 %rd10, %rd3, %rd9;\n";
   EXPECT_EQ(reach(index + "ld.global.f32 %f1, [%rd10];\n"), PlacesReach::kUnknown);
-  // Within a bound that is not cut.
-  EXPECT_EQ(reach(kLoad + "setp.lt.s32 %p3, %r1, 1; @%p3 bra $FIRST; ld.global.f32 %f2, [%rd5+-4];\n$FIRST:\n"),
-            PlacesReach::kUnknown);
+  // Within a bound that is not cut: known where the address is computed behind it.
+  const std::string first = "setp.lt.s32 %p3, %r1, 1; @%p3 bra $FIRST; ";
+  EXPECT_EQ(reach(kLoad + first + "ld.global.f32 %f2, [%rd5+-4];\n$FIRST:\n"), PlacesReach::kUnknown);
+  const std::string again = "mul.wide.s32 %rd9, %r1, 4; add.s64 %rd10, %rd3, %rd9; ";
+  EXPECT_EQ(reach(kLoad + first + again + "ld.global.f32 %f2, [%rd10+-4];\n$FIRST:\n"), PlacesReach::kFromBegin);
 }
 
 // Work that is submitted later may overtake the work that is submitted behind the kernel.
