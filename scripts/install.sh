@@ -70,7 +70,8 @@ has_cuda() {
   return 1
 }
 
-# NVIDIA publishes its toolkit as Python wheels, too: 60 MiB instead of gigabytes, and no root is needed.
+# NVIDIA publishes its toolkit as Python wheels, too. Those below are 105 MB to fetch and 270 MB unpacked, where the toolkit has gigabytes; they need
+# no root.
 need_cuda() {
   has_cuda && return
   echo "== fetching the CUDA $cuda_release headers and compiler into build/cuda (no GPU or driver is needed)" >&2
