@@ -288,7 +288,7 @@ class Heap {
   void end_block(Block* block);
   Buffer* place_in_slab(Bytes requested, Block* vacant);
   Buffer* place_in_pages(Bytes requested, Block* vacant);
-  // What a buffer with pages of its own needs.
+  // The pages that a buffer of its own block needs, and whether a guard must follow them.
   struct Footprint {
     std::uint64_t pages;
     bool guarded;

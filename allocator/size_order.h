@@ -135,7 +135,7 @@ class SizeOrder {
   static bool is_behind(const Chunk& chunk, std::uint64_t size, std::uint64_t offset) {
     return chunk.size() != size ? chunk.size() > size : chunk.offset() > offset;
   }
-  // Who has a bin has the right to change its chunks, whether or not it may change the bin.
+  // The owner of a bin may change its chunks, also where it sees the bin as const.
   static Chunk& as_chunk(const Chunk& chunk) { return const_cast<Chunk&>(chunk); }
 
   struct Bin {

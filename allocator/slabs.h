@@ -77,7 +77,7 @@ class Slabs {
   SlabKind kind_of(Bytes requested) const {
     return taken_by(requested) <= kLargestSmall ? SlabKind::kSmall : SlabKind::kLarge;
   }
-  // What a buffer takes: its size, and perhaps a byte behind it.
+  // The bytes that a buffer takes: its size, and perhaps a byte behind it.
   Bytes taken_by(Bytes requested) const {
     const Bytes alone = round_up(requested, kGranule);
     if (apart_ == KeepApart::kNone) return alone;

@@ -22,7 +22,7 @@ add_link_options("-L${portable_folder}" -static-libstdc++ -static-libgcc
   "${portable_folder}/newer_glibc.o")
 string(APPEND CMAKE_EXE_LINKER_FLAGS " -Wl,--wrap=__libc_start_main ${portable_folder}/start.o")
 
-# Whose work is linked in or compiled in, under what terms: their own words go with what is packaged.
+# The licenses of all that is linked in or compiled in go into the package, in their own words.
 foreach(package IN ITEMS coinor-libclp-dev coinor-libcoinutils-dev liblapack-dev libblas-dev libbz2-dev zlib1g-dev libzstd-dev liburing-dev libxxhash-dev llvm-14-dev
     libstdc++-12-dev libgfortran-12-dev libboost-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libjemalloc2)
   if(EXISTS "/usr/share/doc/${package}/copyright")

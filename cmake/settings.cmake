@@ -1,6 +1,6 @@
 # Language, warnings, visibility and the layout of the build tree, the same for every target.
 include(GNUInstallDirs)
-# What belongs to no other package belongs to the command's (packaging.cmake).
+# The default package is that of the command (packaging.cmake).
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME tools)
 
 option(THERMOCLINE_WARNINGS_AS_ERRORS "Let a warning fail the build" ON)
@@ -9,10 +9,10 @@ set(THERMOCLINE_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsan
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, RelWithDebInfo or Release" FORCE)
 endif()
-# RelWithDebInfo is what is tested: optimised, with assert() left in, and line numbers for backtraces.
+# RelWithDebInfo is the build that is tested: optimized, with assert() left in, and line numbers for backtraces.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1")
-# What is packaged is optimised as what is tested is; at -O3, gcc 12 also warns of what is not there (in std::string, in small_vector).
+# A package is optimized like the build that is tested. At -O3, gcc 12 also gives false warnings (in std::string, in small_vector).
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
 
@@ -35,7 +35,7 @@ if(THERMOCLINE_WARNINGS_AS_ERRORS)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:-Werror>")
 endif()
 
-# A program reaches the hooks by name alone, which no optimiser across files can see: it would drop them. Distributions may ask for
+# A program reaches the hooks by name alone, which no optimizer across files can see: it would drop them. Distributions may ask for
 # -flto in CXXFLAGS, so it is not enough to leave it out.
 set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF)
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:-fno-lto>")
@@ -47,7 +47,7 @@ if(THERMOCLINE_SANITIZE)
   add_link_options(-fsanitize=${THERMOCLINE_SANITIZE})
 endif()
 
-# What most sources of a module include takes longer to read than they take to compile: it is read once for each of the large modules.
+# The headers that most sources of a module include take longer to read than the sources take to compile: each large module reads them once.
 # Every source includes what it needs all the same; the lint reads them so.
 set(thermocline_common_headers <algorithm> <array> <atomic> <cstdint> <cstring> <functional> <map> <memory> <mutex> <optional> <set> <span>
   <string> <string_view> <unordered_map> <utility> <vector>)
@@ -58,7 +58,7 @@ find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(ccache_launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
     CCACHE_SLOPPINESS=pch_defines,time_macros,locale "${CCACHE_PROGRAM}")
-  # What nvcc compiles is the same under sanitizers. That it calls the host's compiler, too, ccache does not know.
+  # Sanitizers change nothing in the output of nvcc. ccache does not know that nvcc also calls the host's compiler.
   set(thermocline_nvcc_launcher "${ccache_launcher}")
   list(INSERT thermocline_nvcc_launcher 3 "CCACHE_EXTRAFILES=${CMAKE_CXX_COMPILER}")
   set(CMAKE_C_COMPILER_LAUNCHER "${ccache_launcher}")

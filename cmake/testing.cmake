@@ -7,10 +7,10 @@
 # under the sanitizers few: see CMakePresets.json).
 find_package(GTest REQUIRED)
 
-# What a test itself does is little; optimising it would take longer than it saves. What it tests is optimised as ever.
+# A test's own code does little: optimizing it would take longer than it saves. The code under test is optimized as ever.
 set(thermocline_test_options -O0)
 
-# Those with 20 s of CPU time and more that neither try many seeds nor are in parts.
+# Tests that take 20 s of CPU time or more, and neither try many seeds nor have shards.
 set(thermocline_longest_tests conformance_test offload_digest_test ptx_semantics_test simulated_cudart_programs_test
   simulated_cudart_real_kernels_test simulated_cudart_recompute_test tool_command_test trace_bounds_test)
 
@@ -38,7 +38,7 @@ function(thermocline_add_test name)
   endif()
   set(index 0)
   foreach(test IN LISTS tests)
-    # Kernels mix, whatever their code is, but in tests of that code.
+    # Kernels mix (docs/simulated_device.md) whatever their code is, except in tests of that code.
     set(environment THERMOCLINE_SIMULATE_KERNELS=made-up ${arg_ENVIRONMENT})
     if(arg_SHARDS)
       list(APPEND environment "GTEST_TOTAL_SHARDS=${arg_SHARDS}" "GTEST_SHARD_INDEX=${index}")

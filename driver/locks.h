@@ -42,7 +42,7 @@ namespace thermocline {
 
 inline constinit std::atomic<bool> locks_are_checked{false};
 
-// What the checks know of a mutex.
+// A mutex as the checks know it.
 class LockLevel {
  public:
   // kForgiven: rule 1 does not hold for it; where it is declared stands why.

@@ -15,7 +15,7 @@ struct PolicyParts;
 
 using PolicyMaker = std::unique_ptr<EvictionPolicy> (*)(const PolicyParts& parts);
 
-// What differs between policies for those who choose one stands here; nobody else compares them.
+// All differences between policies that matter to their callers; no other code compares policies.
 struct PolicyEntry {
   const char* name;
   const char* description;      // which memory is evicted, and when
@@ -59,7 +59,7 @@ inline std::string planning_policies() {
   return names;
 }
 
-// Those that code chooses by name. What one can do is asked of its entry.
+// The policies that code chooses by name. Their entries say what they can do.
 inline constexpr const PolicyEntry* kNoPolicy = find_policy("none");
 inline constexpr const PolicyEntry* kReactivePolicy = find_policy("reactive");
 inline constexpr const PolicyEntry* kLearnedPolicy = find_policy("learned");

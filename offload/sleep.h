@@ -23,7 +23,7 @@ struct SleepRequest {
   const std::atomic<bool>* stop = nullptr;
 };
 
-// What a request is about: memory that has not been accessed after this operation, and has the tag (0: any).
+// The memory that a request is about: not accessed after this operation, and with the tag (0: any).
 struct SleepScope {
   std::uint64_t since = 0;
   std::uint64_t tag = 0;

@@ -55,7 +55,7 @@ format='%-22s %6s %-9s %10s %10s %7s %9s %9s %9s %6s %6s  %s\n'
 # shellcheck disable=SC2059
 printf "$format" workload budget policy "bound ms" "step ms" ratio predicted "out MiB" "in MiB" maps waits outcome
 for name in "${names[@]}"; do
-  # What a step computes does not depend on the device; this one holds all of it.
+  # The checksum of a step does not depend on the device; an h200 holds every step whole.
   reference=$("$thermocline" replay "bench/traces/$name.jsonl.gz" --device h200 --steps 12 --policy none --json | jq -r .checksum)
   if [[ $name == *varlen* ]]; then
     compute=$("$thermocline" replay "bench/traces/$name.jsonl.gz" --device "$device" --steps 12 --policy none --json | jq .compute_step_ms)

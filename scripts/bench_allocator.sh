@@ -19,7 +19,7 @@ for trace in bench/traces/*.jsonl.gz; do
     jq --arg name "$(basename "$trace" .jsonl.gz)" \
       '{name: $name, used: (.peak_live_bytes / .peak_device_bytes), calls: (.steps[-1] | .maps + .unmaps)}'
 done | jq -s . >"$raw/traces.json"
-# The clock's time, between the simulated device's own work: what it does to caches is in it.
+# Measured by the clock between calls of the simulated device, so it includes cache misses that the simulator's work causes.
 "$build/bench/step_bench" "$build/lib/thermocline/simulator/libcuda.so.1" 80 bench/traces/*.jsonl.gz | jq -s . >"$raw/steps.json"
 
 jq -n --slurpfile a "$raw/allocator.json" --slurpfile l "$raw/launch.json" --slurpfile m "$raw/metadata.json" \
@@ -37,7 +37,7 @@ jq -n --slurpfile a "$raw/allocator.json" --slurpfile l "$raw/launch.json" --slu
     row("pair behind 16k holes"; 50; cpu($a; "holes/16384/1024"); "ns"),
     row("pair behind 64k holes"; 50; cpu($a; "holes/65536/1024"); "ns"),
     row("other sizes behind 64k holes"; 50; cpu($a; "holes_mixed/65536"); "ns"),
-    # Over both threads; each takes twice as long for one of its own.
+    # The time of a pair over both threads; each thread takes twice as long for one pair.
     row("two threads, own streams"; 35; 2 * real("threads/real_time/threads:2"); "ns"),
     row("freed by another thread"; 150; real("handed_over/real_time"); "ns"),
     row("driver calls on a pair"; 0; ([runs($a; "pair/1024")[].driver_calls] | max); "calls"),

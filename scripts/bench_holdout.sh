@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # bench_holdout.sh BUILD_FOLDER: replays steps that the planner was not made on (bench/traces/holdout) with 80 to 40 % of their memory on device
-# `reference`, and compares a steady step with the bound for swapping (docs/bound.md), and with the bound under the budget that holds as many
-# bytes as its pages do: it is divided by what the allocator holds at the peak without a budget for each byte that is alive. Writes
-# BUILD_FOLDER/bench/holdout.json. Called by ./dev bench holdout. A wrong checksum, a race or an exceeded budget makes it fail.
+# `reference`, and compares a steady step with two bounds for swapping (docs/bound.md). The second allows for pages that are partly used: its budget is
+# smaller by the ratio of live bytes to bytes in pages at the peak without a budget. Writes BUILD_FOLDER/bench/holdout.json. Called by
+# ./dev bench holdout. A wrong checksum, a race or an exceeded budget makes it fail.
 set -euo pipefail
 build=${1:?the build folder}
 thermocline=$build/bin/thermocline
@@ -12,7 +12,7 @@ rows=$build/bench/holdout.rows
 : >"$rows"
 printf '%-20s %6s %9s %9s %7s %9s\n' workload budget bound step ratio 'in pages'
 for trace in bench/traces/holdout/*.jsonl.gz; do
-  # Of the peak, as many bytes as its own pages hold where there are no more of these than the peak has bytes.
+  # fitting: the live bytes in as many bytes of pages as the peak has live bytes, if pages are as full as at the peak.
   IFS=$'\t' read -r checksum fitting < <("$thermocline" replay "$trace" --steps 8 --policy none --json |
     jq -r '[.checksum, (.peak_live_bytes * .peak_live_bytes / .peak_device_bytes | floor)] | @tsv')
   for percent in 80 60 50 40; do

@@ -24,7 +24,7 @@ play() {
   local rounds=50000 turns=15
   case $1 in
     hit) rounds=200000 ;;
-    # So short that in some turns both threads have a core all the time.
+    # Short turns, so that in some of them both threads have a core all the time.
     two-threads-*) rounds=5000 turns=201 ;;
     *.gz) rounds=4 ;;
   esac

@@ -37,7 +37,7 @@ if readelf -rW "$library" | grep -qE 'R_[A-Z0-9_]*_TPOFF'; then
   complain "has initial-exec thread-local storage"
 fi
 
-# What stands between `global:` and `local:`, split at the semicolons: the same patterns that bash knows.
+# The names between `global:` and `local:`, split at the semicolons. Their wildcards mean the same to bash.
 mapfile -t patterns < <(sed -zE 's,/\*([^*]|\*[^/])*\*/,,g; s/.*global:(.*)local:.*/\1/' "$version_script" |
   tr -d '[:space:]\0' | tr ';' '\n' | grep .)
 [[ ${#patterns[@]} -gt 0 ]] || complain "$version_script names nothing to export"
@@ -55,7 +55,7 @@ while read -r name; do
   is_named "$name" || complain "exports $name, which is not in $version_script"
 done < <(nm -D --defined-only "$library" | awk '$2 != "A" {sub(/@.*/, "", $3); print $3}')
 
-# Whatever the version script says.
+# These must never be exported, even if the version script has a pattern for them.
 if nm -D --defined-only "$library" | awk '{sub(/@.*/, "", $3); print $3}' |
   grep -E '^(malloc|calloc|realloc|free|posix_memalign|aligned_alloc|memalign|_Zn[wa].*|_Zd[la].*|pthread_create|.*mallocx|.*dallocx)$' >&2; then
   complain "exports the names above: the host's own must stay untouched"

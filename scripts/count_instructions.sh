@@ -27,7 +27,7 @@ traces=$(dirname "$0")/../bench/traces
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 
-# Of what runs within functions by that name; the program runs other things before.
+# Counts only within functions named `measured`; the program runs other code before.
 count() {
   valgrind --tool=callgrind --callgrind-out-file="$folder/out" --toggle-collect='*thermocline::bench::measured*' "$@" \
     >"$folder/log" 2>&1 || {
@@ -41,8 +41,8 @@ allocator() { # name, sequence, rounds
   jq -n --arg name "$1" --argjson all "$collected" --argjson units "$(grep '^{' "$folder/log" | jq .units)" \
     '{($name): ($all / $units | round)}'
 }
-# The least of up to three: when a thread that plans has something to tell, one call learns from all before it, some million instructions
-# long, and on a busy machine that may be a measured one. With --check more than one only if the first is too many.
+# The least of up to three runs. When the planning thread has finished, one call takes over its plan, which takes some million instructions; on a
+# busy machine that call may be a measured one. With --check a run is repeated only if it exceeds the figure to compare with.
 calls() { # name, shape, times
   local least=0 enough=0 try
   [[ -z $pinned ]] || enough=$(jq --arg name "$1" --argjson times "$3" '(.instructions[$name] // 0) * 1.05 * $times | floor' "$pinned")

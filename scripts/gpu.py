@@ -185,7 +185,7 @@ def main(words: list[str]) -> int:
     for name in arguments.only or SECTIONS:
         report["sections"][name] = run_apart(name, machine, words) | {"commit": report["about"]["commit"]}
         write(base.with_suffix(".json"), as_lines(report))
-    # Those of an earlier run are in a file of their own.
+    # The answers of an earlier run are in a file of their own.
     conformance, answers = report["sections"].get("conformance", {}), arguments.output / f"conformance-{slug}.json"
     if conformance.get("rules") and "answers" not in conformance and answers.exists():
         conformance["answers"] = json.loads(answers.read_text())

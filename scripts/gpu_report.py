@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the acceptance run (gpu.py) tells people: the register of assumptions with what was seen, and a page in Markdown."""
+"""The report of the acceptance run (gpu.py): the register of assumptions with what was seen, and a page in Markdown."""
 
 from __future__ import annotations
 
 from gpu_sections import MIB, is_shown
 
-# What real libraries show by running: programs of bench/gpu/frameworks.py that print the same with and without the library, also in a part
-# of their memory. It holds as far as they go: one rank of NCCL; the versions of the runtime that they bring.
+# Assumptions that hold if programs of bench/gpu/frameworks.py print the same with and without the library, also in a part of their memory. This shows
+# no more than the programs do: one rank of NCCL; the versions of the runtime that they bring.
 SHOWN_BY = {
     "nccl": ["torch_nccl"],
     "runtimes": ["torch_training", "cupy_arrays", "jax", "numba_kernels"],
@@ -90,7 +90,7 @@ def markdown(report: dict) -> str:
         lines += ["", "| call, link | measured | by the host's clock |", "| --- | --- | --- |"]
         for key, value in figures.items():
             if key.endswith("_ns"):
-                # Of runs there is only the host's time.
+                # Runs have only the host's time.
                 by_device = "" if key.startswith("run_") else f"{value / 1e3:.2f} us"
                 lines.append(f"| {key[:-3]} | {by_device} | {figures.get(key + '_by_host_clock', value) / 1e3:.2f} us |")
             elif key.startswith("link_"):

@@ -47,7 +47,7 @@ class Machine:
 
     def environment(self) -> dict[str, str]:
         env = {k: v for k, v in os.environ.items() if not k.startswith("THERMOCLINE_") and k != "LD_PRELOAD"}
-        # What the machine that packed has and this one may not (gpu.sh --pack).
+        # Shared libraries of the machine that packed, which this one may lack (gpu.sh --pack).
         folders = [str(self.build / "carried")] if (self.build / "carried").is_dir() else []
         if self.simulate:
             folders.insert(0, str(self.simulator))
@@ -207,12 +207,13 @@ def programs(machine: Machine) -> dict:
         "contexts/memory_told", "copies/blocked_on_all", "graphs/refused_while_recording", "memory/shared_between_processes",
         "memory/pool_attributes",
     }  # fmt: skip
-    # They do not end on an H200 (driver 580.159), even without the library: one thread waits in a driver call for what another does next, whose
-    # calls probably wait for the first one's.
+    # These do not end on an H200 (driver 580.159), even without the library: one thread waits in a driver call until another thread acts, and that
+    # thread's driver calls probably wait for the first call.
     hang_alone = {"copies/blocked_elsewhere", "launches/full_queue", "memory/freed_while_blocked"}
-    # In one a thread fills a queue and waits, without a lock only as far as the queue holds as much as the library believes. One prints
-    # whether all memory is free at the end, where the driver keeps the code that it loaded. One prints that the driver refuses memory to a
-    # thread that captures: where the library can not ask for its capture mode, it grants what it has.
+    # By program, the assumption without which it may fail. full_queue: the library waits without a lock only if the queue holds as much as it
+    # believes. memory_info prints whether all memory is free at the end; a driver may keep memory for the code that it loaded.
+    # memory_while_recording prints that the driver refuses memory to a capturing thread; if the library can not ask for the capture mode, it
+    # grants memory that it has.
     relies_on = {"launches/full_queue": "queue_depth", "contexts/memory_info": "lazy_loading", "graphs/memory_while_recording": "capture_mode"}
     violated = {row["id"] for row in switched_off(machine, register_of(machine))} if machine.driver else set()
     folder = machine.build / "tests" / "programs" / "api_paths"
@@ -412,7 +413,7 @@ def pytorch(machine: Machine) -> dict:
             found["over_plain"] = found["step_ms"] / base["step_ms"]
         runs.append(found)
 
-    # What says most comes first: time may end.
+    # The rows that say most come first, because time may run out.
     for way, percent, mode, preload in (
         ("preload", 60, "plain", True), ("preload", 80, "plain", True), ("preload", 100, "plain", True),
         ("save_on_cpu", None, "save_on_cpu", False), ("offload()", None, "offload", False), ("checkpoint", None, "checkpoint", False),

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# What ./dev needs and how it gets it: packages of the distribution with apt, and, only where there is no CUDA toolkit, a private copy
-# of NVIDIA's headers and compiler in build/cuda. Sourced by ./dev.
+# Gets what ./dev needs: packages of the distribution with apt, and, only where there is no CUDA toolkit, a private copy of NVIDIA's headers
+# and compiler in build/cuda. Sourced by ./dev.
 
 # shellcheck disable=SC2034  # used by ./dev
 {

@@ -28,9 +28,9 @@ from collections.abc import Callable
 
 # gcc's precompiled headers mean nothing to clang; every source includes what it needs.
 PRECOMPILED_HEADER = re.compile(r"-Winvalid-pch -include \S+cmake_pch\.hxx")
-# Of -Wconversion clang makes more than gcc does, and it does not know all of gcc's options. libstdc++ uses what it deprecates itself.
+# clang's -Wconversion includes -Wsign-conversion, gcc's does not; clang does not know all of gcc's options; libstdc++ uses functions that it deprecates.
 EXTRA = ["-Wthread-safety", "-Wno-unknown-warning-option", "-Wno-ignored-optimization-argument", "-Wno-sign-conversion", "-Wno-deprecated-declarations"]
-# What is said only of several sources in one.
+# Findings that arise only where one file includes several sources.
 TOGETHER = ["--extra-arg=-Wno-shadow", "--checks=-bugprone-suspicious-include"]
 LARGEST_GROUP = 24
 # A line that says why a source can not be read behind others.
@@ -178,7 +178,7 @@ def groups_of(sources: list[str], commands: dict[str, dict], headers: Headers) -
 
     groups: list[Group] = []
     open_groups: dict[str, list[Group]] = {}
-    # Of programs a group takes one each, so these come first.
+    # Sources with a main function first: a group can have only one of them.
     for path in sorted(sources, key=lambda path: "main" not in names_in(path)):
         read = headers.of(path)
         of_headers = set().union(*(names_in(header) for header in read))

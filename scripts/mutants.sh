@@ -68,7 +68,7 @@ copy_tree() {
   local file
   mkdir -p build/mutants/tree
   git ls-files -z -co --exclude-standard | tar --null -T - -cf - | tar -C build/mutants/tree -xf -
-  # tar has given these the time that they have in the source folder, and what was built of them since has a defect.
+  # tar has restored the old time of sources that had a defect, so their objects, built with the defect, look newer: give them a new time.
   if [[ -f build/mutants/planted ]]; then
     while IFS= read -r file; do
       [[ ! -f $file ]] || cp "$file" "build/mutants/tree/$file"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # samples.sh FOLDER [BUILD_FOLDER [NAME...]]: runs the CUDA programs of FOLDER, which somebody built with `nvcc -cudart shared`, on the simulated
-# device: plain, and with a budget of half of what they hold. A program is an executable that has the name of the folder that it is in. Its own
-# exit status and its own words say whether it is right; 2 is the status with which samples of CUDA's say that they can not run here. A program
-# is out of scope if it says so, or if the device refuses by name what it asks for (no PTX, kernels that launch kernels).
-# Writes BUILD_FOLDER/bench/samples.json; with names, the other rows of an earlier one stay. Environment: DEVICE (h200), LIMIT (seconds of the
-# processor for each run, 120). FOLDER/arguments has lines of a program's name and what it is to be given, FOLDER/environment of a name and variables for it,
-# FOLDER/reduced of a name and how the program does less work than its source says.
+# device: plain, and with half of the memory that they hold as budget. A program is an executable named like its folder. Its exit status and its output
+# say whether its results are right. A program is out of scope if it exits with 2, as CUDA's samples do where they can not run, or if the device refuses a
+# feature by name (no PTX, kernels that launch kernels).
+# Writes BUILD_FOLDER/bench/samples.json; with names, the other rows of an earlier file stay. Environment: DEVICE (h200), LIMIT (seconds of CPU time
+# for each run, 120). Three files have lines that begin with a program's name: FOLDER/arguments its arguments, FOLDER/environment variables for it,
+# FOLDER/reduced how it was changed to do less work than its source says.
 set -euo pipefail
 folder=${1:?the folder of programs}
 build=$(cd "${2:-build/release}" && pwd)
@@ -19,7 +19,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 : >"$rows"
 
-# What no two runs agree on: times and what is computed from them, addresses, process numbers.
+# Removes lines that differ from run to run: times and figures computed from them, addresses, process numbers.
 same_words() {
   grep -viE 'time|second|/sec|[0-9] ?\(?(ms|us|s|msec)\b|[GM]i?B/s|flop|bandwidth|throughput|clock|elapsed|0x[0-9a-f]{6}|pid|iterations while|^(memcopy|kernel|non-streamed|[0-9]+ streams):' "$1" || true
 }

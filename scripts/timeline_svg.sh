@@ -25,7 +25,7 @@ for part in "$@"; do
   [[ -r $file ]] || { echo "timeline_svg.sh: $file can not be read" >&2; exit 2; }
   echo "<text x=\"4\" y=\"$((top + 14))\" font-weight=\"bold\">$title</text>"
   if jq -e 'any(.[]; .args.relaunch == 1)' "$file" >/dev/null; then again=true; fi
-  # Operators that run again: 3.
+  # The lane of an event: 3 for operators that run again, else its thread.
   jq -r '.[] | select(.ph == "X") | [if .args.relaunch == 1 then 3 else .tid end, .ts, .dur] | @tsv' "$file" |
     sort -k1,1n -k2,2n |
     awk -v from="$from" -v to="$to" -v longest="$longest" -v width=$width -v left=$left -v top=$((top + head)) \

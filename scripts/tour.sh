@@ -69,8 +69,8 @@ without_digests() { sed -E 's/[0-9a-f]{16}/DIGEST/g' "$1"; }
 # The text without its figures: digests, numbers, bars, units.
 shape() { without_digests "$1" | sed -E 's/[0-9][0-9.]*/N/g; s/#+/#/g; s/[KMG]iB|bytes/B/g; s/ +/ /g'; }
 
-# What a program of its own moved, how often the host waited, and how much pinned memory that took at once depends on what the host finds
-# completed when it looks: a copy that it does not know to have ended keeps its pinned memory, and the next one needs other.
+# Removes figures that differ from run to run: bytes that a program moved, host waits, pinned memory. They depend on which copies the host finds
+# completed when it looks: a copy that is not known to have ended keeps its pinned memory, and the next one needs other.
 steady() { without_digests "$1" | sed -E '/^ +(on the host|evicted|fetched|host waited) /s/[0-9][0-9.]*/N/g'; }
 
 # The lines of two texts of one shape in which a steady figure differs by more than a fifth.

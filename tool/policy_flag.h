@@ -15,7 +15,7 @@ bool parse_policy_flag(const std::string& text, const std::string& flag, Setting
 
 // The policies of the table, then those named after their plans.
 std::string policy_help();
-// Those that the setting has: "none, reactive or learned (default: learned)".
+// The policies of the setting: "none, reactive or learned (default: learned)".
 std::string policy_setting_help();
 
 }  // namespace thermocline

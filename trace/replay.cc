@@ -277,7 +277,7 @@ class Replay : private Relauncher {
            !named_.front().reads;
   }
 
-  // What is uploaded is in these parts of host memory before it is copied from there.
+  // The data of an upload is put into these parts of host memory first, and copied from there.
   void begin_on_host(std::span<const UploadCopy> parts) {
     const SimulatedOperand whole = operands_.front();
     operands_.clear();

@@ -54,7 +54,7 @@ done
 for name in libm.so.6 libpthread.so.0 libdl.so.2 librt.so.1; do
   ln -sf "$name" "$folder/${name%.so.*}.so"
 done
-# What glibc links into each program itself has no version.
+# The linker script of libc.so, as glibc's own: its static part (libc_nonshared.a) has no versions.
 printf 'GROUP ( %s %s AS_NEEDED ( %s ) )\n' "$folder/libc.so.6" "$("$compiler" -print-file-name=libc_nonshared.a)" \
   "$folder/ld-linux-x86-64.so.2" >"$folder/libc.so"
 for source in newer_glibc start; do

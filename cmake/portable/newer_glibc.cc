@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the C++ library of gcc 12, its unwinder and glibc's newer headers ask for and glibc 2.28 does not have. Linked,
-// hidden, into each library and program of a portable build, which finds these functions and none of glibc's of the
-// same name.
+// Functions that the C++ library of gcc 12, its unwinder and glibc's newer headers need, and glibc 2.28 does not have.
+// They are linked, hidden, into each library and program of a portable build, which uses them in place of glibc's of
+// the same name.
 #include <dlfcn.h>
 #include <link.h>
 #include <malloc.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LLVM asks of libtinfo to learn whether a terminal has colours. The distribution's archive of it does not fit
-// into a library, and the compiler of kernels writes to no terminal: there is none.
+// The functions of libtinfo by which LLVM learns whether a terminal has colors. They answer that there is no terminal:
+// the compiler of kernels writes to none, and the distribution's static libtinfo can not be linked into a library.
 extern "C" {
 int setupterm(const char*, int, int* error) {
   if (error != nullptr) *error = -1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every hook asks: whether a stream captures a graph. Lock-free; captures.h, which owns the captures, answers.
+// Tells every hook, without a lock, whether a stream captures a graph. captures.h owns the captures.
 #pragma once
 
 #include <atomic>

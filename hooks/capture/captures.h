@@ -88,7 +88,7 @@ class Captures {
   std::atomic<bool> may_have_begun_{false};
 
   Mutex mutex_{"captures", lock_level::kLeaf};
-  // Those that have begun, and of those that began unseen the refused ones, which are not counted.
+  // All captures that the hooks saw begin. Also refused ones whose beginning they did not see; these are not counted.
   std::list<Capture> all_ THERMOCLINE_GUARDED_BY(mutex_);
   std::atomic<bool> any_refused_{false};
 };

@@ -100,7 +100,7 @@ void note_uncut_graph(const char* obstacle) {
            obstacle);
 }
 
-// What the driver takes for the segments it takes before any of them runs, while the graph can still be refused.
+// Makes the driver take its memory for all segments before any of them runs, while the graph can still be refused.
 bool upload(const KeptGraph& kept, StreamHandle stream) {
   const CaptureTruce truce;
   return std::ranges::all_of(kept.segments, [&](const GraphSegment& segment) {

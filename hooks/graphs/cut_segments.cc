@@ -86,7 +86,7 @@ class Plan {
   const std::vector<std::vector<CUgraphNode>>& segments() const { return segments_; }
 
  private:
-  // What lies within a child graph counts for its node.
+  // Accesses within a child graph count for the node of the child graph.
   void collect_accesses() {
     const GraphContents contents = contents_of(&engines_, kept_.graph);
     for (const auto& [node, one] : contents) {
@@ -121,7 +121,7 @@ class Plan {
     for (const auto& [buffer, bytes] : uses) order_[node].uses.push_back({buffer, bytes});
   }
 
-  // Of the device with the least.
+  // The room on the device that has least.
   Bytes room() const {
     Bytes least = ~Bytes{0};
     for (const ActiveEngine* active : engines_) {

@@ -268,7 +268,7 @@ bool fits_with_its_allocation(const GraphAccess& access) {
   return !active->engine->fits_beside(part.all(), access.largest.bytes).is_out_of_memory();
 }
 
-// What a launch of the whole graph does. `access`: of it.
+// Launches a whole graph; `access`: its accesses.
 CUresult submit_graph(StreamHandle stream, GraphAccess& access, Call call) {
   if (access.sources_may_change || access.first.empty() || !has_nothing_before(stream)) access.first.clear();
   if (const HeldEngines engines; !engines.none()) {
@@ -288,8 +288,8 @@ CUresult submit_graph(StreamHandle stream, GraphAccess& access, Call call) {
   return result;
 }
 
-// What the graph's own copies bring, and tables that are read in place, lead to memory that it accesses, too. What the
-// copies replace stays: not all of them run before the first segment.
+// Adds memory that the graph reaches through pointers: those that its own copies bring, and tables that are read in
+// place. Pointers that the copies replace count, too: not all copies run before the first segment.
 void look_ahead(const KeptGraph& kept, GraphAccess& access) {
   const HeldEngines engines;
   if (engines.none()) return;

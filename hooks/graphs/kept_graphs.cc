@@ -131,7 +131,7 @@ bool copy_graph(CUgraph graph, KeptGraph* kept) {
   return true;
 }
 
-// Of a node within a child graph, too, if the driver finds it.
+// The copy of a node; also of one within a child graph, if the driver finds it.
 CUgraphNode twin_of(const KeptGraph& kept, CUgraphNode node) {
   if (const auto found = kept.twins.find(node); found != kept.twins.end()) return found->second;
   CUgraphNode twin = nullptr;
@@ -225,7 +225,7 @@ void keep_graph(CUgraphExec exec, CUgraph graph, const GraphContents& contents, 
   const CUresult result = guarded([&] {
     const CaptureTruce truce;
     if (!is_update) {
-      // Of an executable graph that ended with its context, unseen.
+      // A copy of an earlier executable graph with this handle, which ended unseen with its context.
       if (const auto stale = exchange(exec, nullptr); stale != nullptr) stale->abandon();
     }
     const std::shared_ptr<KeptGraph> before = kept_graph(exec);

@@ -58,7 +58,7 @@ void keep_graph(CUgraphExec exec, CUgraph graph, const GraphContents& contents, 
 // Null: nothing is kept of it.
 std::shared_ptr<KeptGraph> kept_graph(CUgraphExec exec);
 void forget_kept_graph(CUgraphExec exec) noexcept;
-// What is kept may be older than the executable graph.
+// For a copy that may be older than the executable graph.
 void give_up_kept_graph(CUgraphExec exec) noexcept;
 void forget_kept_graphs_in(CUcontext context, bool is_gone) noexcept;
 

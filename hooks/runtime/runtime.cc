@@ -102,7 +102,7 @@ class Runtime::State {
   std::atomic<Bytes> largest_device_bytes{0};
   bool settings_loaded THERMOCLINE_GUARDED_BY(mutex) = false;
   Settings settings THERMOCLINE_GUARDED_BY(mutex);
-  // Of the limit shared between processes; lives as long as the process.
+  // For the limit shared between processes; lives as long as the process.
   std::unique_ptr<HostLedger> ledger THERMOCLINE_GUARDED_BY(mutex);
   // By device: the sum over its engines that have ended.
   std::map<CUdevice, EngineStatistics> finished THERMOCLINE_GUARDED_BY(mutex);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program submits as one operation, and the library as several (a graph in parts): nothing that another thread
-// submits to the stream comes between them, as nothing would without the library.
+// Turns at a stream. The library submits one operation of the program as several (a graph in segments); a turn keeps
+// operations that other threads submit to the stream from coming between them, as they could not without the library.
 #pragma once
 
 #include "hooks/interpose/cuda_api.h"

@@ -95,7 +95,7 @@ Source source_of_upload(StreamHandle stream, CUdeviceptr to, CUdeviceptr from, s
     if (place.here != owner || place.current != place.context || place.refused) return CUDA_SUCCESS;
     const Source kind = kind_of_source(from, bytes);
     if (!owner->engine->wants_upload_copy({DeviceAddress{to}, bytes}, kind)) return CUDA_SUCCESS;
-    // What blocks the stream may be waiting for what this thread does next.
+    // The stream may be blocked until this thread acts.
     if (!owner->engine->is_behind_blocked(stream)) source = kind;
     return CUDA_SUCCESS;
   });

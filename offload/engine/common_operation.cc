@@ -10,7 +10,7 @@
 
 namespace thermocline {
 
-// What has been found out about the operands of a known operation.
+// Facts about the operands of a known operation.
 struct Engine::State::Found {
   bool used_elsewhere = false;  // the stream has to wait for other work
   bool may_hold_tables = false;

@@ -105,7 +105,7 @@ struct GraphKernel {
   std::vector<MemoryAccess> accesses;
 };
 
-// What one operation needs on the device at once.
+// The memory that one operation needs on the device at once.
 struct Demand {
   Bytes bytes = 0;   // what it may come to, as far as it is not pinned
   Bytes stays = 0;   // pinned, or mapped by the program itself

@@ -214,7 +214,7 @@ Status Engine::State::fetch_operands() {
   return status;
 }
 
-// What follows each operation.
+// Called after each operation.
 void Engine::State::note_submitted() {
   if (looks.any_under_way()) {
     if (audit != nullptr) collect_probes(Wait::kYes);

@@ -300,7 +300,7 @@ class Assignment {
   const LiveRangeTimes& times_;
   std::vector<Unit> units_;
   std::vector<Group> groups_;
-  // Of place_stay(): by page owner, its unit placed last; by page, from when on its last owner wants it back.
+  // For place_stay(): by page owner, its unit placed last; by page, from when on its last owner wants it back.
   std::unordered_map<std::uint32_t, std::uint32_t> last_unit_;
   std::vector<std::uint32_t> wanted_from_;
   static constexpr std::uint32_t kNotWanted = std::numeric_limits<std::uint32_t>::max();

@@ -90,7 +90,7 @@ class Releases {
 
  private:
   std::vector<Release>::iterator begin() { return items_.begin() + static_cast<std::ptrdiff_t>(first_); }
-  // What is before `first_` has been taken, and is removed when it is half of all.
+  // Releases before `first_` have been taken. They are removed once they are half of all.
   void drop_first() {
     if (++first_ < 64 || first_ * 2 < items_.size()) return;
     items_.erase(items_.begin(), begin());

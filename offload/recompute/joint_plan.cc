@@ -323,7 +323,7 @@ class JointPlanner {
   bool takes_longer_than(double factor) const {
     return !wanted_->fits || wanted_->predicted_ns >= factor * nanoseconds_of(profile_);
   }
-  // Of its operations alone.
+  // The time of an iteration's operations alone.
   static double nanoseconds_of(const Profile& profile) {
     const std::vector<std::uint64_t>& ns = profile.nanoseconds;
     return static_cast<double>(std::accumulate(ns.begin(), ns.end(), std::uint64_t{0}));

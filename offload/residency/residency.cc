@@ -102,11 +102,11 @@ void Residency::adopt(const Buffer& buffer) {
     if (host_mappings_.full()) map_new_to_host(state);
   }
   THERMOCLINE_CHECK(state.block == &block, "an index names one live block");
-  // What a block's only buffer waits for is among the block's uses.
+  // The uses of a block include all that its only buffer waits for.
   if (block.is_slab()) state.former.join(buffer.former);
 }
 
-// Of nearly equal size.
+// Units of one block have nearly equal sizes.
 void BlockState::place_units() {
   std::uint64_t first = 0, i = 0;
   for (EvictionUnit& unit : parts()) {

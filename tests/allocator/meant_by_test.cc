@@ -141,7 +141,7 @@ TEST_F(MeantByTest, AByteWhereItIsCheapCostsNoPage) {
       EXPECT_EQ(heap->statistics().slabs, 1u) << sizes.size();
       heap->validate();
     }
-    // Of these, another one would not fit anyway.
+    // Buffers so large that no other one fits beside them anyway.
     make(apart);
     const Buffer *const a = allocate(768 * kKiB), *const b = allocate(768 * kKiB);
     EXPECT_EQ(have_a_gap(*a, *b), are_apart);

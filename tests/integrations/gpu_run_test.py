@@ -36,7 +36,7 @@ def whole_run(build: str, folder: str) -> None:
     require(outcomes["pytorch"] == outcomes["sanitizer"] == "skipped", outcomes)
     require(sections["programs"]["programs"] >= 3, sections["programs"])
 
-    # What is measured is what the profile says that it costs.
+    # The run measures the costs of the profile.
     figures = sections["probe"]["figures"]
     for name, cost in (
         ("link_to_host", 50e9), ("link_to_device", 50e9), ("host_create_page_ns", 193e3), ("host_map_ns", 1.5e3),

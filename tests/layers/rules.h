@@ -34,8 +34,8 @@ std::string code_only(std::string_view text);
 std::vector<Violation> check_includes(const Source& source, const Exists& exists);
 std::vector<Violation> check_driver_names(const Source& source);
 std::vector<Violation> check_length(const Source& source);
-// What the library and its tools say in one place only: mutexes have a level (driver/locks.h), policies are asked what they
-// can do (offload/policies.h), and what the hooks never destroy is made by process_lifetime.
+// Three things that code must do in one way only: mutexes have a level (driver/locks.h), policies are asked what they
+// can do (offload/policies.h), and objects that the hooks never destroy are made by process_lifetime.
 std::vector<Violation> check_single_places(const Source& source);
 // The types that the hooks' files give to process_lifetime, each as "file: type".
 std::vector<std::string> process_lifetimes(const Source& source);

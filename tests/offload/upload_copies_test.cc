@@ -127,7 +127,7 @@ TEST_P(UploadCopiesTest, OffLeavesNone) {
   EXPECT_EQ(statistics().upload_copies, 0u);
 }
 
-// Of several units those that the upload fills; a part of a unit is copied as before.
+// An upload of several units leaves copies of those that it fills; a part of a unit is copied as before.
 TEST_P(UploadCopiesTest, OfAPartOfABufferTheUnitsThatItFills) {
   start({.budget_bytes = 96 * kMiB,
          .policy = kReactivePolicy,
@@ -261,7 +261,7 @@ TEST_P(UploadCopiesTest, AnUploadThatIsNotSubmittedLeavesNothing) {
     Operation operation = engine_->begin(kStream, {&access, 1}, {.overwrites = true, .source = Source::kAtOnce});
     ASSERT_TRUE(operation.status().ok());
     if (!partly) continue;
-    // What failed was submitted in part, and what is submitted in its place reads something else.
+    // The failed upload was submitted in part, and the one submitted in its place reads other memory.
     for (const UploadCopy& part : operation.upload_copies())
       ASSERT_TRUE(driver().copy_to_device(a + part.offset, part.host, 64, kStream).ok());
     operation.forget_upload_copies();

@@ -236,7 +236,7 @@ TEST(ApiPaths, AGraphOfWhichAPartCanNotBeLaunchedEndsTheProgramsWork) {
   EXPECT_EQ(result.status, 2) << result.err;
   EXPECT_NE(result.err.find("program: 999 from cuGraphLaunch"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("could not be completed (the driver refused a part)"), std::string::npos) << result.err;
-  // Of the first one nothing has run.
+  // If the first part fails, nothing has run.
   const ProcessResult first = run_with_fault(arguments, "cuGraphLaunch call 1 INVALID_VALUE");
   EXPECT_NE(first.err.find("program: 1 from cuGraphLaunch"), std::string::npos) << first.err;
   EXPECT_EQ(first.err.find("could not be completed"), std::string::npos) << first.err;

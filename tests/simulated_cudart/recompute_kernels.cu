@@ -448,7 +448,7 @@ void below_the_end(Result* result) {
     });
   }
 }
-// What is not used may be any address: of another buffer, in the middle of it, memory that is not the library's, or the output.
+// A parameter that is not used may be any address: another buffer, the middle of one, memory that is not the library's, or the output.
 void spares(Result* result) {
   const Memory other;
   float* host = nullptr;

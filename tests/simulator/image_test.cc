@@ -391,7 +391,7 @@ TEST(FatBinary, IsFoundBehindItsWrapper) {
 
 TEST(FatBinary, WithoutCodeThatCanBeReadThereIsNoBinary) {
   std::vector<std::byte> bytes = file("sass_only.fatbin");
-  bytes.at(16) = std::byte{8};  // the first entry's kind: intermediate code for link-time optimisation
+  bytes.at(16) = std::byte{8};  // the first entry's kind: intermediate code for link-time optimization
   Image image;
   EXPECT_EQ(read_image(std::span(std::as_const(bytes)), &image).error, ImageError::kNoBinary);
 }

@@ -181,7 +181,7 @@ TEST_F(Command, DevicesArePartlyNamedAndPoliciesAllKnown) {
   expect_refused({"devices", "nosuch"}, 2, "devices: unknown device 'nosuch' ('thermocline devices' lists them)");
   const ProcessResult unknown = run({"replay", kUnet, "--policy", "lerned"});
   EXPECT_EQ(unknown.status, 2);
-  // Those of the table, whichever it has, then those that are named after their plans.
+  // The policies of the table, whichever it has, then the names of published plans.
   EXPECT_TRUE(unknown.err.starts_with("thermocline: --policy: 'lerned' is no policy; known are none, ")) << unknown.err;
   EXPECT_TRUE(unknown.err.ends_with(
       ", joint, recompute, swap, sqrt, checkpoint-all, checkmate, gruslys; did you mean 'learned'?\n"))

@@ -19,7 +19,7 @@ document.body.dataset.colours = [...document.querySelectorAll("canvas")].map((ca
   for (const pixel of pixels) if (pixel >>> 24 === 255) seen.add(pixel & 0xf0f0f0);
   return seen.size;
 }).join(" ");
-// What is made again is violet, more or less, in the second lane.
+// Recomputed operators are violet, more or less, in the second lane.
 const lanes = document.querySelectorAll("canvas")[1], scale = lanes.height / lanes.clientHeight, laneTop = LANE.top + LANE.height + LANE.gap;
 const pixel = lanes.getContext("2d").getImageData(0, Math.ceil(laneTop * scale), lanes.width, Math.floor(LANE.height * scale)).data;
 let again = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What replays of one trace differ in, where results of recomputing are compared with those of copies.
+// The terms in which replays of one trace differ when results of recomputing are compared with those of copies.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -59,7 +59,7 @@ def peak_inside(jaxpr: Any, kept_until: int = 0) -> int:
     readings = []
     for place, eqn in enumerate(jaxpr.eqns):
         readings.append([s for v in eqn.invars if is_variable(v) for s in sources.get(v, [v])])
-        # What is fused away is computed where it is read: its own inputs live until then.
+        # A value that is fused away is computed where it is read: its own inputs live until then.
         last.update((v, place) for v in readings[-1])
     _prolong(jaxpr, readings, last, fused)
     for v in filter(is_variable, jaxpr.outvars):

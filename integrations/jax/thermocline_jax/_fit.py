@@ -109,7 +109,7 @@ class _Study:
             return jax.value_and_grad(moving, argnums=tuple(range(len(self._wanted))), has_aux=True)(*(values[i] for i in self._wanted))
 
         jaxpr = jax.make_jaxpr(step)(*self._shapes).jaxpr
-        # What a program as written keeps between forward and backward, XLA computes where it is read, if it can. It does
+        # Without a plan, XLA computes what the program keeps between forward and backward where it is read, if it can. It does
         # not through a checkpoint.
         kept_until = _estimate.end_of_forward(jaxpr) if layout else 0
         arguments = sum(_estimate.bytes_of(v.aval) for v in (*jaxpr.invars, *jaxpr.constvars))

@@ -20,7 +20,7 @@ from ._operators import bytes_of, flops_of, is_variable, traffic_bytes
 
 # A value of a body: the operators of the scans around it and its own, by place; and its index among the results.
 Key = tuple[tuple[int, ...], int]
-# Of a scan at most so many operators are written out.
+# At most so many operators of a scan are written out.
 _MOST_UNROLLED = 1500
 # Values that are smaller than this part of all bytes of a step stay.
 _SMALL = 1 / 20000

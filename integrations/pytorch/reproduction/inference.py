@@ -86,7 +86,7 @@ def generate(mode: Any, model: LanguageModel, cache: Any, tokens: torch.Tensor, 
     return tokens
 
 
-# What each makes before recording begins returns what is to be recorded.
+# Called before recording begins; returns the function that is recorded.
 Workload = Callable[[], Callable[[Any], None]]
 
 

@@ -105,7 +105,7 @@ class PromptCache:
         return functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
 
 
-# Of a layer, the experts of the next token.
+# Returns the experts of a layer for the next token.
 Route = Callable[[int], list[int]]
 
 

@@ -106,7 +106,7 @@ class Alternatives(unittest.TestCase):
             both = recorded(torch.nn.Sequential(*(Layer(dropout=dropout) for _ in range(3))), self.path, alternatives=True)
             events = taken(both, "math")
             self.assertEqual(operators(events), operators(alone))
-            # What the fused way keeps of its inputs, its result and statistics of rows is there in each.
+            # Each alternative keeps what the fused one does: inputs, the result, statistics of rows.
             kept = 3 * BATCH * LENGTH * (4 * WIDTH + 2 * HEADS) * 4
             self.assertGreaterEqual(most_alive(events), most_alive(alone))
             self.assertLess(most_alive(events), most_alive(alone) + 1.1 * kept)

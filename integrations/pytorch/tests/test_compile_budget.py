@@ -368,7 +368,7 @@ class SeveralRegions(unittest.TestCase):
             finally:
                 torch.distributed.destroy_process_group()
         self.assertGreater(len(fitted.budget.units), 2)
-        # What one region returns and the next one saves counts for both; passes that only try what is compiled do not count.
+        # A value that one region returns and the next one saves counts for both; passes that only try the compiled code do not count.
         self.assertGreaterEqual(fitted.budget.peak_saved_bytes, max(fitted.saved))
         self.assertLess(fitted.budget.peak_saved_bytes, 1.1 * max(fitted.saved))
 

@@ -31,7 +31,7 @@ class OnTheSimulatedDevice(unittest.TestCase):
     def run_program(self, *arguments: str, options: tuple[str, ...] = (), **surroundings: str) -> subprocess.CompletedProcess:
         return subprocess.run(
             [COMMAND, "run", "--simulate", "reference", "--made-up", "--check", *options, "--", sys.executable, "-B", PROGRAM, *arguments],
-            # What else is installed for this Python brings nothing in.
+            # Other packages that are installed for this Python must not load anything.
             env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", **surroundings},
             capture_output=True,
             text=True,

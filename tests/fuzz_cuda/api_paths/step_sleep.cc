@@ -51,7 +51,7 @@ void wake(World& world) {
   }
 }
 
-// Of memory that is not the library's it is refused.
+// A tag for memory that is not the library's is refused.
 void tag(World& world) {
   if (world.options.sleeps == 0 || world.buffers().empty()) return;
   const CUdeviceptr address = world.any().address;

@@ -13,7 +13,7 @@ int main(void) {
   CHECK(cuModuleLoadData(&second, kTrap));
   CHECK(cuModuleGetFunction(&stop, second, "stop"));
   for (int round = 0; round < 2; ++round) mix_all(NULL);
-  // What is freed in stream order can be reused only behind work that now never completes.
+  // Memory that is freed in stream order can be reused only behind work that now never completes.
   CHECK(cuMemFreeAsync(buffers[5], NULL));
   CHECK(cuMemFreeAsync(buffers[7], NULL));
   CHECK(cuLaunchKernel(stop, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));

@@ -175,7 +175,7 @@ static void copy_in_a_graph(void) {
   CHECK(cuGraphDestroy(graph));
 }
 
-// What the driver refuses, it refuses.
+// Copies that the driver refuses are refused under the library.
 static void copy_what_is_wrong(void) {
   CUDA_MEMCPY2D rows = rows_to(CU_MEMORYTYPE_HOST, pageable);
   rows.srcPitch = 8;

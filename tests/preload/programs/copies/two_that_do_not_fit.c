@@ -98,7 +98,7 @@ static void batches(void) {
   say("a batch of layers");
 }
 
-// What is copied is rewritten while the copy of it may still be to come.
+// The source of a copy is rewritten while the copy may still be to come.
 static void in_order(void) {
   for (int round = 0; round < 6; ++round) {
     mix_on(stream, a, a);

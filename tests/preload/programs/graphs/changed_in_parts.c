@@ -111,7 +111,7 @@ static void change(CUgraphExec exec, int round) {
   }
 }
 
-// What is launched into a stream that captures is a node of its graph.
+// A launch into a stream that captures becomes a node of the captured graph.
 static CUgraphExec launched_into_a_graph(CUgraphExec exec) {
   CUgraph graph = NULL;
   CUgraphExec outer = NULL;

@@ -18,7 +18,7 @@ static void CUDA_CB call_all(void* data) {
   answers[5] = (int)cuCtxSynchronize();
   answers[6] = (int)cuMemGetInfo(&free_bytes, &bytes);
   answers[7] = (int)cuMemFreeAsync(buffers[6], NULL);
-  // What it holds is launched again.
+  // Kernels of the module are launched again afterwards.
   answers[8] = (int)cuModuleUnload(image);
 }
 

@@ -22,7 +22,7 @@ int main(int count, char** arguments) {
   begin();
   make_buffers();
   mix_all(NULL);
-  // Whoever needs more meets a page without access.
+  // The page below the stack has no access: code that needs more stack faults.
   char* const memory = (char*)mmap(NULL, GUARD + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory, GUARD, PROT_NONE) != 0) return 5;
   little.ss_sp = memory + GUARD;

@@ -16,7 +16,7 @@ import torch
 
 Told = Callable[[torch.Tensor, bool], None]
 
-# What they give has the address, and is used later. What else there is for this calls one of these: __array__, storage(), pickling,
+# Their results have the address, and are used later. All other ways call one of these: __array__, storage(), pickling,
 # __cuda_array_interface__, share_memory_(), launches of Triton.
 _HAND_OUT = ("numpy", "data_ptr", "const_data_ptr", "mutable_data_ptr", "untyped_storage", "__dlpack__")
 # They are done with the memory when they return.

@@ -116,7 +116,7 @@ class Recording(TorchDispatchMode):
             return answer
         reads = _tensors((args, keywords))
         changed = _written(function, args, keywords)
-        # What is read was there before, and what is new is not: buffers are allocated in that order.
+        # Before the operator runs: a buffer that it reads was there before those that it makes, and they are allocated in that order.
         read_buffers = self._buffers_of(reads)
         out = function(*args, **keywords)
         results = _tensors(out)

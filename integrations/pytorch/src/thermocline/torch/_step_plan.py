@@ -158,7 +158,7 @@ def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
     found = set(record.before)
     saved = {number for number, _ in record.saved if number not in found and record.sizes[number] >= min_bytes}
     places = len(record.operators)
-    # Of these copies may be kept for what runs again, which then reads them wherever the state itself is: they do not move.
+    # An operator that runs again reads a kept copy of such a state, or the state itself, which therefore does not move.
     kept = {number for (number, _), _, _ in record.state_wanted_later}
     moving = movable(record, min_bytes) - kept
     return {

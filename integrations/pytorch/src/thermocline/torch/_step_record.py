@@ -38,10 +38,10 @@ from ._regions import may_overlap, region_of
 from ._saved import Evicted, Store
 from ._states import Role, States, needs_contents
 
-# Of state that a step changes in place, such as a running mean, the execution keeps copies up to this size.
+# The execution keeps copies of state that a step changes in place, such as a running mean, up to this size.
 ASIDE_BYTES = 64 << 10
 
-# What one core does in a microsecond, roughly: what matters is that arithmetic costs more there than copies do. Every operator costs a
+# Work of one core in a microsecond, roughly: it matters only that arithmetic costs more there than copies do. Every operator costs a
 # little more. Times by the clock of a first step would differ from run to run, and with them the plans.
 _CPU_FLOPS, _CPU_BYTES, _CPU_MICROSECONDS = 20_000, 10_000, 2
 
