@@ -4,7 +4,7 @@
 // chunks in order (size_order.h). It knows nothing of memory: a range is cut into chunks, and each chunk carries a tag
 // that the owner defines.
 //
-// The tag determines on which shelf (free list) a free chunk lies, which neighbours may be merged, and the tag of the
+// The tag determines on which shelf (free list) a free chunk lies, which neighbors may be merged, and the tag of the
 // merged chunk. Shelves are searched separately.
 //
 //   struct Tag {
@@ -135,7 +135,7 @@ class Bfc {
     return split_behind(chunk, left_size);
   }
 
-  // Neighbours in the same range, or null.
+  // Neighbors in the same range, or null.
   const Chunk* right_of(const Chunk* chunk) const {
     const auto next = std::next(chunks_.iterator_to(*chunk));
     return next != chunks_.end() && !next->begins_range_ ? &*next : nullptr;
@@ -157,7 +157,7 @@ class Bfc {
   }
 
   // Checks the invariants: the chunks of a range follow one another without a gap; a free chunk is on the shelf of its
-  // tag, a chunk in use on none; no two free neighbours remain that their tags allow to be merged.
+  // tag, a chunk in use on none; no two free neighbors remain that their tags allow to be merged.
   void validate() const {
     std::uint64_t sums[Tag::kShelves] = {};
     std::size_t counts[Tag::kShelves] = {};

@@ -36,7 +36,7 @@ class Buffer : private BinHook<Buffer> {
   std::uint64_t number() const { return number_; }
 
   // Pending uses by former owners of these bytes: on every stream, the first use of the buffer must be ordered after
-  // them. A subset of block().uses; the others there are uses of neighbours in the slab, which need no order.
+  // them. A subset of block().uses; the others there are uses of neighbors in the slab, which need no order.
   UseSet former;
 
  private:
@@ -54,7 +54,7 @@ class Buffer : private BinHook<Buffer> {
   DeviceAddress address_;
   Bytes requested_ = 0;
   Block* block_ = nullptr;
-  // Slabs consist of chunks: buffers, and the holes between them (slabs.h). These link to the neighbours in the slab.
+  // Slabs consist of chunks: buffers, and the holes between them (slabs.h). These link to the neighbors in the slab.
   Buffer* left_ = nullptr;
   Buffer* right_ = nullptr;
   std::uint32_t granules_ = 0;  // of a chunk: its size; 0: the buffer has a block of its own

@@ -11,7 +11,7 @@
 // ResNet-1001 at 80 % of its memory.
 //
 // Mapped slabs are preferred, so that allocating a small buffer does not fetch an evicted slab. Buffers whose sizes are
-// multiples of a granule are adjacent: the address one past the end of one is the beginning of its neighbour. That is
+// multiples of a granule are adjacent: the address one past the end of one is the beginning of its neighbor. That is
 // harmless, because slabs are accessed, evicted and pinned as a whole. (A gap between them would cost 0.7 % of live
 // bytes on the recorded ResNet-1001. Callers that record accesses, or have contents recomputed, get one behind some of
 // them: KeepApart.)
@@ -38,7 +38,7 @@ enum class SlabKind : std::uint8_t { kSmall, kLarge };
 
 // Invariants, recomputed by validate():
 //   - The chunks of a slab, from first_ by right_, follow one another without a gap from its beginning to its end, and
-//     left_ leads back; no two neighbours are holes.
+//     left_ leads back; no two neighbors are holes.
 //   - A hole is in one bin and nothing else is in any: of a slab of small buffers, in the slab's own bins; else in the
 //     bins of the mapped, or of the unmapped ones.
 //   - A chunk in use, and nothing else, is in the table under its address.

@@ -55,7 +55,7 @@ inline Buffer* Slabs::find_small_hole(std::uint64_t granules) {
   put(*rest);
 }
 
-// Merges two neighbours that are in no bin into one, the left.
+// Merges two neighbors that are in no bin into one, the left.
 inline void Slabs::absorb(Buffer* left, Buffer* right) {
   left->granules_ += right->granules_;
   left->right_ = right->right_;

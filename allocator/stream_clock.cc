@@ -15,7 +15,7 @@ namespace {
 // CU_STREAM_PER_THREAD: the same handle is a different stream in every thread.
 constexpr StreamHandle kPerThread{2};
 
-// When a stream has more fences than this, they are thinned out: of two neighbours, the newer one also covers what the
+// When a stream has more fences than this, they are thinned out: of two neighbors, the newer one also covers what the
 // older one did.
 constexpr std::size_t kMostFences = 4096;
 

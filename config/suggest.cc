@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distance with transpositions of neighbours: R. A. Wagner and R. Lowrance, "An extension of the string-to-string
+// Distance with transpositions of neighbors: R. A. Wagner and R. Lowrance, "An extension of the string-to-string
 // correction problem", J. ACM 22 (1975), in its restricted form (no substring is edited twice).
 #include "config/suggest.h"
 

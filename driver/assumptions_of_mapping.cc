@@ -43,7 +43,7 @@ constexpr Assumption kTable[] = {
      "without a budget a 64th of the device stays free; a refused handle counts as a full device"},
     {"unmap_whole", "a mapping is unmapped as a whole: no page of the library is part of a larger mapping",
      "CUDA driver API, cuMemUnmap: the range of whole cuMemMap calls", "refuses a part", "",
-     "nothing: each page has a mapping of its own, so that one may go and its neighbours stay", "unmap_of_a_part_fails",
+     "nothing: each page has a mapping of its own, so that one may go and its neighbors stay", "unmap_of_a_part_fails",
      "", "", "none needed: the library unmaps whole mappings"},
     {"unmap_runs", "one cuMemUnmap call unmaps several adjacent mappings",
      "cuda.h 13.0, cuMemUnmap: \"the entire contiguous address range that was mapped to\"; read both ways in "
@@ -51,14 +51,14 @@ constexpr Assumption kTable[] = {
      "accepts them", "unmap=one", "pages cannot be unmapped: out of memory",
      "unmap_of_neighbours unmap_of_a_part_fails", "unmap_runs", "", "one call per page"},
     {"unmap_in_flight", "cuMemUnmap does not protect work in flight: the library waits for all users first",
-     "cuda.h 13.0, cuMemUnmap: may exhibit synchronous behaviour; Xid 31 where a program relied on that "
+     "cuda.h 13.0, cuMemUnmap: may exhibit synchronous behavior; Xid 31 where a program relied on that "
      "(vllm-project/vllm#45615)",
      "unmaps at once; the race checker reports work in flight", "unmap=waits",
      "if cuMemUnmap waits for the whole device: as mapping_waits, which probes it, too",
      "kernel_at_unmapped_address_faults", "", "",
      "each unmap is behind an event of every stream that used the addresses"},
     {"mapping_waits", "cuMemMap, cuMemSetAccess and cuMemUnmap do not wait for the device",
-     "cuda.h 13.0, cuMemSetAccess: may exhibit synchronous behaviour; PyTorch, c10/cuda/CUDACachingAllocator.cpp, "
+     "cuda.h 13.0, cuMemSetAccess: may exhibit synchronous behavior; PyTorch, c10/cuda/CUDACachingAllocator.cpp, "
      "note on expandable segments: mapping synchronizes to some degree",
      "do not wait", "map=waits unmap=waits",
      "the host waits where a plan lets it run ahead; without the fallback, programs that block streams by values hang, "

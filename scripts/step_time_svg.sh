@@ -73,7 +73,7 @@ jq -r --slurpfile recompute "$2" '
     "</style>",
     "<text class=\"title\" x=\"\($at.left)\" y=\"18\">Time of a training step, in times of a device with enough memory, over the budget in percent of its peak</text>",
     "<text class=\"note\" x=\"\($at.left)\" y=\"38\">Without the library all of these run out of memory. LRU moves the least recently used buffers when it must, as simple swappers do;</text>",
-    "<text class=\"note\" x=\"\($at.left)\" y=\"55\">reactive copies early and fetches ahead; learned follows a plan; in the grey no swapping can be; recomputing makes again what is cheaper to make than to move</text>",
+    "<text class=\"note\" x=\"\($at.left)\" y=\"55\">reactive copies early and fetches ahead; learned follows a plan; in the gray no swapping can be; recomputing makes again what is cheaper to make than to move</text>",
     "<text class=\"note\" x=\"\($at.left)\" y=\"72\">(replay --exact --recompute auto; so do unmodified programs whose kernels come with PTX). Simulated device \(.device), \(.date).</text>",
     ([$panels | to_entries[] | .key as $i | .value | panel($i)][]),
     "</svg>"

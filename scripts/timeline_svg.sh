@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Draws a window of one or more timelines (thermocline replay --timeline FILE) as an SVG: three rows each, computing, out
-# to the host, in to the device. What runs again, to recompute what was dropped, has a colour of its own. Runs that follow one another within 20 us are drawn as one.
+# to the host, in to the device. What runs again, to recompute what was dropped, has a color of its own. Runs that follow one another within 20 us are drawn as one.
 #
 #   scripts/timeline_svg.sh TITLE=FILE:FROM_MS:TO_MS ... > picture.svg
 set -euo pipefail

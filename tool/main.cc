@@ -153,7 +153,7 @@ int run_command_line(int argc, char** argv) {
     return usage_error(app, error, words, line);
   }
   // A file that is to be written gets written even if the reader of stdout has gone. A program that is run keeps the
-  // default behaviour.
+  // default behavior.
   if (!takes_program(words.front())) std::signal(SIGPIPE, SIG_IGN);
   return with_whole_output(line.action());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds a linear programme and computes a lower bound of its minimum: minimise cost . x, where each variable and each
+// Builds a linear programme and computes a lower bound of its minimum: minimize cost . x, where each variable and each
 // row, a weighted sum of variables, has limits.
 //
 // COIN-OR's Clp solves it (dual simplex; EPL-2.0; dynamically linked). The result is not Clp's objective, but what

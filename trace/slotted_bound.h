@@ -5,7 +5,7 @@
 // The step, which repeats, is cut at some of its operators, the *edges*, into slots of variable length. At the edges
 // memory has to fit, and what crosses the link in a slot has to fit into the slot's length. The unknowns are, for each
 // buffer, how much of it is off the device at each edge, and how much of it has been copied out by then. The sum of the
-// lengths is minimised. Any choice of edges gives a bound; SlotSearch looks for a good one.
+// lengths is minimized. Any choice of edges gives a bound; SlotSearch looks for a good one.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ __device__ float sum_of(const float* lane) {
   return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-// 3 by 3 over the row's neighbourhood, added to `sum`; outside the plane are zeros. `direction` 1 reads the taps
+// 3 by 3 over the row's neighborhood, added to `sum`; outside the plane are zeros. `direction` 1 reads the taps
 // forward, -1 backward, which is the transposed operator.
 __device__ void convolve_row(const float* plane, const float* taps, int row, int direction, float* sum) {
   const float* first = direction > 0 ? taps : taps + kTaps - 1;

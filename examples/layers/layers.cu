@@ -21,7 +21,7 @@ __global__ void layer(int width, const Word* weights, const Word* in, Word* out)
   const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (row >= width) return;
   Word sum = 1;
-  // Column by column, so that neighbouring threads read neighbouring words.
+  // Column by column, so that neighboring threads read neighboring words.
   for (int i = 0; i < width; ++i) sum += weights[static_cast<std::size_t>(i) * width + row] * in[i];
   out[row] = sum ^ (sum >> 15);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // streams: work that is ordered only by events. Each worker stream owns a buffer from cudaMalloc and takes scratch
-// memory from a pool with cudaMallocAsync. In every round it combines its own buffer with its neighbour's, and signals
+// memory from a pool with cudaMallocAsync. In every round it combines its own buffer with its neighbor's, and signals
 // by an event. Any missing wait shows in the digest.
 #include <cstdint>
 #include <cstdio>
@@ -54,7 +54,7 @@ Worker make_worker(int index) {
   return worker;
 }
 
-// Reads the neighbour's state of the last round, writes this worker's own.
+// Reads the neighbor's state of the last round, writes this worker's own.
 void round_of(Worker& worker, Worker& neighbour, Worker& reader, cudaMemPool_t pool, std::uint32_t salt) {
   std::uint32_t* scratch = nullptr;
   std::uint32_t* snapshot = nullptr;
@@ -98,7 +98,7 @@ int main() {
   require(cudaEventCreate(&begin), "cudaEventCreate");
   require(cudaEventCreate(&end), "cudaEventCreate");
   require(cudaEventRecord(begin, workers[0].stream), "cudaEventRecord");
-  // The workers take turns, so that each reads its neighbour's buffer before or after it has changed, never meanwhile.
+  // The workers take turns, so that each reads its neighbor's buffer before or after it has changed, never meanwhile.
   for (int round = 0; round < kRounds; ++round) {
     for (int i = 0; i < kStreams; ++i) {
       round_of(workers[i], workers[(i + 1) % kStreams], workers[(i + kStreams - 1) % kStreams], pool,

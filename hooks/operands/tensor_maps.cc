@@ -12,7 +12,7 @@
 namespace thermocline {
 namespace {
 
-// One round of MurmurHash3's 64-bit finaliser (Appleby, public domain) for each word: the filter takes the lowest bits,
+// One round of MurmurHash3's 64-bit finalizer (Appleby, public domain) for each word: the filter takes the lowest bits,
 // which a multiplication alone leaves the poorest.
 std::uint64_t stir(std::uint64_t hash, std::uint64_t word) {
   hash = (std::rotl(hash, 27) ^ word) * 0xFF51AFD7ED558CCDu;

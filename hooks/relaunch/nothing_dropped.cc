@@ -59,7 +59,7 @@ NothingDropped why_nothing_was_dropped(const EngineStatistics& statistics, const
   if (!forbidden.word.empty()) return forbidden;
   const auto may = static_cast<std::uint64_t>(
       std::ranges::count_if(verdicts, [](const KernelVerdict& one) { return one.reruns_allowed() > 0; }));
-  // Until then launches are not analysed.
+  // Until then launches are not analyzed.
   if (2 * statistics.peak_device_bytes <= statistics.budget_bytes)
     return {"budget_not_needed", "no more than half of the budget was ever in use"};
   if (may == 0) return {"no_kernel", "no kernel may run again"};

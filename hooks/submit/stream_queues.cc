@@ -100,7 +100,7 @@ std::shared_ptr<Mark> record(CUcontext context, StreamHandle stream, unsigned op
   return real<Function::cuEventRecord>(event, to_cu(stream)) == CUDA_SUCCESS ? mark : nullptr;
 }
 
-// `lock` is released during the driver call. Afterwards the queue may no longer exist. Not analysed: clang does not
+// `lock` is released during the driver call. Afterwards the queue may no longer exist. Not analyzed: clang does not
 // track a lock that is an argument.
 void add_mark(MutexLock& lock, const Key& key, Queue* queue) THERMOCLINE_NOT_ANALYSED {
   const unsigned operations = std::exchange(queue->since, 0) + 1;  // the mark itself counts too

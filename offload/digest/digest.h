@@ -11,7 +11,7 @@
 //   folding leave no correlation except in inputs made for it, so the sum is taken as uniform: 2^-128 a comparison.
 //   A billion comparisons a second for the age of the universe (4e17 s) come to 1e-12. The test of truncated digests
 //   (DigestTest.StructuredChangesCollideNoMoreThanChance) looks for structure that would break this.
-// It is no defence against contents made to collide, because the constants are known. Only the program itself can make
+// It is no defense against contents made to collide, because the constants are known. Only the program itself can make
 // such contents, and it could only spoil its own memory.
 #pragma once
 

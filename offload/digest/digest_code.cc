@@ -13,7 +13,7 @@ namespace thermocline {
 namespace {
 
 // Odd, with about as many ones as zeros: 2^64 over the golden ratio, and the multipliers of SplitMix64 (Steele, Lea,
-// Flood, 2014), MurmurHash3's finaliser (Appleby) and rrmxmx (Evensen).
+// Flood, 2014), MurmurHash3's finalizer (Appleby) and rrmxmx (Evensen).
 constexpr std::uint64_t kNumber = kHashFactor;
 constexpr std::array<std::uint64_t, 5> kRounds = {0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xFF51AFD7ED558CCD,
                                                   0xC4CEB9FE1A85EC53, 0x9FB21C651E98DF25};

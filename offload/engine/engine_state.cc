@@ -465,7 +465,7 @@ void Engine::State::show_references() {
   note_what_is_slow();
 }
 
-// Seen users wait for the same on their streams; in a slab also for uses of the neighbours.
+// Seen users wait for the same on their streams; in a slab also for uses of the neighbors.
 Status Engine::State::wait_until_fetched(DeviceAddress address) {
   const Buffer* const buffer = heap.find(address);
   if (buffer == nullptr) return Status::invalid_value();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Static page assignment: gives every page of addresses that is evicted and fetched in a repeated iteration a physical
 // page, which it shares only with addresses that have pages at other times. This is register allocation with
-// pages as registers: page owners are variables, their live ranges are known, and pages are colours (Chaitin, Register
+// pages as registers: page owners are variables, their live ranges are known, and pages are colors (Chaitin, Register
 // allocation and spilling via graph coloring, 1982). Live ranges wrap around with the iteration, and an owner may have
 // several, so no greedy order is optimal. For most recorded steps the result needs no more pages than are in use at
 // once; for the others, a few owners get no page.

@@ -12,7 +12,7 @@
 namespace thermocline {
 namespace {
 
-// A tag that uses everything a tag may do: two shelves, merging only within one colour, and a sum over merged chunks.
+// A tag that uses everything a tag may do: two shelves, merging only within one color, and a sum over merged chunks.
 struct Colour {
   static constexpr unsigned kShelves = 2;
   unsigned colour = 0;
@@ -88,7 +88,7 @@ TEST(Bfc, ATakenRangeMayCrossFreeChunksOfAnyShelfAndCarriesTheirTags) {
   space.validate();
 }
 
-// A simple model: the colour of each free granule.
+// A simple model: the color of each free granule.
 class Model {
  public:
   Model(std::uint64_t seed) : random_(seed), granules_(kSize, kFree) { first_ = space_.add_range(kBase, kSize, {}); }
@@ -122,7 +122,7 @@ class Model {
     const unsigned shelf = static_cast<unsigned>(random_() % 2);
     const std::uint64_t size = 1 + random_() % 12;
     auto* fit = space_.best_fit(shelf, size);
-    // The reference: the shortest maximal run of that colour that is long enough; among equals the first.
+    // The reference: the shortest maximal run of that color that is long enough; among equals the first.
     std::uint64_t best = kSize + 1, at = 0;
     for (std::uint64_t i = 0; i < kSize;) {
       std::uint64_t end = i;

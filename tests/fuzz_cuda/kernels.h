@@ -11,7 +11,7 @@ namespace model {
 
 inline constexpr unsigned kSamples = 64;
 
-// The finaliser of splitmix64 (Steele, Lea, Flood 2014).
+// The finalizer of splitmix64 (Steele, Lea, Flood 2014).
 static inline std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;

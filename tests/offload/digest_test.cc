@@ -62,7 +62,7 @@ TEST(DigestTest, PlacesCount) {
   EXPECT_NE(digest_of(rotated), before);
 }
 
-// Changes that programs make: signs, small increments, the same change everywhere, exchanged neighbours, zeros. If the
+// Changes that programs make: signs, small increments, the same change everywhere, exchanged neighbors, zeros. If the
 // sums kept any structure, truncated digests would be equal more often than by chance: 14,000 of them have an equal
 // pair in 32 bits in 2.3 % of all cases, so in one of these 20 windows about every second time. With one round less,
 // signs alone made 500 pairs in half of the windows.

@@ -375,7 +375,7 @@ TEST_F(EngineTest, WhatIsPinnedIsThereOnceItHasBeenWaitedFor) {
   }
 }
 
-// The neighbour's memory is still used by whoever had it before; that may take until the calling thread lets it end.
+// The neighbor's memory is still used by whoever had it before; that may take until the calling thread lets it end.
 TEST_F(EngineTest, WhatIsPinnedInASlabDoesNotWaitForItsNeighbours) {
   start({.budget_bytes = 8 * kPage});
   const Driver& driver = device_->driver();

@@ -106,7 +106,7 @@ TEST_F(PointerProbesTest, WhatAWriterWroteIsConfirmedAndTheNextOnesAreNotLookedA
   EXPECT_TRUE(leads(table, third));
 }
 
-// A neighbour of what is known to be stored is none of that.
+// A neighbor of what is known to be stored is none of that.
 TEST_F(PointerProbesTest, AWriterIsFoundThatStoresTheNeighbourOfWhatIsThere) {
   for (const Bytes bytes : {64, 500, 512}) {
     for (const bool is_left : {true, false}) {

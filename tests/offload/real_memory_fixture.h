@@ -98,7 +98,7 @@ class RealMemoryTest : public testing::TestWithParam<HostFallback> {
     operation.commit();
     synchronize();
     const auto* const found = static_cast<const unsigned char*>(pinned_);
-    // All bytes are alike where each is like its neighbour.
+    // All bytes are alike where each is like its neighbor.
     if (found[0] != value || std::memcmp(found, found + 1, bytes - 1) != 0) {
       return ::testing::AssertionFailure() << "it begins with " << int{found[0]};
     }

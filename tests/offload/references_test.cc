@@ -95,7 +95,7 @@ TEST_F(ReferencesTest, AWordShortlyBeforeABufferLeadsToIt) {
   EXPECT_EQ(reached({copy->address()}), of({target, small, behind}));
 }
 
-// Two words for one buffer, of which one may mean its neighbour, too.
+// Two words for one buffer, of which one may mean its neighbor, too.
 TEST_F(ReferencesTest, WhatAWordMayMeanBesidesIsNotMergedAway) {
   Buffer *const table = allocate(2 * kPage), *const a = allocate(512), *const b = allocate(512);
   for (const bool again : {false, true}) {

@@ -29,7 +29,7 @@ inline float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std:
 double from_f16(std::uint16_t bits);
 double from_bf16(std::uint16_t bits);
 
-// `rounding` as in <cfenv>. By search among neighbours, not by arithmetic on bits.
+// `rounding` as in <cfenv>. By search among neighbors, not by arithmetic on bits.
 std::uint16_t to_f16(double value, int rounding);
 std::uint16_t to_bf16(double value, int rounding);
 

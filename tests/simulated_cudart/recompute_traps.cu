@@ -345,7 +345,7 @@ __global__ void repeated(const float* in, float* out, int count) {
 // The small buffers lie next to one another: where one begins another ends.
 void neighbours(Result* result) {
   const Beside<16> beside(result);
-  // The first has no neighbour before it.
+  // The first has no neighbor before it.
   const Memory small[3] = {Memory(kFew * 4), Memory(kFew * 4), Memory(kFew * 4)}, from(kFew * 4), other(kFew * 4);
   upload(from, 158, kFew);
   upload(other, 159, kFew);

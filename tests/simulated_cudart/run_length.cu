@@ -39,7 +39,7 @@ struct Array {
   int *in = buffer(kElements), *values = buffer(kElements), *lengths = buffer(kElements), *runs = buffer(1);
 };
 
-// Runs of 1 to `longest` elements; the first array has no two equal neighbours.
+// Runs of 1 to `longest` elements; the first array has no two equal neighbors.
 std::vector<int> elements(int longest) {
   std::mt19937 random(longest);
   std::vector<int> made;

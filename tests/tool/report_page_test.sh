@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # report_page_test.sh THERMOCLINE TRACES: lets a browser draw what `thermocline report` writes, without a window, and looks at what it has drawn:
-# the page says that it came to its end, every chart has ink in more than one colour, and nothing in it went wrong. Exits with 77 where there
+# the page says that it came to its end, every chart has ink in more than one color, and nothing in it went wrong. Exits with 77 where there
 # is no Chromium.
 set -euo pipefail
 thermocline=${1:?the command} traces=${2:?the folder of traces}
@@ -12,7 +12,7 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Runs behind the page's own script. Colours of opaque pixels, as far as four bits a channel tell them apart.
+# Runs behind the page's own script. Colors of opaque pixels, as far as four bits a channel tell them apart.
 cat >"$scratch/probe.js" <<'JS'
 document.body.dataset.colours = [...document.querySelectorAll("canvas")].map((canvas) => {
   const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer), seen = new Set();

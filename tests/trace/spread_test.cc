@@ -134,7 +134,7 @@ void expect_same_results(const std::string& file, std::size_t steps) {
     EXPECT_EQ(learned.checksum, expected);
     EXPECT_GT(learned.statistics.evicted_bytes, 0u);
     if (!seed) {
-      EXPECT_GT(learned.statistics.plans, 0u) << "the steps of " << streams << " streams are recognised";
+      EXPECT_GT(learned.statistics.plans, 0u) << "the steps of " << streams << " streams are recognized";
     }
   }
 }

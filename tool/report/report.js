@@ -76,7 +76,7 @@ class Run {
       return Math.max(0, live / 1048576 - this.ops.evicted[i] - (this.recomputes ? this.ops.dropped[i] : 0));
     });
   }
-  // Colours and names of what memory is stacked by.
+  // Colors and names of what memory is stacked by.
   groupBy(what) {
     const b = this.buffers;
     if (what === "class") {

@@ -19,7 +19,7 @@ import thermocline.torch as tt
 
 
 class Net(nn.Module):
-    """Each block begins with what its neighbour's matrix product made: to have that again, FSDP's parameters of the neighbour are needed."""
+    """Each block begins with what its neighbor's matrix product made: to have that again, FSDP's parameters of the neighbor are needed."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -72,7 +72,7 @@ class Machine {
   bool initialized() const;
   // nullptr, or an error message (valid until the next call).
   const char* configure(const char* key, const char* value);
-  // The first fault, else CUDA_SUCCESS. In a forked child of an initialised parent: CUDA_ERROR_NOT_INITIALIZED until
+  // The first fault, else CUDA_SUCCESS. In a forked child of an initialized parent: CUDA_ERROR_NOT_INITIALIZED until
   // reset().
   CUresult error() const;
   // Returns to the initial state; `on_reset`, which runs with the lock held, resets the API layer's own state.

@@ -20,12 +20,12 @@ struct Machine::State {
   std::vector<std::pair<std::string, std::string>> configured;  // has priority over the environment
   std::optional<Settings> early;                                // for queries before there is a device
   std::string complaint;                                        // the last result of configure()
-  std::unique_ptr<Device> device;                               // while initialised
+  std::unique_ptr<Device> device;                               // while initialized
   Progress progress;
   std::function<void()> on_reset;
   StreamResolver resolver = nullptr;
   std::string (*leftovers)(const Machine&) = nullptr;
-  bool forked = false;  // this is a child of an initialised parent
+  bool forked = false;  // this is a child of an initialized parent
 };
 
 }  // namespace simulator

@@ -4,7 +4,7 @@
 // have whole pages of their own.
 //
 // No allocation begins directly at the end of another one: a pointer one past the end, which kernels take, must not
-// name a neighbour, because then what a kernel mixes would depend on the placement of buffers.
+// name a neighbor, because then what a kernel mixes would depend on the placement of buffers.
 #pragma once
 
 #include <cuda.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source of the synchronous behaviour: CUDA driver API, "API synchronization behavior".
+// Source of the synchronous behavior: CUDA driver API, "API synchronization behavior".
 #include "simulator/cuda/memory/transfer.h"
 
 #include <memory>

@@ -302,7 +302,7 @@ RULE(pageable_target_is_written_on_return, "A copy to pageable memory in a strea
   OK(cu.cuMemsetD32Async(at, 26, 1024, in));
   std::vector<std::uint32_t> words(1024);
   OK(cu.cuMemcpyDtoHAsync(words.data(), at, 4096, in));
-  HOLDS(words == std::vector<std::uint32_t>(1024, 26), "the bytes are there without synchronising");
+  HOLDS(words == std::vector<std::uint32_t>(1024, 26), "the bytes are there without synchronizing");
 }
 
 RULE(pinned_copy_returns_early, "A copy between pinned memory and the device in a stream returns before it is done",

@@ -172,7 +172,7 @@ def prefetch(device_address: int) -> bool:
 
 
 def step() -> None:
-    """A step of the program's iteration ends here. Never needed: equal steps are recognised without it."""
+    """A step of the program's iteration ends here. Never needed: equal steps are recognized without it."""
     _call("thermocline_step")
 
 

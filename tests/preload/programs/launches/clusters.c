@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches with attributes: clusters, cooperation, programmatic serialisation.
+// Launches with attributes: clusters, cooperation, programmatic serialization.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A texture over a small buffer whose neighbour got the memory of one that a blocked stream still uses: this thread is the one
+// A texture over a small buffer whose neighbor got the memory of one that a blocked stream still uses: this thread is the one
 // that lets the stream go on, so nothing here may wait for it.
 #include "tests/preload/programs/waiting.h"
 
