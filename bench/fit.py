@@ -36,7 +36,7 @@ BUDGETS = (0.8, 0.6, 0.4, 0.2, 0.0)
 
 
 def blocks_of(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """What users wrap: the repeated blocks."""
+    """The repeated blocks, which users wrap."""
     if isinstance(model, ResNet):
         return list(model.body)[4:-3]
     if isinstance(model, (Gpt, Vit)):

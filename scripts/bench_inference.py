@@ -4,11 +4,12 @@
 
     scripts/bench_inference.py BUILD_FOLDER [TRACE_NAME...]
 
-For each: as the library sees a program (without directions), and --exact, which is what digests come to, with upload_copies = "all" (docs/directions.md).
-Beside them, of --exact alone: what the same without upload copies, and with those of "auto", takes, and copies out. Figures are of the second half of the steps. Then the fetches of experts, beside those of the best
-choice of victims by foresight (Belady), of plain LRU and of the most frequent ones, for one budget. Writes
-BUILD_FOLDER/bench/inference.json, which bench/results keeps. Bounds are those of bench/traces/inference/bounds.json, which take minutes to compute. A race, another
-checksum than with unlimited memory in order of time or in an adversarial order, or an exceeded budget makes it fail.
+Each model is replayed without directions, as the library sees a program, and with --exact, as with digests (docs/directions.md). The runs with --exact are
+made with upload_copies "all", "auto" and "off". Figures are of the second half of the steps. For one budget it also counts the fetches of experts, beside those of the best choice
+of victims by foresight (Belady), of plain LRU, and of keeping the most frequent experts.
+
+Writes BUILD_FOLDER/bench/inference.json, which bench/results keeps. Bounds are read from bench/traces/inference/bounds.json, because they take minutes to compute.
+Fails if there is a race, if a checksum in order of time or in an adversarial order is not that of unlimited memory, or if a budget is exceeded.
 Called by ./dev bench inference. docs/inference.md explains the figures.
 """
 
@@ -38,7 +39,7 @@ WARM = 1 / 2
 
 @dataclass
 class Contents:
-    """What a trace says."""
+    """The facts that a trace states."""
 
     sizes: dict[int, int] = field(default_factory=dict)  # of what is there when the first step is over
     tags: dict[int, str] = field(default_factory=dict)

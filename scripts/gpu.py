@@ -122,7 +122,7 @@ def write(path: Path, text: str) -> None:
 
 
 def kept_sections(path: Path, about: dict, renewed: list[str]) -> dict:
-    """Of an earlier run on the same device and driver, the sections that are not run now; each names its commit."""
+    """The sections of an earlier run on the same device and driver that are not run now; each names its commit."""
     try:
         earlier = json.loads(path.read_text())
     except (OSError, ValueError):

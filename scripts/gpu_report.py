@@ -14,7 +14,7 @@ SHOWN_BY = {
 
 
 def seen_of(row: dict, sections: dict) -> tuple[str, str]:
-    """What was seen of an assumption (holds, fails, not checked), and details."""
+    """Whether an assumption was seen to hold (holds, fails, not checked), and details."""
     asked = {answer["id"]: answer for answer in sections.get("assumptions", {}).get("asked", [])}
     rules = {rule["name"]: rule for rule in sections.get("conformance", {}).get("answers", {}).get("rules", [])}
     # An assumption and its mechanism may have different names.

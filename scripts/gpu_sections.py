@@ -293,7 +293,7 @@ def digits(machine: Machine) -> dict:
 
 
 def probe(machine: Machine) -> dict:
-    """What allocations, mapping calls and the link cost; a profile of the device."""
+    """Measures allocations, mapping calls and the link; makes a profile of the device."""
     profile = machine.work / "device.toml"
     program = machine.build / "bench" / "gpu_probe"
     like = machine.simulate or profile_like(machine)

@@ -106,9 +106,9 @@ def rules_of(path: str) -> str:
 
 
 class Options:
-    """What of a command changes what a source says: where its headers are, and its macros, by name. `asked`: the names that it and its
-    headers ask for in conditions, so that another source's macro would change what is read; all ask for reserved names, of which
-    `reserved` are defined in the sources."""
+    """The options of a command that change the meaning of a source: folders of headers, and macros by name. `asked`: the names that the source and its
+    headers test in conditions, so that another source's macro would change what is read. Every source may test reserved names; `reserved` are
+    those that sources define."""
 
     def __init__(self, command: str, asked: set[str], reserved: dict[str, str]) -> None:
         self.asked = set(asked)
@@ -154,7 +154,7 @@ class Group:
         return groups
 
     def entry(self, first: dict, file: pathlib.Path) -> dict:
-        """What compile_commands.json says of a file that includes all its sources; the command is that of its first one."""
+        """The entry of compile_commands.json for a file that includes all its sources, with the command of the first one."""
         file.write_text("".join(f'#include "{path}"\n' for path in self.paths))
         more = [*self.options.folders, *self.options.macros.values()]
         return {**first, "file": str(file), "command": shlex.join([*shlex.split(first["command"].replace(first["file"], str(file))), *more])}

@@ -74,7 +74,7 @@ def threads() -> str:
 
 
 def goals() -> str:
-    """What was asked for: at most as much."""
+    """The table of goals; each is an upper limit."""
     rows, onnx, torch = found(), named("ONNX"), named("PyTorch")
     body = []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tables of scripts/tables.py are made with: results, rows, cells."""
+"""Results, rows and cells, for the tables of scripts/tables.py."""
 
 from __future__ import annotations
 

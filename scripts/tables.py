@@ -158,7 +158,7 @@ def split() -> str:
 
 
 def other_models() -> str:
-    """Of each model the step by copies alone and by copies and recomputation, over the time of its operators."""
+    """The step of each model by copies alone and by copies and recomputation, over the time of its operators."""
     rows = results("other_models")["rows"]
     times = {(r["workload"], r["budget_percent"]): f"{fixed(r['swap_over_compute'], 2)} / **{fixed(r['joint_over_compute'], 2)}**" for r in rows}
     names = list(dict.fromkeys(row["workload"] for row in rows))
@@ -341,7 +341,7 @@ def demo() -> str:
 
 
 def traces() -> str:
-    """Of each recorded trace the peak of live bytes, and the operators of its steps."""
+    """The peak of live bytes and the operators of a step, for each recorded trace."""
     models = {
         "resnet50_b64": "ResNet-50 at 224 x 224",
         "cifar_resnet1001_b64": "ResNet-1001 of pre-activation bottlenecks, 32 x 32",
@@ -409,7 +409,7 @@ def ptx_compile() -> str:
 
 
 def jax_line() -> str:
-    """What fit() says of GPT-2, as the indented text of the page."""
+    """The line that fit() prints for GPT-2, as the indented text of the page."""
     line = results("jax_fit")["gpt2_at_40_percent"]
     return "".join(f"    {part}\n" for part in textwrap.wrap(line, 126, break_on_hyphens=False))
 

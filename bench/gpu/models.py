@@ -249,7 +249,7 @@ def fitted(step, arguments: argparse.Namespace):
 
 
 def promised(step) -> dict:
-    """What a plan says that a step takes."""
+    """The time of a step by its plan."""
     answer = step.plan.answer
     names = ("budget_bytes", "whole_peak_bytes", "peak_bytes", "compute_ms", "step_ms", "bound_ms", "recomputed_ms", "offloaded_bytes")
     return {

@@ -30,7 +30,7 @@ def rows(onnx: float, torch: float, held: tuple[float, float, float], over_alone
 
 class PeerTables(unittest.TestCase):
     def goals(self, found: list[dict]) -> dict[str, str]:
-        """Of each goal, whether it is reached."""
+        """Whether each goal is reached."""
         lines = self.made(peer_tables.goals, found).splitlines()[2:]
         return {line.split(" | ")[0].lstrip("| "): line.split(" | ")[3].rstrip(" |") for line in lines}
 
