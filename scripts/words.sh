@@ -22,7 +22,7 @@ git grep -nIE "$types_there" -- "${layers[@]}" && found=1
 git grep -nwIE "$left_out_in_pytorch" -- integrations/pytorch && found=1
 [[ $found -eq 0 ]] || echo "words.sh: docs/glossary.md says what these are called" >&2
 # The first line of a comment follows a line that is no comment, or the license; later lines may begin with any word.
-fragments=$({ git grep -nIE -B1 '^[[:space:]]*(//|#) ?(Of|Those|What|Who|Whoever|Whom|Whose) ' -- '*.h' '*.cuh' '*.cc' '*.cu' '*.c' \
+fragments=$({ git grep -nIE -B1 '^[[:space:]]*((//|#) ?|\"{3})(Of|Those|What|Who|Whoever|Whom|Whose) ' -- '*.h' '*.cuh' '*.cc' '*.cu' '*.c' \
   '*.sh' '*.py' '*.cmake' '*CMakeLists.txt' dev || true; } |
   awk '/^[^:]*:[0-9]+:/ { if (before !~ /[:-][0-9]+[:-][[:space:]]*(\/\/|#)/ || before ~ /SPDX/) print } { before = $0 }')
 if [[ -n $fragments ]]; then

@@ -166,7 +166,7 @@ class Memory(unittest.TestCase):
 
 
 class Transformations(unittest.TestCase):
-    """What else JAX does with a function."""
+    """JAX's other transformations of a function."""
 
     def setUp(self) -> None:
         self.loss, self.args = mlp()
@@ -265,7 +265,7 @@ class Transformations(unittest.TestCase):
 
 
 class Arguments(unittest.TestCase):
-    """Of all kinds that a loss is called with."""
+    """Arguments of all kinds with which a loss is called."""
 
     def check(self, loss, *args, static=(), **kwargs):
         fitted = fit_least(loss, *args, **kwargs)

@@ -183,7 +183,7 @@ def _is_checkpointed(closed: Any) -> bool:
 
 
 def _activity_of_scan(eqn: Any, active: list[bool]) -> tuple[list[bool], list[bool]]:
-    """Of the body's inputs and of the scan's results: what is carried can become active in a later iteration."""
+    """Which inputs of the body and results of the scan are active: a carried value can become active in a later iteration."""
     consts, carries = eqn.params["num_consts"], eqn.params["num_carry"]
     closed = eqn.params["jaxpr"]
     while True:

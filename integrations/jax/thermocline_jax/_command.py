@@ -41,7 +41,7 @@ def find_command() -> str:
 
 
 def plan(trace: str, *options: str) -> dict[str, Any]:
-    """What `thermocline plan` says of the file. Raises ValueError with the command's words where it refuses."""
+    """The plan that `thermocline plan` makes for the file. Raises ValueError with the command's words if it refuses."""
     done = subprocess.run([find_command(), "plan", trace, *options, "--json"], capture_output=True, text=True, check=False)
     if not done.stdout:
         words = done.stderr.strip().removeprefix("thermocline: ").replace(trace, "the step")
@@ -51,7 +51,7 @@ def plan(trace: str, *options: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Rates:
-    """Of a device profile."""
+    """The rates of a device profile."""
 
     flops: float
     bytes: float

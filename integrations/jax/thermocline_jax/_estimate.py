@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a jaxpr of forward and backward needs, in its own order: the most bytes alive at once, and the time of a device profile. Exact for the
+"""Estimates a jaxpr of forward and backward, in its own order: the most bytes alive at once, and the time by a device profile. Exact for the
 values that the jaxpr names; a value that one fused loop makes and the next one reads takes no memory."""
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _operator_ms(eqn: Any, fused: set[Any], sources: dict[Any, list[Any]], rates
 
 
 def saved_bytes(function: Any, shapes: list[Any], wanted: list[int]) -> tuple[int, int]:
-    """What lies between forward and backward beside the arguments, as (bytes on the device, bytes in host memory)."""
+    """The bytes that live between forward and backward beside the arguments: (on the device, in host memory)."""
 
     def forward(*values: Any) -> Any:
         def moving(*some: Any) -> Any:

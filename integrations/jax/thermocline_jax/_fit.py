@@ -302,7 +302,7 @@ def _mib(count: float) -> str:
 
 
 def expectation(plan: Plan) -> str:
-    """What the plan promises, in a line."""
+    """The plan's promise, in a line."""
     chosen, whole = plan.chosen, plan.whole
     counts = chosen.layout.counts if chosen.layout else {}
     share = chosen.step_ms / whole.step_ms - 1 if whole.step_ms else 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of one equation of a jaxpr: its bytes and flops, whether XLA gives its result memory of its own, whether it may run again,
+"""Facts about one equation of a jaxpr: its bytes and flops, whether XLA gives its result memory of its own, whether it may run again,
 and what its backward reads. Nothing is executed; backward is traced on abstract values."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CALLS = {
 
 
 def bytes_of(aval: Any) -> int:
-    """Of one value in device memory; 0 for what is no array, or is kept in host memory."""
+    """The bytes of one value in device memory; 0 if it is no array, or is kept in host memory."""
     if not hasattr(aval, "shape") or "host" in str(getattr(aval, "memory_space", "")).lower():
         return 0
     dtype = aval.dtype
@@ -163,7 +163,7 @@ def bind(eqn: Any, values: Sequence[Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Backward:
-    """Of one equation, from its inputs alone: what it computed in forward is not assumed to be there."""
+    """The backward of one equation, from its inputs alone: results of forward are not assumed to be there."""
 
     needs: tuple[int, ...]  # indices among the equation's inputs
     flops: int

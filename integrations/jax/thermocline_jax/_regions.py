@@ -21,7 +21,7 @@ from ._step_trace import Key
 
 @dataclass(frozen=True)
 class Choice:
-    """What is to happen to values; all others are kept."""
+    """The values that are not kept, and what is done with them instead."""
 
     dropped: frozenset[Key]
     offloaded: frozenset[Key] = frozenset()
@@ -41,7 +41,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Layout:
-    """Of a body, by places of operators: it suits any body of the same fingerprint."""
+    """The layout of a body, by places of operators: it suits any body of the same fingerprint."""
 
     segments: tuple[Segment, ...] = ()
     counts: dict[str, int] = field(default_factory=dict, compare=False, hash=False)

@@ -60,7 +60,7 @@ class Routes:
 
 @contextmanager
 def shapes(dtype: torch.dtype) -> Iterator[None]:
-    """What is made inside has no contents, and this type."""
+    """Within it, tensors are made without contents, and of this type."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

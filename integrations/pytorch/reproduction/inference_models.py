@@ -29,7 +29,7 @@ fused = torch.ops.inference
 
 @register_flop_formula(fused.paged_attention)
 def _attention_flops(query: torch.Size, _blocks: Any, tokens: int, *_: Any, **_named: Any) -> int:
-    """Of query (batch, heads, 1, width): scores and their sum."""
+    """The flops of attention for a query (batch, heads, 1, width): scores and their sum."""
     return 4 * query[0] * query[1] * query[3] * tokens
 
 
@@ -92,7 +92,7 @@ class PagedCache:
 
 
 class PromptCache:
-    """What a prompt leaves: its keys and values, in order of layers."""
+    """The cache that a prompt leaves: its keys and values, in order of layers."""
 
     def __init__(self) -> None:
         self.left: list[torch.Tensor] = []

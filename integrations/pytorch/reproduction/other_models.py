@@ -38,7 +38,7 @@ def adamw(parameters: object) -> torch.optim.Optimizer:
 
 
 def language_models() -> dict[str, tuple[Callable[[], torch.nn.Module], int, int]]:
-    """What makes each, batch, and tokens of a sequence."""
+    """For each model: the function that makes it, the batch, the tokens of a sequence."""
     t = transformers
     llama = {"num_hidden_layers": 12, "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 32000, "use_cache": False}
     gemma = {"num_hidden_layers": 12, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 64000}

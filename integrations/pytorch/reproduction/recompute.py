@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What published recomputation reaches, on the simulated device, with the joint plan beside it. Records each model with thermocline.torch,
+"""Published recomputation on the simulated device, beside the joint plan. Records each model with thermocline.torch,
 plans it (Chen) or replays it with --exact (Gruslys) under the published memory, writes the figures and prints rows of Markdown for docs/reproduction.md.
 
     python recompute.py THERMOCLINE_COMMAND RESULT.json [chen|gruslys]

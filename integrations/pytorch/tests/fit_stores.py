@@ -41,7 +41,7 @@ class HostCopy:
 
 
 class HostStateCopy:
-    """Of a state. A copy that is on its way back is complete when somebody waits for it: until then others find rubbish."""
+    """The copy of a state on the host. Its copy back is complete when somebody waits for it: until then others find rubbish."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self.tensor = torch.empty(storage.nbytes(), dtype=torch.uint8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What test_plugin.py runs in processes of their own, on a device: `on_device.py SCENARIO [LIBRARY]`. On the simulated
+"""Scenarios that test_plugin.py runs in processes of their own, on a device: `on_device.py SCENARIO [LIBRARY]`. On the simulated
 device kernels mix what they access, so only copied bytes mean anything; they and the order of streams are checked."""
 
 import json
@@ -81,7 +81,7 @@ def allocator(late: bool) -> None:
 
 
 def graph() -> None:
-    """Of buffers that own their pages: a kernel of PyTorch's mixes all of a page that small ones share."""
+    """A graph over buffers that own their pages, because a kernel of PyTorch's mixes all of a page that small ones share."""
     tt.enable()
     source, result = floats(4, 1).cuda(), torch.zeros(MIB, device="cuda")
     held = thermocline.statistics()["live_bytes"]
@@ -216,7 +216,7 @@ def extension() -> None:
 
 
 def contract() -> None:
-    """What programs ask PyTorch about memory most often, in a program that knows nothing of the library; one JSON object. Sizes are multiples of
+    """The calls that ask PyTorch about memory most often, in a program that knows nothing of the library; one JSON object. Sizes are multiples of
     2 MiB, for which PyTorch's own cache rounds nothing up either."""
     host = [floats(8, seed) for seed in range(3)]
     device = [tensor.cuda() for tensor in host]
@@ -335,7 +335,7 @@ def copies() -> None:
 
 
 def streams() -> None:
-    """What one stream allocated another one uses, and its memory is the first one's again. The race checker looks."""
+    """One stream allocates memory, another one uses it, and then the first one gets it again. The race checker looks."""
     main, side = torch.cuda.current_stream(), torch.cuda.Stream()
     host, other = floats(8, 1), floats(8, 2).pin_memory()
     kept = [torch.empty(host.numel(), pin_memory=True) for _ in range(2)]
@@ -394,7 +394,7 @@ def streams() -> None:
 
 
 def states() -> None:
-    """Of a step, in pinned memory: on two streams, of which only the first evicts and fetches."""
+    """The states of a step, in pinned memory: on two streams, of which only the first evicts and fetches."""
     host, other = floats(8, 1), floats(8, 2).pin_memory()
     main, side = torch.cuda.current_stream(), torch.cuda.Stream()
     kept = {stream: torch.empty(host.numel(), pin_memory=True) for stream in (main, side)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What test_ranks.py runs on every rank: training steps on gloo, plain and then planned. Prints what came of it, as one JSON object a line."""
+"""The program that test_ranks.py runs on every rank: training steps on gloo, plain and then planned. Prints the outcome as one JSON object a line."""
 
 import contextlib
 import json

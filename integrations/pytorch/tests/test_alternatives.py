@@ -48,7 +48,7 @@ def recorded(model: torch.nn.Module, path: str, dtype: torch.dtype = torch.float
 
 
 def taken(events: Events, name: str) -> Events:
-    """What happens where each choice takes this alternative."""
+    """The events if each choice takes this alternative."""
     return [event for event in events if event["e"] != "choice" and event.get("a", name) == name]
 
 

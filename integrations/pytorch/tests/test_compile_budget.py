@@ -30,7 +30,7 @@ EVERYTHING = 1 << 60
 
 
 def saved_bytes(loss: torch.Tensor, model: nn.Module) -> int:
-    """Of storages that nodes of compiled regions hold, without the model's own."""
+    """The bytes of storages that nodes of compiled regions hold, without the model's own."""
     own = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
     found: dict[int, int] = {}
     seen, pending = set(), [loss.grad_fn]

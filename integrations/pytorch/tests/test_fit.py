@@ -106,7 +106,7 @@ class Twice(torch.autograd.Function):
 
 
 class Programs(unittest.TestCase):
-    """What autograd programs do besides calling layers."""
+    """Autograd programs that do more than call layers."""
 
     def check(self, middle, *, dropped: bool = True, loss=loss_of, budget="60%") -> tt.Fit:
         plain = Steps(lambda: Chain(middle), rows, loss=loss).run()

@@ -323,7 +323,7 @@ class Percent(unittest.TestCase):
 
 
 class Advice(unittest.TestCase):
-    """What the error names suffices."""
+    """The budget that the error names suffices."""
 
     def follow(self, run) -> None:
         """run: steps under a budget."""

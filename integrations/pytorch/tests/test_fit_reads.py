@@ -76,7 +76,7 @@ def empty(fitted: tt.Fit, tensor: torch.Tensor) -> bool:
 
 class Reads(unittest.TestCase):
     def read_in_steps(self, read, *, fits: bool, steps: int = 4) -> tuple[list[torch.Tensor], int]:
-        """What is read of a parameter, a gradient and a state in each step, and how many of them were in host memory."""
+        """The contents that `read` finds in a parameter, a gradient and a state in each step, and how many of them were in host memory."""
         training, found, evicted = Training("deep"), [], [0]
 
         def states() -> list[torch.Tensor]:

@@ -64,7 +64,7 @@ class States(unittest.TestCase):
 
 
 class Programs(unittest.TestCase):
-    """What training loops do with parameters, gradients and state."""
+    """Training loops as people write them, with parameters, gradients and state."""
 
     def run_both(self, step, *, steps: int = 5, budget="40%") -> Training:
         """step: of a Training and the number of the step; runs inside."""

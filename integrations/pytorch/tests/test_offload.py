@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What offload() does with saved tensors, on CPU tensors and with a store that writes down what it is asked. Skipped
+"""Tests what offload() does with saved tensors, on CPU tensors and with a store that writes down its calls. Skipped
 (status 77) where PyTorch is not."""
 
 import contextlib
@@ -84,7 +84,7 @@ def sample(kind: str) -> torch.Tensor:
 
 
 def gradients(kind: str, forward, context=None) -> list[torch.Tensor]:
-    """Of one step: output, every parameter, the input; and what the module counted (batch norm)."""
+    """The output, every gradient, the input's gradient of one step; and the module's counters (batch norm)."""
     model, x = layers(kind), sample(kind).requires_grad_()
     model(sample(kind))
     model.zero_grad()
@@ -286,7 +286,7 @@ class Memory(unittest.TestCase):
         self.assertTrue(torch.equal(gradient, z.detach()))
 
     def test_a_change_in_place_raises_as_without_it(self) -> None:
-        """Whoever lives of the tensor that was saved, its views and its base."""
+        """However the saved tensor lives on: itself, its views, its base."""
         for saves_a_view in (False, True):
             for context in (contextlib.nullcontext(), self.offload):
                 with self.subTest(saves_a_view=saves_a_view, context=context), context:

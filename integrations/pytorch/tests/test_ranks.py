@@ -21,7 +21,7 @@ _DEADLOCK_SECONDS = 600  # far beyond what these take: a rank that waits forever
 
 class Ranks(unittest.TestCase):
     def run_ranks(self, kind: str, how: str, *budgets: str) -> tuple[list[dict], str]:
-        """What each rank found, and what they said."""
+        """The outcome of each rank, and their output."""
         program = os.path.join(os.path.dirname(__file__), "ranks_program.py")
         words = [sys.executable, "-B", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", program, kind, how, *budgets]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}

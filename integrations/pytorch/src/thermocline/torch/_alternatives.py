@@ -19,7 +19,7 @@ Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class AttentionAlternatives:
-    """What fused_attention() takes."""
+    """The arguments of fused_attention()."""
 
     def __init__(self, mode: Recording) -> None:
         self._mode = mode

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fit() is asked for, checked before anything runs. The library's command reads budgets and names of devices: here it is asked about a
+"""The arguments of fit(), checked before anything runs. The library's command reads budgets and names of devices: here it is asked about a
 step of known size, so that a text means the same everywhere."""
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def find_command() -> str:
 
 
 def plan(trace: str, *options: str, command: str | None = None) -> dict[str, Any]:
-    """What `thermocline plan` says of the file. Raises ValueError with the command's words where it refuses."""
+    """The plan that `thermocline plan` makes for the file. Raises ValueError with the command's words if it refuses."""
     done = subprocess.run([command or find_command(), "plan", trace, *options, "--json"], capture_output=True, text=True, check=False)
     if not done.stdout:
         words = done.stderr.strip().removeprefix("thermocline: ").replace(trace, "the step")

@@ -40,7 +40,7 @@ class _Unit:
         self.refusal: DoesNotFitError | None = None
 
     def measure(self, node: Any, arguments: tuple[Any, ...]) -> None:
-        """What this pass has saved: storages, without those of parameters and of buffers of modules."""
+        """Measures the storages that this pass has saved, without those of parameters and of buffers of modules."""
         if self.saved_bytes and not self.region.is_dynamic:
             return  # as the pass before
         if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
@@ -53,7 +53,7 @@ class _Unit:
         self.extra_bytes = 0 if self.region.is_dynamic else max(self.saved_bytes - self.choice_bytes, 0)
 
     def whole_bytes(self) -> int:
-        """What the last pass would have saved without a budget."""
+        """The bytes that the last pass would have saved without a budget."""
         whole = self.region.bases[0].saved_bytes
         if self.region.is_dynamic and self.choice_bytes:
             return whole * self.saved_bytes // self.choice_bytes
@@ -83,7 +83,7 @@ def _waits(node: Any) -> bool:
 
 
 def _backward_node(outputs: Any) -> Any:
-    """Of the region that made these; None where it has no backward."""
+    """The backward node of the region that made these; None if it has no backward."""
     for output in outputs if isinstance(outputs, (list, tuple)) else (outputs,):
         node = output.grad_fn if isinstance(output, torch.Tensor) else None
         for _ in range(4):  # views of outputs have nodes of their own
@@ -112,7 +112,7 @@ class CompileBudget:
         self.units: list[_Unit] = []
 
     def __call__(self, module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Callable[..., Any]:
-        """What torch.compile calls for each graph."""
+        """torch.compile calls this for each graph."""
         unit = _Unit()
         self._has_new = True
 

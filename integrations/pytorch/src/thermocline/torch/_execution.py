@@ -49,7 +49,7 @@ LOST = (
 
 
 class Counts:
-    """What one step did. Bytes are of storages."""
+    """Counts of one step. Bytes are of storages."""
 
     def __init__(self) -> None:
         self.dropped = self.dropped_bytes = 0
@@ -146,7 +146,7 @@ class _Entry:
 
 
 class _Save:
-    """What autograd has in place of the tensor."""
+    """Stands for the tensor in autograd."""
 
     __slots__ = ("__weakref__", "dtype", "entry", "offset", "size", "stride", "taken")
 
@@ -378,7 +378,7 @@ class Execution(TorchDispatchMode):
         return unchanged
 
     def _carry(self, storage: torch.UntypedStorage, saves: list[_Save]) -> None:
-        """What was saved before the storage was written elsewhere is of its new value now."""
+        """The storage was written elsewhere: earlier saves now mean its new value."""
         if not saves:
             return
         value = self.value_at(storage)
@@ -541,7 +541,7 @@ class Execution(TorchDispatchMode):
 
     @contextmanager
     def quiet(self) -> Any:
-        """What is dispatched inside is the library's own."""
+        """Within it, dispatched operators are the library's own."""
         before, self._quiet = self._quiet, True
         table, self._table = self._table, _NO_TABLE
         try:

@@ -96,7 +96,7 @@ class Fit:
         return Execution(self.plan, self._table, self._store, self._min_bytes, self._states)
 
     def recorder(self) -> Recorder:
-        """Of the next step. States have been entered."""
+        """The recorder of the next step. States have been entered."""
         most = None if self._budget.of_bytes else self._budget.count
         return Recorder(
             measure=self._measure, known=self.record, states=self._states, most_bytes=most, store=self._store, min_bytes=self._min_bytes
@@ -162,7 +162,7 @@ class Fit:
         compare("fit", what, self._say)
 
     def expectation(self) -> str:
-        """What the plan promises, in a line."""
+        """The plan's promise, in a line."""
         if self.plan is None:
             return "no plan yet: the next step is recorded"
         answer = self.plan.answer

@@ -33,7 +33,7 @@ class JointOperator:
 
 @dataclass
 class Base:
-    """What PyTorch's partitioner would save, and what runs then; the planner decides which of that is made again instead."""
+    """The values that PyTorch's partitioner would save, and the operators that then run; the planner decides which of the values are made again instead."""
 
     nodes: list[int]  # places in the graph
     saved_bytes: int
@@ -81,7 +81,7 @@ class Region:
         return sorted(found)
 
     def saved_bytes(self, nodes: Iterable[int]) -> int:
-        """Of storages. Parameters and buffers of modules do not count, because they are there anyway; other inputs of the region do."""
+        """The bytes of storages. Parameters and buffers of modules do not count, because they are there anyway; other inputs of the region do."""
         roots = {self.roots[node] for node in nodes if self.roots[node] >= 0}
         return self.fixed_bytes + sum(self.sizes[root] for root in roots if not self.is_free[root])
 
@@ -136,7 +136,7 @@ def _is_view(node: fx.Node) -> bool:
 
 
 def _policy(node: fx.Node) -> str:
-    """What checkpointing, or AOTAutograd, wants done with the node; "" where nobody wants anything."""
+    """The policy of checkpointing, or of AOTAutograd, for the node; "" if there is none."""
     return getattr(node.meta.get("recompute"), "name", "")
 
 
@@ -215,7 +215,7 @@ class GraphReader:
         return bool(facts.refusal or facts.random or facts.writes) or not self._changed.isdisjoint(node.all_input_nodes)
 
     def add_base(self, saved: Iterable[fx.Node]) -> None:
-        """What happens if these are saved. Only the first, which is what happens without a budget, may run again what must run once."""
+        """Adds the choice to save these. Only the first choice, which is the one without a budget, may run an operator again that must run once."""
         reader = _BaseReader(self, sorted(self._places[node] for node in saved))
         base = reader.run()
         if not reader.refused or not self.region.bases:

@@ -15,7 +15,7 @@ def modified_in(context: str) -> str:
 
 
 class Kept:
-    """What autograd holds in place of the tensor."""
+    """Stands for the tensor in autograd."""
 
     __slots__ = ("__weakref__", "modified", "tensor", "version")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What shapes alone tell of a tensor's contents, where the program runs on the meta device."""
+"""Contents of tensors that follow from shapes alone, for programs on the meta device."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class KnownValues:
         self._known: dict[int, WeakTensorKeyDictionary] = {}  # by id of the live storage: its tensors, with their contents
 
     def answer(self, function: torch._ops.OpOverload, args: tuple) -> Any:
-        """What the operator reads out of its tensors (`.item()`, `torch.equal`); None: it reads nothing, or not from the meta device.
+        """The value that the operator reads out of its tensors (`.item()`, `torch.equal`); None: it reads nothing, or not from the meta device.
 
         Raises RuntimeError where the value is not known.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes a value again: the contents of one storage in one version, the operator that made it, the values that this operator read.
+"""The lineage of a value (the contents of one storage in one version): the operator that made it, and the values that this operator read.
 
 A value that somebody *holds* can be had at any time: it is anchored (its storage is kept), or its operator may run again and everything
 that this reads is held in turn. Operators are remembered without tensors, so a remembered operator keeps nothing alive by itself.
@@ -109,7 +109,7 @@ Run = Callable[[Operator, dict["Value", torch.UntypedStorage]], list[torch.Untyp
 
 
 class RandomState:
-    """Of a generator before an operator drew from it; entered, it is so again, and left, as it was."""
+    """The state of a generator before an operator drew from it. A `with` block restores that state, and the later one at its end."""
 
     __slots__ = ("_before", "_generator", "_state")
 

@@ -29,7 +29,7 @@ class OneByOne:
             self._hooks.append(optimizer.register_state_dict_post_hook(self._as_the_program_has_it))
 
     def _as_the_program_has_it(self, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-        """What is saved within the step: its groups are copies, in the optimizer's order."""
+        """Corrects a state dict that is made within the step: its groups are copies, in the optimizer's order."""
         for group, saved in zip(optimizer.param_groups, state["param_groups"], strict=True):
             for changed, foreach in self._before:
                 if changed is group:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plan does with the states of a step: which are evicted and fetched after which operator."""
+"""The states that a plan evicts and fetches in a step, and after which operators."""
 
 from __future__ import annotations
 

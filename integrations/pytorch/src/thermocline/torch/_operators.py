@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known about PyTorch's operators as they are dispatched below autograd: what they write, whether they draw random numbers, and
+"""Facts about PyTorch's operators as they are dispatched below autograd: what they write, whether they draw random numbers, and
 whether running one again on the same inputs gives the same bits and changes nothing else."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CLONE = torch.ops.aten.clone.default
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one overload."""
+    """Facts about one overload."""
 
     name: str
     writes: tuple[tuple[int, str], ...]  # arguments that the schema says it changes: position and keyword
@@ -142,7 +142,7 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 
 def storages_in(values: Any) -> list[torch.UntypedStorage]:
-    """Of all tensors in any nesting, each once, in order; those of sparse tensors and of wrappers are those of their parts."""
+    """The storages of all tensors in any nesting, each once, in order; sparse tensors and wrappers have those of their parts."""
     found: dict[int, torch.UntypedStorage] = {}
     for tensor in tensors_in(values):
         for part in (tensor,) if type(tensor) in _PLAIN and tensor.layout is torch.strided else _parts(tensor) or (tensor,):
@@ -176,7 +176,7 @@ def covers_storage(tensor: torch.Tensor) -> bool:
 
 
 def overwritten(facts: Facts, changed: list[torch.Tensor]) -> set[int]:
-    """Of the arguments that the operator changes, the _cdata of the storages whose old contents do not matter."""
+    """The _cdata of the storages that the operator changes and whose old contents do not matter."""
     return {storage_under(t)._cdata for t in changed if facts.overwrites and covers_storage(t)}
 
 

@@ -34,7 +34,7 @@ def check_partitioner() -> None:
 
 @contextmanager
 def answered(answer: Callable[[Region], list[int] | None]) -> Iterator[None]:
-    """What is compiled on this thread meanwhile saves what `answer` says, as places of nodes; None: what PyTorch would save. No graph that was
+    """Within it, graphs compiled on this thread save what `answer` says, as places of nodes; None: what PyTorch would save. No graph that was
     compiled before is taken from a cache of AOTAutograd, because its key does not know the answer."""
     from torch._functorch import config, partitioners
 

@@ -81,7 +81,7 @@ class Recording(TorchDispatchMode):
         return self._writer
 
     def number(self, tensor: torch.Tensor) -> int:
-        """Of the tensor's buffer, which must be recorded."""
+        """The number of the tensor's buffer, which must be recorded."""
         found = self._number(tensor, "")
         assert found is not None
         return found
@@ -91,12 +91,12 @@ class Recording(TorchDispatchMode):
         self._writer.step()
 
     def name(self, tensors: Any, tag: str) -> None:
-        """What the buffers of tensors, in any nesting, are to the program: those that have been or are allocated in this step."""
+        """Names the buffers of tensors, in any nesting, by their role in the program: buffers that have been or are allocated in this step."""
         for number in self._buffers_of(_tensors(tensors), tag):
             self._writer.tag(number, tag)
 
     def input(self, tensors: Any) -> None:
-        """What has been uploaded for the step: tensors, in any nesting, whose contents are now there."""
+        """Records uploads for the step: tensors, in any nesting, whose contents are now there."""
         found = [tensor for tensor in _tensors(tensors) if self._is_recorded(tensor)]
         writes = self._buffers_of(found)
         self.name(found, "input")

@@ -105,7 +105,7 @@ def _nobody() -> None:
 
 
 class _Save:
-    """What autograd keeps in place of a tensor."""
+    """Stands for a tensor in autograd."""
 
     __slots__ = ("dtype", "entry", "offset", "size", "stride", "taken")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compiled regions save for backward within a budget. The library's planner chooses (docs/recompute.md): it is asked about a step in which
-only what is saved counts, for several budgets that do not depend on the user's; so more memory never means that more is recomputed."""
+"""Chooses the values that compiled regions save for backward within a budget. The library's planner chooses (docs/recompute.md). It is asked about a
+step in which only saved values count, for several budgets that do not depend on the user's; so more memory never means that more is recomputed."""
 
 from __future__ import annotations
 

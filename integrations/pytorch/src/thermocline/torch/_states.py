@@ -48,7 +48,7 @@ class StateCopy(Protocol):
         """Into the storage, which has its size again."""
 
     def finish_prefetch(self) -> None:
-        """What is submitted from now on to the current stream finds the contents. May be called again, for another stream."""
+        """Work submitted to the current stream from now on finds the contents. May be called again, for another stream."""
 
     def synchronize(self) -> None:
         """Waits until the bytes are in `tensor`."""
@@ -83,7 +83,7 @@ class _Waiting:
         self.tensors = [weakref.ref(tensor) for tensor in tensors]
 
     def alive(self) -> list[torch.Tensor]:
-        """Those that the program has not given other memory meanwhile."""
+        """The tensors that the program has not given other memory meanwhile."""
         tensors = [tensor for tensor in (reference() for reference in self.tensors) if tensor is not None]
         return [tensor for tensor in tensors if storage_under(tensor)._cdata == storage_under(self.copy.tensor)._cdata]
 
@@ -380,7 +380,7 @@ class States:
         return self._by_role.get(role)
 
     def adopt(self, storage: torch.UntypedStorage) -> _State:
-        """What the recorded step showed to become a gradient."""
+        """Takes over a storage that the recorded step showed to become a gradient."""
         known = self._by_key.get(storage._cdata)
         return known if known is not None else self._add(storage, ("", 0), storage.nbytes())
 

@@ -55,7 +55,7 @@ After = tuple[str, int]
 
 @dataclass
 class Moves:
-    """Of states, which wait in host memory between uses."""
+    """The moves of states, which wait in host memory between uses."""
 
     roles: dict[int, Role] = field(default_factory=dict)  # by number of those that the step finds
     evicted_first: list[int] = field(default_factory=list)  # numbers: in host memory when the step begins
@@ -131,7 +131,7 @@ def _aside_bytes(record: StepRecord) -> int:
 
 
 def _kept_aside(record: StepRecord, reruns: set[int]) -> list[tuple[Version, int, int]]:
-    """Of such state, what these operators read when they run again."""
+    """The versions of such state that these operators read when they run again."""
     read = {(number, record.version_at(number, place)) for place in reruns for number in record.operators[place].reads}
     return [change for change in record.state_wanted_later if change[0] in read]
 
@@ -154,7 +154,7 @@ def movable(record: StepRecord, min_bytes: int) -> set[int]:
 
 
 def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
-    """What the execution is able to do: only saved versions are evicted, once the program lets go of them."""
+    """The terms of the execution: it evicts only saved versions, once the program lets go of them."""
     found = set(record.before)
     saved = {number for number, _ in record.saved if number not in found and record.sizes[number] >= min_bytes}
     places = len(record.operators)

@@ -84,7 +84,7 @@ class Saved:
 
 @dataclass
 class StepRecord:
-    """What one step did. Bytes are of storages."""
+    """The record of one step. Bytes are of storages."""
 
     functions: list[Any] = field(default_factory=list)  # everything dispatched, by ordinal
     operators: list[Operator] = field(default_factory=list)
@@ -107,7 +107,7 @@ class StepRecord:
         return sum(self.sizes[number] for number in self.before)
 
     def alive_bytes(self) -> int:
-        """Of the storages that the step knew, what is alive now."""
+        """The bytes that are alive now, of storages that the step knew."""
         return sum(self.sizes[number] for number, storage in self.alive.items() if storage() is not None)
 
     @cached_property
@@ -166,7 +166,7 @@ class StepRecord:
 
 
 class _Save:
-    """What autograd has in place of the tensor; `alias` holds the storage for backward, so that the program's own hold is known."""
+    """Stands for the tensor in autograd; `alias` holds the storage for backward, so that the program's own hold is known."""
 
     __slots__ = ("__weakref__", "alias", "count", "layout", "number", "region", "version")
 
@@ -313,7 +313,7 @@ class Recorder(TorchDispatchMode):
         return out
 
     def _timed(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, float]:
-        """What it returns, and microseconds where these are measured."""
+        """Calls the function. Returns its result, and microseconds if these are measured."""
         begun = time.perf_counter() if self._measure else 0.0
         out = function(*args, **kwargs)
         return out, (time.perf_counter() - begun) * 1e6 if self._measure else 0.0
@@ -356,8 +356,8 @@ class Recorder(TorchDispatchMode):
         return [(self._number(storage, before=before), storage) for storage in storages]
 
     def _make_room(self, needed: int) -> None:
-        """What autograd has saved and nobody else holds leaves, the oldest first, until so much more is within the budget. How much an operator
-        is going to make is not known: about what it reads, or as much as another one has made."""
+        """Evicts tensors that autograd has saved and nobody else holds, the oldest first, until `needed` bytes more are within the budget. How much an
+        operator will make is not known: it is guessed as the bytes that it reads, or as much as another one has made."""
         with self._own():
             self._store.release_copied()
             self._forget_dead_graphs()
@@ -452,7 +452,7 @@ class Recorder(TorchDispatchMode):
 
     @contextmanager
     def _own(self) -> Any:
-        """What is dispatched inside is the library's own."""
+        """Within it, dispatched operators are the library's own."""
         before, self._quiet = self._quiet, True
         try:
             yield

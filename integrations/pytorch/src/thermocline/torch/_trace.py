@@ -53,7 +53,7 @@ class TraceWriter:
         return number
 
     def tag(self, number: int, tag: str) -> None:
-        """Of a buffer that was allocated in the step that is under way; others keep what they have."""
+        """Tags a buffer that was allocated in the current step; others keep their tags."""
         event = self._allocations.get(number)
         if event is not None and tag:
             event["tag"] = tag
@@ -119,7 +119,7 @@ class TraceWriter:
         return True
 
     def rename(self, buffer: int, to: int) -> None:
-        """What an alternative made in this step as `buffer` is what another one made as `to`."""
+        """The result that an alternative made in this step as `buffer` is the one that another made as `to`."""
         if self._marks.pop(buffer, None) is None:
             return
         allocation = self._allocations.pop(buffer)
