@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audit: a run that finds unseen accesses. Nothing is evicted, but an operation can access only the blocks that it is
-// known to access. Every other block of the program is made inaccessible meanwhile, so an access that would hit an
+// The audit: a run that finds unseen accesses. Nothing is evicted, but an operation can access only the blocks that it
+// is known to access. Every other block of the program is made inaccessible meanwhile, so an access that would hit an
 // evicted buffer faults. The budget is all of the device's memory. Slow: the audit waits for the device after each
 // operation, which also tells which operation faulted.
 //

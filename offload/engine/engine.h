@@ -81,7 +81,7 @@ class [[nodiscard]] Operation {
   // each an eviction unit's contents, and from which it then copies them to the device. Empty: the operation is submitted
   // as usual. Valid until commit(), which makes each the host copy of its unit.
   std::span<const UploadCopy> upload_copies() const;
-  // That failed, and the operation is submitted as usual. The stream may still be reading from the memory.
+  // The copying failed, and the operation is submitted as usual. The stream may still be reading from the memory.
   void forget_upload_copies();
   // The operation has been submitted. `completed`: it has also run (a synchronous copy).
   void commit(bool completed = false);

@@ -448,7 +448,7 @@ void below_the_end(Result* result) {
     });
   }
 }
-// A parameter that is not used may be any address: another buffer, the middle of one, memory that is not the library's, or the output.
+// An unused parameter may be any address: another buffer, the middle of one, memory of others, or the output.
 void spares(Result* result) {
   const Memory other;
   float* host = nullptr;

@@ -16,7 +16,7 @@ inline std::uint64_t percent_of_seeds() {
   return percent != nullptr ? std::strtoull(percent, nullptr, 10) : 100;
 }
 
-// That percentage of the usual number, and at least one.
+// The percentage of the usual number of seeds, and at least one.
 inline std::uint64_t scaled_seeds(std::uint64_t usual) {
   return std::max<std::uint64_t>(1, usual * percent_of_seeds() / 100);
 }
