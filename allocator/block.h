@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <span>
 
+#include "allocator/object_pool.h"
 #include "allocator/size_bins.h"
+#include "allocator/slab_table.h"
 #include "allocator/use_set.h"
 #include "driver/driver.h"
 #include "driver/units.h"
@@ -23,7 +25,7 @@ class Slabs;      // slabs.h: level 2
 enum class SlabKind : std::uint8_t;
 class ThreadCache;  // thread_cache.h
 
-class Buffer : private BinHook<Buffer> {
+class Buffer {
  public:
   DeviceAddress address() const { return address_; }
   DeviceAddress end() const { return address_ + requested_; }
@@ -46,24 +48,40 @@ class Buffer : private BinHook<Buffer> {
   friend class BinList<Buffer>;
   friend class ExactBins<Buffer>;
   friend class SizeBins<Buffer>;
+  friend class SlabTable<Buffer>;
 
   // For bins.
   std::uint64_t size() const { return granules_; }
   std::uint64_t offset() const { return address_.value; }
 
   DeviceAddress address_;
-  Bytes requested_ = 0;
+  // A buffer's own; while it is a hole, the members that its bin needs (BinHook).
+  union {
+    Bytes requested_ = 0;
+    Buffer* next_in_bin;
+  };
+  union {
+    std::uint64_t number_ = 0;
+    Buffer* previous_in_bin;
+  };
+  union {
+    StreamIndex hint_{};
+    unsigned bin;
+  };
+  std::uint32_t granules_ = 0;  // of a chunk: its size; 0: the buffer has a block of its own
   Block* block_ = nullptr;
   // Slabs consist of chunks: buffers, and the holes between them (slabs.h). These link to the neighbors in the slab.
   Buffer* left_ = nullptr;
   Buffer* right_ = nullptr;
-  std::uint32_t granules_ = 0;  // of a chunk: its size; 0: the buffer has a block of its own
-  StreamIndex hint_{};
   bool is_hole_ = false;
   std::uint8_t slot_ = 0;         // in cache_
   ThreadCache* cache_ = nullptr;  // the cache of the thread that it was handed out to; null: none
-  std::uint64_t number_ = 0;
+
+  using Pool = LinkedPool<Buffer, &Buffer::right_>;
 };
+
+// docs/limits.md
+static_assert(sizeof(Buffer) == 112, "A small buffer costs its record.");
 
 class Block {
  public:
@@ -118,7 +136,7 @@ class Block {
   std::uint64_t serial_ = 0;
   Buffer* sole_ = nullptr;  // the one buffer of a block that is no slab; null for a slab
   // For a slab only (see Slabs).
-  const Slabs* slabs_ = nullptr;
+  SlabTable<Buffer> table_;                   // closed: it is no slab
   Buffer* first_ = nullptr;                   // its first chunk
   ExactBins<Buffer>* small_holes_ = nullptr;  // if it is for small buffers: its holes
   SizeBins<Buffer>* large_holes_ = nullptr;   // if not: where they are

@@ -30,8 +30,7 @@ Heap::Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options,
       space_(std::move(space)),
       pool_(driver, options.device, options.page_bytes, options.limit),
       backing_(std::make_unique<Backing>(driver, clock, options.device, *space_, pool_, options.may_alias)),
-      slabs_(space_->begin(), space_->bytes(), options.slab_bytes, options.page_bytes, options.apart, buffer_objects_) {
-}
+      slabs_(options.slab_bytes, options.page_bytes, options.apart, buffer_objects_) {}
 
 Heap::~Heap() = default;
 
@@ -150,7 +149,6 @@ Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vaca
 inline void Heap::end_buffer(Buffer* buffer) {
   THERMOCLINE_CHECK(buffer->block_ != nullptr && !buffer->is_hole_, "A buffer is freed once.");
   if (buffer->block_->is_slab_) {
-    THERMOCLINE_CHECK(slabs_.at(buffer->address_) == buffer, "A buffer is freed once.");
     count_out<true>(*buffer);
     return slabs_.remove(buffer);
   }
@@ -231,7 +229,7 @@ Block* Heap::block_meant_near_the_end(Block* here, DeviceAddress address) const 
 
 Buffer* Heap::buffer_in(Block* block, DeviceAddress address) const {
   if (block == nullptr) return nullptr;
-  return block->is_slab_ ? slabs_.at_or_before(*block, address) : block->sole_;
+  return block->is_slab_ ? Slabs::at_or_before(*block, address) : block->sole_;
 }
 
 Buffer* Heap::find(DeviceAddress address) const {
@@ -247,8 +245,10 @@ Buffer* Heap::find(DeviceAddress address) const {
 }
 
 Buffer* Heap::begins_at(DeviceAddress address) const {
-  if (Buffer* const small = slabs_.at(address); small != nullptr) return small;
-  return owner_at(address);
+  Block* const block = block_at(address);
+  if (block == nullptr) return nullptr;
+  if (block->is_slab_) return block->table_.find(address);
+  return block->begin() == address ? block->sole_ : nullptr;
 }
 
 MeantBuffers Heap::meant_by(DeviceAddress address) const {

@@ -108,15 +108,16 @@ class Heap {
     return buffer;
   }
   Buffer* allocate_in_mapped_pages(Bytes requested, StreamIndex hint);
-  // The same for free: finds the buffer that begins at the address, if it is in a slab with others; else null.
-  using TableEntry = AddressTable<Buffer>::Entry;
-  [[gnu::always_inline]] Buffer* beside_others_at(DeviceAddress address, TableEntry* entry) const {
-    Buffer* const buffer = slabs_.at(address, entry);
-    return buffer == nullptr || buffer->block_->live_buffers_ == 1 ? nullptr : buffer;
+  // The same for free: finds the buffer that begins at the address, if it is in a slab with others; else null. `window`:
+  // where it was found.
+  [[gnu::always_inline]] Buffer* beside_others_at(DeviceAddress address, std::uint64_t* window) const {
+    if (!space_->contains(address)) return nullptr;
+    const Block* const block = space_->blocks()[space_->page_of(address)];
+    return block == nullptr || block->live_buffers_ == 1 ? nullptr : Slabs::at(*block, address, window);
   }
-  [[gnu::always_inline]] void free_beside_others(Buffer* buffer, const TableEntry& entry) {
+  [[gnu::always_inline]] void free_beside_others(Buffer* buffer, std::uint64_t window) {
     count_out<true>(*buffer);
-    slabs_.remove_inline(buffer, entry);
+    slabs_.remove_inline(buffer, window);
   }
   // The buffer that begins at the address and has the block to itself; null: none.
   Buffer* owner_at(DeviceAddress address) const {
@@ -315,7 +316,7 @@ class Heap {
   PagePool pool_;
   std::unique_ptr<Backing> backing_;
   ObjectPool<Block> block_objects_;
-  ObjectPool<Buffer> buffer_objects_;  // and holes of slabs
+  Buffer::Pool buffer_objects_;  // and holes of slabs
   Slabs slabs_;
   std::vector<Block*> blocks_;  // by index; null where free
   std::vector<std::uint32_t> free_indices_;

@@ -19,7 +19,7 @@
 
 namespace thermocline {
 
-// A chunk derives from this, and has size() and, for SizeBins, offset().
+// A chunk derives from this or has these members, and it has size() and, for SizeBins, offset().
 template <class Chunk>
 struct BinHook {  // NOLINT(bugprone-crtp-constructor-accessibility): links and nothing else
   Chunk* next_in_bin = nullptr;

@@ -23,7 +23,7 @@ constexpr std::size_t kMostTried = 64;
 }  // namespace
 
 Bytes Block::contents_end_of_slab() const {
-  const Buffer* const last = slabs_->at_or_before(*this, end());
+  const Buffer* const last = Slabs::at_or_before(*this, end());
   return last != nullptr ? last->end() - begin_ : 0;
 }
 
@@ -69,33 +69,43 @@ Buffer* Slabs::find_small_hole_elsewhere(std::uint64_t granules) {
 Buffer* Slabs::place(Bytes requested) { return place_inline(requested, false); }
 
 void Slabs::remove(Buffer* buffer) {
-  AddressTable<Buffer>::Entry entry;
-  THERMOCLINE_CHECK(at(buffer->address_, &entry) == buffer, "What is removed is there.");
-  remove_inline(buffer, entry);
+  std::uint64_t window = 0;
+  THERMOCLINE_CHECK(at(*buffer->block_, buffer->address_, &window) == buffer, "What is removed is there.");
+  remove_inline(buffer, window);
 }
 
-Buffer* Slabs::at_or_before(const Block& slab, DeviceAddress address) const {
-  return buffers_.last_in(slab.begin(), std::min(address, slab.end() - 1));
+Buffer* Slabs::at_or_before(const Block& slab, DeviceAddress address) {
+  return slab.table_.last_until(std::min(address, slab.end() - 1));
 }
 
 void Slabs::add(Block* slab, SlabKind kind) {
-  slab->slabs_ = this;
-  buffers_.add_pages(slab->begin(), slab->bytes());
+  // All that takes memory comes first, so that nothing has changed if there is none.
+  std::vector<Block*>& all = of_kind_[static_cast<std::size_t>(kind)];
+  if (all.size() == all.capacity()) all.reserve(2 * all.size() + 8);
+  Buffer* const hole = records_.take();
+  ExactBins<Buffer>* small_holes = nullptr;
+  try {
+    if (kind == SlabKind::kSmall) small_holes = small_holes_.take();
+    slab->table_.open(slab->begin(), slab->bytes(), kind == SlabKind::kSmall ? Windows::kNarrow : Windows::kWide,
+                      table_memory_);
+  } catch (...) {
+    if (small_holes != nullptr) small_holes_.give(small_holes);
+    records_.give(hole);
+    throw;
+  }
   slab->used_granules_ = 0;
   slab->mapped_when_placed_ = slab->mapped();
   slab->large_holes_ = &large_holes_[slab->mapped() ? 1 : 0];
   slab->slab_kind_ = kind;
   slab->least_requested_ = kind == SlabKind::kSmall ? 0 : slab->bytes();
-  std::vector<Block*>& all = of_kind_[static_cast<std::size_t>(kind)];
   slab->place_in_kind_ = all.size();
   all.push_back(slab);
   bytes_of_kind_[static_cast<std::size_t>(kind)] += slab->bytes();
   bytes_ += slab->bytes();
   if (kind == SlabKind::kSmall) {
-    slab->small_holes_ = small_holes_.take();
+    slab->small_holes_ = small_holes;
     filling_ = slab;
   }
-  Buffer* const hole = records_.take();
   hole->address_ = slab->begin();
   hole->granules_ = static_cast<std::uint32_t>(slab->bytes() / kGranule);
   hole->block_ = slab;
@@ -111,7 +121,7 @@ void Slabs::drop(Block* slab) {
   take_out(*hole);
   records_.give(hole);
   slab->first_ = nullptr;
-  buffers_.remove_pages(slab->begin(), slab->bytes());
+  slab->table_.close(table_memory_);
   if (slab->small_holes_ != nullptr) small_holes_.give(slab->small_holes_);
   slab->small_holes_ = nullptr;
   if (filling_ == slab) filling_ = nullptr;
@@ -165,6 +175,7 @@ std::uint64_t Slabs::holes() const {
 
 // The number of its holes.
 std::uint64_t Slabs::validate_slab(const Block& slab) const {
+  slab.table_.validate();
   std::uint64_t granule = 0, used = 0, holes = 0;
   const Buffer* left = nullptr;
   for (const Buffer* chunk = slab.first_; chunk != nullptr; chunk = chunk->right_) {
@@ -172,7 +183,7 @@ std::uint64_t Slabs::validate_slab(const Block& slab) const {
                           chunk->address_ == slab.begin() + granule * kGranule,
                       "Chunks of a slab follow without a gap.");
     THERMOCLINE_CHECK(left == nullptr || !left->is_hole_ || !chunk->is_hole_, "Neighbouring holes are one.");
-    THERMOCLINE_CHECK((buffers_.find(chunk->address_) == chunk) == !chunk->is_hole_, "Buffers are in the table.");
+    THERMOCLINE_CHECK((slab.table_.find(chunk->address_) == chunk) == !chunk->is_hole_, "Buffers are in the table.");
     if (chunk->is_hole_) {
       ++holes;
       THERMOCLINE_CHECK(slab.small_holes_ != nullptr ? slab.small_holes_->has(*chunk)
@@ -199,8 +210,8 @@ std::uint64_t Slabs::validate_slab(const Block& slab) const {
 }
 
 void Slabs::validate() const {
-  buffers_.validate();
-  std::uint64_t large_holes = 0, live = 0;
+  table_memory_.validate();
+  std::uint64_t large_holes = 0;
   Bytes all_bytes = 0;
   for (const SlabKind kind : {SlabKind::kSmall, SlabKind::kLarge}) {
     const std::vector<Block*>& slabs = of_kind_[static_cast<std::size_t>(kind)];
@@ -213,7 +224,6 @@ void Slabs::validate() const {
                         "A slab is among those of its kind.");
       const std::uint64_t holes = validate_slab(slab);
       large_holes += kind == SlabKind::kLarge ? holes : 0;
-      live += slab.live_buffers();
       bytes += slab.bytes();
       used += slab.used_granules_;
     }
@@ -221,7 +231,7 @@ void Slabs::validate() const {
     THERMOCLINE_CHECK(kind != SlabKind::kSmall || used == used_small_, "What small buffers take is counted.");
     all_bytes += bytes;
   }
-  THERMOCLINE_CHECK(all_bytes == bytes_ && live == buffers_.size(), "All slabs are, and only live buffers are found.");
+  THERMOCLINE_CHECK(all_bytes == bytes_, "All slabs are counted.");
   THERMOCLINE_CHECK(large_holes_[0].check() + large_holes_[1].check() == large_holes, "Only holes are in bins.");
   THERMOCLINE_CHECK(filling_ == nullptr || (filling_->small_holes_ != nullptr && filling_->first_ != nullptr),
                     "The slab that is being filled is one of small buffers.");

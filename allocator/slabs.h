@@ -24,11 +24,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "allocator/address_table.h"
 #include "allocator/block.h"
 #include "allocator/keep_apart.h"
 #include "allocator/object_pool.h"
 #include "allocator/size_bins.h"
+#include "allocator/slab_table.h"
 #include "allocator/use_set.h"
 #include "driver/units.h"
 
@@ -41,23 +41,17 @@ enum class SlabKind : std::uint8_t { kSmall, kLarge };
 //     left_ leads back; no two neighbors are holes.
 //   - A hole is in one bin and nothing else is in any: of a slab of small buffers, in the slab's own bins; else in the
 //     bins of the mapped, or of the unmapped ones.
-//   - A chunk in use, and nothing else, is in the table under its address.
+//   - A chunk in use, and nothing else, is found in the slab's table by its address.
 //   - used_granules_ of a slab is the sum of its chunks in use, and used_small_ that of the slabs of small buffers.
 //   - Every slab is at its place among those of its kind, and has a live buffer, except between add and the next place.
 //   - All uses in a hole's `former` are in its slab's uses, or have passed.
 class Slabs {
  public:
-  static constexpr Bytes kGranule = Bytes{1} << AddressTable<Buffer>::kGranuleShift;
+  static constexpr Bytes kGranule = 512;
 
-  // All slabs will be in the range. Chunks come from `records`, like the records of buffers that have blocks of their
-  // own.
-  Slabs(DeviceAddress range, Bytes range_bytes, Bytes slab_bytes, Bytes page_bytes, KeepApart apart,
-        ObjectPool<Buffer>& records)
-      : slab_bytes_(slab_bytes),
-        page_bytes_(page_bytes),
-        apart_(apart),
-        records_(records),
-        buffers_(range, range_bytes, page_bytes) {}
+  // Chunks come from `records`, like the records of buffers that have blocks of their own.
+  Slabs(Bytes slab_bytes, Bytes page_bytes, KeepApart apart, Buffer::Pool& records)
+      : slab_bytes_(slab_bytes), page_bytes_(page_bytes), apart_(apart), records_(records) {}
 
   // The size of a new slab for a buffer of `requested` bytes. For small buffers: one page. For others: a sixteenth of
   // all slabs so far, between a page and the full slab size, so that a program with few buffers does not pay for a full
@@ -70,7 +64,8 @@ class Slabs {
   void remove(Buffer* buffer);
   // place() and remove() without a call (slabs_inline.h). `only_mapped`: also null if an evicted slab would be taken.
   Buffer* place_inline(Bytes requested, bool only_mapped);
-  void remove_inline(Buffer* buffer, const AddressTable<Buffer>::Entry& entry);
+  // `window`: as found in the slab's table.
+  void remove_inline(Buffer* buffer, std::uint64_t window);
 
   // Adds a slab of `kind`, for a buffer that did not fit in the others.
   void add(Block* slab, SlabKind kind);
@@ -90,12 +85,13 @@ class Slabs {
   }
   // Removes a slab without live buffers.
   void drop(Block* slab);
-  // The buffer that begins at the address, or null.
-  Buffer* at(DeviceAddress address) const { return buffers_.find(address); }
-  Buffer* at(DeviceAddress address, AddressTable<Buffer>::Entry* entry) const { return buffers_.find(address, entry); }
+  // The buffer of the block that begins at the address, and its window; null if there is none, or the block is no slab.
+  static Buffer* at(const Block& block, DeviceAddress address, std::uint64_t* window) {
+    return block.table_.find(address, window);
+  }
   // The buffer of the slab that begins at the address, or else the last one that begins below it; null when there is
   // none.
-  Buffer* at_or_before(const Block& slab, DeviceAddress address) const;
+  static Buffer* at_or_before(const Block& slab, DeviceAddress address);
   // Calls visit for the slab's buffers in order of address.
   template <class Visit>
   void for_each_buffer(const Block& slab, Visit visit) const {
@@ -121,6 +117,7 @@ class Slabs {
   // How many buffers fit in a page that have a byte behind them; see KeepApart.
   static constexpr Bytes kMostApartFrom = 8, kCheapUpTo = 3;
   static_assert(kLargestSmall <= ExactBins<Buffer>::kLargest * kGranule, "Every small size has a bin.");
+  static_assert(kLargestSmall >= SlabTable<Buffer>::window_bytes(Windows::kWide), "Others have windows of their own.");
 
   Buffer* find_small_hole(std::uint64_t granules);
   Buffer* find_small_hole_elsewhere(std::uint64_t granules);
@@ -129,12 +126,20 @@ class Slabs {
   void put(Buffer& hole);
   void take_out(Buffer& hole);
   void absorb(Buffer* left, Buffer* right);
-  void split(Buffer* chunk, std::uint32_t granules);
+  // With the bins of the slab, whose type depends on its kind.
+  template <class Bins>
+  static void put_in(Bins& bins, Buffer& hole);
+  template <class Bins>
+  static void take_out_of(Bins& bins, Buffer& hole);
+  template <class Bins>
+  void take_from(Bins& bins, Buffer* hole, std::uint32_t granules);
+  template <class Bins>
+  void become_hole(Bins& bins, Buffer* buffer);
   std::uint64_t validate_slab(const Block& slab) const;
 
   Bytes slab_bytes_, page_bytes_;
   KeepApart apart_;
-  ObjectPool<Buffer>& records_;
+  Buffer::Pool& records_;
   std::vector<Block*> of_kind_[2];
   std::size_t next_small_ = 0;       // the slab of small buffers that was examined last
   Block* filling_ = nullptr;         // the slab of small buffers that is being filled
@@ -143,7 +148,7 @@ class Slabs {
   Bytes bytes_ = 0;
   SizeBins<Buffer> large_holes_[2];  // in unmapped slabs, in mapped slabs
   ObjectPool<ExactBins<Buffer>> small_holes_;
-  AddressTable<Buffer> buffers_;  // of all slabs
+  TableMemory table_memory_;
 };
 
 }  // namespace thermocline

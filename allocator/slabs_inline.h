@@ -8,23 +8,33 @@
 
 namespace thermocline {
 
-inline void Slabs::put(Buffer& hole) {
+template <class Bins>
+[[gnu::always_inline]] inline void Slabs::put_in(Bins& bins, Buffer& hole) {
   hole.is_hole_ = true;
+  bins.put(hole);
+}
+
+template <class Bins>
+[[gnu::always_inline]] inline void Slabs::take_out_of(Bins& bins, Buffer& hole) {
+  hole.is_hole_ = false;
+  bins.remove(hole);
+}
+
+inline void Slabs::put(Buffer& hole) {
   Block& slab = *hole.block_;
   if (slab.small_holes_ != nullptr) {
-    slab.small_holes_->put(hole);
+    put_in(*slab.small_holes_, hole);
   } else {
-    slab.large_holes_->put(hole);
+    put_in(*slab.large_holes_, hole);
   }
 }
 
 inline void Slabs::take_out(Buffer& hole) {
-  hole.is_hole_ = false;
   Block& slab = *hole.block_;
   if (slab.small_holes_ != nullptr) {
-    slab.small_holes_->remove(hole);
+    take_out_of(*slab.small_holes_, hole);
   } else {
-    slab.large_holes_->remove(hole);
+    take_out_of(*slab.large_holes_, hole);
   }
 }
 
@@ -40,19 +50,23 @@ inline Buffer* Slabs::find_small_hole(std::uint64_t granules) {
   return find_small_hole_elsewhere(granules);
 }
 
-// Cuts the chunk, which is in no bin; the right part becomes a hole.
-[[gnu::always_inline]] inline void Slabs::split(Buffer* chunk, std::uint32_t granules) {
-  Buffer* const rest = records_.take();
-  rest->address_ = chunk->address_ + granules * kGranule;
-  rest->granules_ = chunk->granules_ - granules;
-  rest->block_ = chunk->block_;
-  rest->former = chunk->former;
-  rest->left_ = chunk;
-  rest->right_ = chunk->right_;
+// Cuts a hole of at least that size: its left part is for a buffer, the rest becomes a hole.
+template <class Bins>
+[[gnu::always_inline]] inline void Slabs::take_from(Bins& bins, Buffer* hole, std::uint32_t granules) {
+  Buffer* rest = nullptr;
+  if (hole->granules_ > granules) rest = records_.take();
+  take_out_of(bins, *hole);
+  if (rest == nullptr) return;
+  rest->address_ = hole->address_ + granules * kGranule;
+  rest->granules_ = hole->granules_ - granules;
+  rest->block_ = hole->block_;
+  rest->former = hole->former;
+  rest->left_ = hole;
+  rest->right_ = hole->right_;
   if (rest->right_ != nullptr) rest->right_->left_ = rest;
-  chunk->right_ = rest;
-  chunk->granules_ = granules;
-  put(*rest);
+  hole->right_ = rest;
+  hole->granules_ = granules;
+  put_in(bins, *rest);
 }
 
 // Merges two neighbors that are in no bin into one, the left.
@@ -65,40 +79,51 @@ inline void Slabs::absorb(Buffer* left, Buffer* right) {
 
 [[gnu::always_inline]] inline Buffer* Slabs::place_inline(Bytes requested, bool only_mapped) {
   const std::uint64_t granules = taken_by(requested) / kGranule;
-  const bool small = kind_of(requested) == SlabKind::kSmall;
+  const bool small = granules <= kLargestSmall / kGranule;
   Buffer* const buffer = small ? find_small_hole(granules) : find_large_hole(granules);
   if (buffer == nullptr) return nullptr;
   Block& slab = *buffer->block_;
   if (only_mapped && !slab.mapped_when_placed_) return nullptr;
-  take_out(*buffer);
-  if (buffer->granules_ > granules) split(buffer, static_cast<std::uint32_t>(granules));
-  slab.used_granules_ += granules;
   if (small) {
+    take_from(*slab.small_holes_, buffer, static_cast<std::uint32_t>(granules));
     used_small_ += granules;
-  } else if (requested < slab.least_requested_) {
-    slab.least_requested_ = requested;
+  } else {
+    take_from(*slab.large_holes_, buffer, static_cast<std::uint32_t>(granules));
+    if (requested < slab.least_requested_) slab.least_requested_ = requested;
   }
-  buffers_.put(buffer->address_, buffer);
+  slab.used_granules_ += granules;
+  slab.table_.put(buffer);
   return buffer;
 }
 
-[[gnu::always_inline]] inline void Slabs::remove_inline(Buffer* buffer, const AddressTable<Buffer>::Entry& entry) {
-  Block& slab = *buffer->block_;
-  buffers_.remove(entry);
-  slab.used_granules_ -= buffer->granules_;
-  if (slab.small_holes_ != nullptr) used_small_ -= buffer->granules_;
+// Also merges it with the holes beside it.
+template <class Bins>
+[[gnu::always_inline]] inline void Slabs::become_hole(Bins& bins, Buffer* buffer) {
+  // With what the holes beside it wait for: that is among the uses of the slab, or has passed.
+  const UseSet& uses = buffer->block_->uses;
   if (Buffer* const right = buffer->right_; right != nullptr && right->is_hole_) {
-    take_out(*right);
+    take_out_of(bins, *right);
     absorb(buffer, right);
   }
   if (Buffer* const left = buffer->left_; left != nullptr && left->is_hole_) {
-    take_out(*left);
+    take_out_of(bins, *left);
     absorb(left, buffer);
     buffer = left;
   }
-  // With what the holes beside it wait for: that is among the uses of the slab, or has passed.
-  buffer->former = slab.uses;
-  put(*buffer);
+  buffer->former = uses;
+  put_in(bins, *buffer);
+}
+
+[[gnu::always_inline]] inline void Slabs::remove_inline(Buffer* buffer, std::uint64_t window) {
+  Block& slab = *buffer->block_;
+  slab.table_.remove(buffer, window);
+  slab.used_granules_ -= buffer->granules_;
+  if (slab.small_holes_ != nullptr) {
+    used_small_ -= buffer->granules_;
+    become_hole(*slab.small_holes_, buffer);
+  } else {
+    become_hole(*slab.large_holes_, buffer);
+  }
 }
 
 }  // namespace thermocline

@@ -2,6 +2,8 @@
 #include "allocator/use_set.h"
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "driver/check.h"
@@ -37,7 +39,7 @@ void UseSet::assign(const UseSet& other) {
 void UseSet::grow(std::uint32_t capacity) {
   Use* const larger = new Use[capacity];
   std::copy(data(), data() + size_, larger);
-  delete[] far_;
+  if (is_far()) delete[] far_;
   far_ = larger;
   capacity_ = capacity;
 }
@@ -45,8 +47,13 @@ void UseSet::grow(std::uint32_t capacity) {
 void UseSet::swap(UseSet& other) noexcept {
   std::swap(size_, other.size_);
   std::swap(capacity_, other.capacity_);
-  std::swap(far_, other.far_);
-  std::swap(near_, other.near_);
+  // Whichever of the two each has.
+  static_assert(std::is_trivially_copyable_v<Use> && sizeof(near_) >= sizeof(far_));
+  unsigned char mine[sizeof(near_)], theirs[sizeof(near_)];
+  std::memcpy(mine, static_cast<const void*>(&near_), sizeof(mine));
+  std::memcpy(theirs, static_cast<const void*>(&other.near_), sizeof(theirs));
+  std::memcpy(static_cast<void*>(&near_), theirs, sizeof(theirs));
+  std::memcpy(static_cast<void*>(&other.near_), mine, sizeof(mine));
 }
 
 bool operator==(const UseSet& a, const UseSet& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
@@ -57,8 +64,7 @@ Ordinal UseSet::newest(StreamIndex stream) const {
 }
 
 void UseSet::validate() const {
-  THERMOCLINE_CHECK(size_ <= capacity_ && (far_ == nullptr) == (capacity_ == kNear),
-                    "A use set has room for its uses.");
+  THERMOCLINE_CHECK(size_ <= capacity_ && capacity_ >= kNear, "A use set has room for its uses.");
   const Use* const uses = data();
   for (std::size_t i = 0; i < size_; ++i) {
     THERMOCLINE_CHECK(uses[i].ordinal != 0, "A use set holds no use before the first operation.");

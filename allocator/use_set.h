@@ -28,11 +28,11 @@ class UseSet {
  public:
   using const_iterator = const Use*;
 
-  UseSet() = default;
-  UseSet(const UseSet& other) { assign(other); }
-  UseSet(UseSet&& other) noexcept { swap(other); }
+  UseSet() : near_{} {}
+  UseSet(const UseSet& other) : UseSet() { assign(other); }
+  UseSet(UseSet&& other) noexcept : UseSet() { swap(other); }
   UseSet& operator=(const UseSet& other) {
-    if (far_ == nullptr && other.far_ == nullptr) [[likely]] {
+    if (capacity_ == kNear && other.capacity_ == kNear) [[likely]] {
       // Both are inline: what is beyond the size does not matter.
       size_ = other.size_;
       near_[0] = other.near_[0];
@@ -46,7 +46,9 @@ class UseSet {
     swap(other);
     return *this;
   }
-  ~UseSet() { delete[] far_; }
+  ~UseSet() {
+    if (is_far()) delete[] far_;
+  }
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
@@ -80,8 +82,9 @@ class UseSet {
   static constexpr std::uint32_t kNear = 2;
   static_assert(kNear == 2, "Assignment copies two.");
 
-  Use* data() { return far_ != nullptr ? far_ : near_; }
-  const Use* data() const { return far_ != nullptr ? far_ : near_; }
+  bool is_far() const { return capacity_ != kNear; }
+  Use* data() { return is_far() ? far_ : near_; }
+  const Use* data() const { return is_far() ? far_ : near_; }
   void insert(Use use);
   void assign(const UseSet& other);
   void grow(std::uint32_t capacity);
@@ -89,8 +92,10 @@ class UseSet {
 
   std::uint32_t size_ = 0;
   std::uint32_t capacity_ = kNear;
-  Use* far_ = nullptr;  // all uses, once there have been more than fit inline
-  Use near_[kNear];
+  union {
+    Use near_[kNear];
+    Use* far_;  // all uses, once there have been more than fit inline
+  };
 };
 
 }  // namespace thermocline

@@ -499,6 +499,14 @@ def instructions() -> str:
     return table(["of", "instructions"], [[name, f"{count:,}"] for name, count in results("instructions")["instructions"].items()])
 
 
+def metadata() -> str:
+    rows = [
+        [row["mix"], f"{row['mean_kib']:g} KiB", fixed(row["mib_per_gib_16_mib_pages"], 2), fixed(row["mib_per_gib_2_mib_pages"], 2)]
+        for row in results("metadata")["rows"]
+    ]
+    return table(["live small buffers", "on average", "MiB of host memory per GiB, pages of 16 MiB", "pages of 2 MiB"], rows)
+
+
 def planning() -> str:
     rows = results("planning_time")["rows"]
     found = {(row["budget_percent"], row["pages_per_contents"]): f"{row['cpu_ms']} ms" for row in rows}
@@ -535,6 +543,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "directions": directions,
     "pytorch-fit": pytorch_fit,
     "instructions": instructions,
+    "metadata": metadata,
     "planning": planning,
     "planning-joint": planning_joint,
     "demo": demo,

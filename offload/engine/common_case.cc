@@ -117,12 +117,12 @@ template <class Mutex, class Ask>
 [[gnu::always_inline]] inline bool Engine::State::free_commonly(DeviceAddress address, std::uint64_t key) {
   StreamIndex on;
   if (slow_to_free || clock.may_be_blocked() || !clock.find(handle_of(key), &on)) return false;
-  Heap::TableEntry entry;
-  Buffer* const buffer = heap.beside_others_at(address, &entry);
+  std::uint64_t window = 0;
+  Buffer* const buffer = heap.beside_others_at(address, &window);
   if (buffer == nullptr) return free_pages(address, key, on);
   if (!caches.withdraw(*buffer)) return false;
   if (key != ThreadCache::kNoStream) freed_on(*buffer, on);
-  heap.free_beside_others(buffer, entry);
+  heap.free_beside_others(buffer, window);
   ++counters.frees;
   return true;
 }

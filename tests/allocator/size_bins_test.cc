@@ -10,8 +10,8 @@
 #include <random>
 #include <set>
 
-#include "allocator/address_table.h"
 #include "allocator/size_order.h"
+#include "allocator/slab_table.h"
 #include "tests/support/seeds.h"
 
 namespace thermocline {
@@ -176,41 +176,69 @@ TEST(SizeOrder, IsInOrderOfSizeAndOffset) {
   }
 }
 
-TEST(AddressTable, SaysWhatAMapSays) {
-  constexpr DeviceAddress kBegin{std::uint64_t{1} << 40};
-  constexpr Bytes kGranule = 512, kPage = 64 * kKiB, kRange = 5 * kPage;
-  for (const std::uint64_t seed : test_seeds(5)) {
-    std::mt19937_64 random(seed);
-    std::map<std::uint64_t, int*> model;
-    AddressTable<int> table(kBegin, kRange + kPage, kPage);
-    table.add_pages(kBegin + kPage, kPage);
-    table.remove_pages(kBegin + kPage, kPage);
-    table.add_pages(kBegin, kRange);
-    std::vector<int> values(kRange / kGranule);
-    for (int turn = 0; turn < 20'000; ++turn) {
-      // In the second half objects are rare, so that none may be in a word or a page.
-      const std::size_t which = random() % values.size();
-      const std::uint64_t address = kBegin.value + kGranule * which;
-      const auto known = model.find(address);
-      ASSERT_EQ(table.find(DeviceAddress{address}), known == model.end() ? nullptr : known->second);
-      if (known != model.end()) {
-        table.remove(DeviceAddress{address});
-        model.erase(known);
-      } else if (turn < 10'000 || random() % 64 == 0) {
-        table.put(DeviceAddress{address}, &values[which]);
-        model[address] = &values[which];
-      }
-      const std::uint64_t from = kBegin.value + random() % kRange;
-      const std::uint64_t to = from + random() % (kBegin.value + kRange - from);
-      const auto behind = model.upper_bound(to);
-      const bool is_one = behind != model.begin() && std::prev(behind)->first >= from / kGranule * kGranule;
-      ASSERT_EQ(table.last_in(DeviceAddress{from}, DeviceAddress{to}), is_one ? std::prev(behind)->second : nullptr);
-      ASSERT_EQ(table.find(DeviceAddress{address + 1}), nullptr);
-      ASSERT_EQ(table.size(), model.size());
-      if (turn % 500 == 0) table.validate();
+struct TableChunk {
+  DeviceAddress address_;
+  bool is_hole_ = true;
+  TableChunk* right_ = nullptr;
+};
+
+// A slab full of chunks of `spacing`.
+void compare_table_with_map(std::uint64_t seed, Windows windows, Bytes slab, Bytes spacing) {
+  constexpr DeviceAddress kBegin{(std::uint64_t{1} << 40) + 512};
+  std::mt19937_64 random(seed);
+  TableMemory memory;
+  SlabTable<TableChunk> table;
+  ASSERT_EQ(table.find(kBegin), nullptr);
+  for (const Windows one : {Windows::kNarrow, Windows::kWide}) {
+    table.open(kBegin, slab, one, memory);
+    table.close(memory);
+  }
+  table.open(kBegin, slab, windows, memory);
+  std::vector<TableChunk> chunks(slab / spacing);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    chunks[i].address_ = kBegin + i * spacing;
+    chunks[i].right_ = i + 1 < chunks.size() ? &chunks[i + 1] : nullptr;
+  }
+  std::map<std::uint64_t, TableChunk*> model;
+  for (int turn = 0; turn < 20'000; ++turn) {
+    // In the second half chunks in use are rare, so that none may be in a word.
+    TableChunk& chunk = chunks[random() % chunks.size()];
+    const std::uint64_t address = chunk.address_.value;
+    const auto known = model.find(address);
+    ASSERT_EQ(table.find(chunk.address_), known == model.end() ? nullptr : known->second);
+    if (known != model.end()) {
+      table.remove(&chunk);
+      chunk.is_hole_ = true;
+      model.erase(known);
+    } else if (turn < 10'000 || random() % 64 == 0) {
+      chunk.is_hole_ = false;
+      table.put(&chunk);
+      model[address] = &chunk;
     }
-    for (const std::uint64_t outside : {std::uint64_t{0}, kBegin.value - kGranule, kBegin.value + kRange})
-      ASSERT_EQ(table.find(DeviceAddress{outside}), nullptr);
+    const std::uint64_t to = kBegin.value + random() % slab;
+    const auto behind = model.upper_bound(to);
+    ASSERT_EQ(table.last_until(DeviceAddress{to}), behind != model.begin() ? std::prev(behind)->second : nullptr);
+    ASSERT_EQ(table.find(DeviceAddress{address + 1}), nullptr);
+    ASSERT_EQ(table.find(DeviceAddress{address - 1}), nullptr);
+    if (turn % 500 == 0) table.validate();
+  }
+  for (const std::uint64_t outside : {std::uint64_t{0}, kBegin.value - 512, kBegin.value + slab})
+    ASSERT_EQ(table.find(DeviceAddress{outside}), nullptr);
+  for (const auto& [address, chunk] : model) {
+    table.remove(chunk);
+    chunk->is_hole_ = true;
+  }
+  table.close(memory);
+  memory.validate();
+  ASSERT_EQ(table.find(kBegin), nullptr);
+}
+
+TEST(SlabTable, SaysWhatAMapSays) {
+  for (const std::uint64_t seed : test_seeds(5)) {
+    // Eight chunks in a window; one in some; one in most.
+    compare_table_with_map(seed, Windows::kNarrow, 2 * kMiB, 512);
+    compare_table_with_map(seed, Windows::kNarrow, 2 * kMiB, 4608);
+    compare_table_with_map(seed, Windows::kWide, 8 * kMiB, 33 * kKiB);
   }
 }
 
