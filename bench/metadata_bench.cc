@@ -17,7 +17,7 @@ namespace {
 
 constexpr StreamHandle kStream{0x100};
 
-// Of the main thread, and of mappings of their own.
+// Memory of the main thread, and of mappings of their own.
 Bytes host_bytes() {
   const struct mallinfo2 now = mallinfo2();
   return now.uordblks + now.hblkhd;

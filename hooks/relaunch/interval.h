@@ -35,7 +35,8 @@ struct Interval {
 
 // Both, and what lies between.
 Interval hull(const Interval& a, const Interval& b);
-// What a register that comes to hold `next`, too, as its loop goes on, may hold in the end: growing ends go far away.
+// For a register that comes to hold `next`, too, as its loop goes on: all that it may hold in the end. Growing ends go
+// far away.
 Interval widened(const Interval& before, const Interval& next, unsigned bytes);
 // The integer as an instruction of the type reads it: an unsigned one is not negative.
 Interval read_as(const Interval& value, std::string_view type);

@@ -16,7 +16,7 @@ using Kind = PtxOperand::Kind;
 constexpr unsigned kGrowsBeforeWidening = 3;
 constexpr unsigned kMostPasses = 64, kNarrowingPasses = 4;
 
-// What the comparison is called if its sides are exchanged, and if it does not hold.
+// The name of the comparison if its sides are exchanged, and if it does not hold.
 std::string_view exchanged(std::string_view how) {
   return how == "lt" ? "gt" : how == "le" ? "ge" : how == "gt" ? "lt" : how == "ge" ? "le" : how;
 }
@@ -27,8 +27,8 @@ std::string_view opposite(std::string_view how) {
   return found == kOpposites.end() ? std::string_view() : found->second;
 }
 
-// What is left of `value` if it compares like this with the other one; the comparison is one of integers, or, if
-// `is_unsigned`, of what both are when they are read as such.
+// The part of `value` that compares like this with the other one. Both are read as integers, or, if `is_unsigned`, as
+// unsigned ones.
 Interval bounded(Interval value, std::string_view how, const Interval& other, bool is_unsigned) {
   if (!value.is_number() || !other.is_number()) return value;
   // Below an unsigned number that is not negative as a signed one either: then it is not negative.
@@ -245,7 +245,7 @@ Interval ValueRanges::of_parameter(const PtxInstruction& one, int reg) const {
   return Interval::number(number);
 }
 
-// What the instruction writes to the register.
+// The value that the instruction writes to the register.
 Interval ValueRanges::computed(const PtxInstruction& one, int reg, const State& state) const {
   const Interval any = Interval::any(bytes_of(reg));
   if (!is_integer_type(one.type()) || one.operands.size() < 2) return any;

@@ -45,7 +45,7 @@ class ValueRanges {
   void find_edges();
   // False: it does not end.
   bool grow(const State& entry);
-  // What flows on from states that hold, holds, too, and may be narrower.
+  // States that follow from states that hold, hold, too, and may be narrower.
   void narrow(const State& entry);
   // Computes what leaves the block.
   void leave(std::size_t block);

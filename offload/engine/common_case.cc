@@ -60,8 +60,8 @@ template <class Mutex, class Ask>
 [[gnu::always_inline]] inline bool Engine::State::allocate_commonly(Bytes bytes, std::uint64_t key, ThreadCache& cache,
                                                                     DeviceAddress* address) {
   StreamIndex hint;
-  if (slow_to_allocate || policy->wants().addresses || bytes > budget_bytes - external_bytes ||
-      !clock.find(handle_of(key), &hint))
+  if (slow_to_allocate || !HostReserve::has_enough() || policy->wants().addresses ||
+      bytes > budget_bytes - external_bytes || !clock.find(handle_of(key), &hint))
     return false;
   // Large cached buffers are taken back before other space than theirs is divided, and all before there is a new peak.
   if (caches.has_changes() || caches.has_large()) [[unlikely]]

@@ -16,6 +16,7 @@
 #include "allocator/host_pool.h"
 #include "allocator/stream_clock.h"
 #include "allocator/thread_cache.h"
+#include "driver/host_reserve.h"
 #include "driver/locks.h"
 #include "driver/nvtx_memory.h"
 #include "offload/digest/digests.h"
@@ -388,8 +389,8 @@ class Engine::State {
   // Whether only the operands of an operation that comes again have to be checked, and no state of an earlier operation
   // has to be cleaned up by resolve().
   bool is_undisturbed() const {
-    return repeats && !caches.has_changes() && detained.empty() && !looks.has_arrived() && host_read == nullptr &&
-           left_out.empty() && !over_budget && !residency.is_trusting() &&
+    return repeats && HostReserve::has_enough() && !caches.has_changes() && detained.empty() && !looks.has_arrived() &&
+           host_read == nullptr && left_out.empty() && !over_budget && !residency.is_trusting() &&
            (versions == nullptr || (!may_run_short && !tracks.load(std::memory_order_relaxed)));
   }
   struct Found;
