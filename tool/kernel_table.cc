@@ -10,6 +10,8 @@
 #include <fstream>
 #include <iterator>
 #include <span>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "driver/quantity.h"
@@ -38,11 +40,14 @@ ordered_json row_of(const DeviceCode& code, const std::string& symbol) {
 // The rows of all code in the file; if several parts contain the same kernel, it has one row.
 ordered_json rows_of(const std::vector<DeviceCode>& codes) {
   ordered_json rows = ordered_json::array();
+  std::unordered_set<std::string> known;
   for (const DeviceCode& code : codes) {
+    std::unordered_set<std::string_view> of_code;
     for (const DeviceCode::Text& text : code.texts) {
-      for (const std::string_view name : ptx_kernel_names(text.ptx)) {
-        ordered_json row = row_of(code, std::string(name));
-        if (std::ranges::find(rows, row) == rows.end()) rows.push_back(std::move(row));
+      for (const std::string& name : text.index.kernels()) {
+        if (!of_code.insert(name).second) continue;
+        ordered_json row = row_of(code, name);
+        if (known.insert(row.dump()).second) rows.push_back(std::move(row));
       }
     }
   }

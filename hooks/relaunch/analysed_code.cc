@@ -19,9 +19,9 @@ bool same_words(const PtxAccesses& a, const PtxAccesses& b) {
 
 }  // namespace
 
-std::unique_ptr<KernelCode> KernelCode::read(const std::string& text, const std::string& name, RerunRefusal* why) {
+std::unique_ptr<KernelCode> KernelCode::read(const DeviceCode::Text& text, const std::string& name, RerunRefusal* why) {
   std::string_view not_understood;
-  std::optional<PtxKernel> kernel = parse_ptx_kernel(text, name, &not_understood);
+  std::optional<PtxKernel> kernel = parse_ptx_kernel(text.ptx, text.index, name, &not_understood);
   if (!kernel.has_value()) {
     // Parameters within a body are those of a call.
     const bool is_call = not_understood == "call" || not_understood.starts_with("call.") || not_understood == ".param";
@@ -39,7 +39,7 @@ AnalysedCode analyse_code(const DeviceCode* code, const std::string& name) {
     found.unknown.why = Why::kNoPtx;
   }
   for (std::size_t i = 0; !found.unknown && i < code->texts.size(); ++i) {
-    std::unique_ptr<KernelCode> kernel = KernelCode::read(code->texts[i].ptx, name, &found.unknown);
+    std::unique_ptr<KernelCode> kernel = KernelCode::read(code->texts[i], name, &found.unknown);
     if (kernel == nullptr) continue;
     if (kernel->accesses().unknown) {
       found.unknown = kernel->accesses().unknown;

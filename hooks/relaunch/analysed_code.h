@@ -17,7 +17,7 @@ namespace thermocline {
 class KernelCode {
  public:
   // Null: the kernel is not understood; `why` has the reason. The text must outlive the result.
-  static std::unique_ptr<KernelCode> read(const std::string& text, const std::string& name, RerunRefusal* why);
+  static std::unique_ptr<KernelCode> read(const DeviceCode::Text& text, const std::string& name, RerunRefusal* why);
 
   const PtxKernel& kernel() const { return kernel_; }
   const PtxAccesses& accesses() const { return accesses_; }

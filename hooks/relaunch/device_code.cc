@@ -119,7 +119,7 @@ bool read_entry(const Entry& entry, Bytes8 payload, DeviceCode* out) {
   if (!text.has_value()) return false;
   text->resize(std::min(text->size(), text->find('\0')));
   if (!is_ptx(*text)) return false;
-  out->texts.push_back({entry.architecture, std::move(*text)});
+  out->texts.emplace_back(entry.architecture, std::move(*text));
   return true;
 }
 
@@ -171,7 +171,7 @@ DeviceCode read_device_code(const void* image) {
   if (magic == 0x464c457f) return code;
   std::string text(static_cast<const char*>(image));
   if (!is_ptx(text)) return code;
-  code.texts.push_back({0, std::move(text)});
+  code.texts.emplace_back(0, std::move(text));
   code.is_whole = true;
   return code;
 }
@@ -196,7 +196,7 @@ std::vector<DeviceCode> read_device_codes(std::span<const unsigned char> bytes) 
   text.resize(std::min(text.size(), text.find('\0')));
   if (!is_ptx(text)) return all;
   DeviceCode code;
-  code.texts.push_back({0, std::move(text)});
+  code.texts.emplace_back(0, std::move(text));
   code.is_whole = true;
   all.push_back(std::move(code));
   return all;

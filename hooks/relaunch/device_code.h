@@ -5,7 +5,10 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "hooks/relaunch/ptx_index.h"
 
 namespace thermocline {
 
@@ -13,7 +16,9 @@ struct DeviceCode {
   struct Text {
     unsigned architecture = 0;  // as in compute_90; 0: unknown
     std::string ptx;
+    PtxIndex index;
 
+    Text(unsigned of, std::string text) : architecture(of), ptx(std::move(text)), index(ptx) {}
     friend bool operator==(const Text&, const Text&) = default;
   };
   std::vector<Text> texts;

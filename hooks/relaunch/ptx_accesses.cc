@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/container/small_vector.hpp>
+#include <span>
 
 namespace thermocline {
 namespace {
@@ -20,13 +22,22 @@ enum Origin : unsigned {
 };
 constexpr unsigned kFound = unsigned{kLoaded} | kKept;
 
+// What a value may be, on one path or another. A number may be an address that was put together from parts.
+enum Form : unsigned {
+  kAddress = 1,   // it has a word of the parameters in it, or the address of a variable
+  kConstant = 2,  // too small for an address: null, for example
+  kNumber = 4,
+};
+
 struct Value {
   std::uint64_t words = 0;
   unsigned origins = 0;
+  unsigned forms = 0;  // 0: it has not been written
 
   void join(const Value& other) {
     words |= other.words;
     origins |= other.origins;
+    forms |= other.forms;
   }
   bool operator==(const Value&) const = default;
 };
@@ -41,6 +52,29 @@ constexpr std::array<std::string_view, 53> kArithmetic = {
 constexpr std::array<std::string_view, 17> kOfThreads = {
     "bar", "barrier",  "membar", "fence", "shfl", "vote",      "match",    "redux",    "activemask",
     "mma", "ldmatrix", "bra",    "ret",   "exit", "nanosleep", "prefetch", "prefetchu"};
+
+// The forms of what is computed from two values. On each path each of them has one form.
+unsigned combined(unsigned a, unsigned b) {
+  constexpr unsigned kPlain = unsigned{kConstant} | kNumber;
+  unsigned forms = a & b & kConstant;
+  if (((a | b) & kAddress) != 0 && a != 0 && b != 0) forms |= kAddress;
+  if ((a & kPlain) != 0 && (b & kPlain) != 0 && ((a | b) & kNumber) != 0) forms |= kNumber;
+  return forms;
+}
+
+unsigned forms_of_result(const PtxInstruction& one, std::span<const unsigned> operands) {
+  if (operands.empty()) return kNumber;
+  const bool chooses = one.root == "selp" || one.root == "slct" || one.root == "min" || one.root == "max";
+  if (chooses && operands.size() > 1) return operands[0] | operands[1];
+  unsigned forms = operands[0], each = operands[0];
+  for (const unsigned operand : operands.subspan(1)) {
+    forms = combined(forms, operand);
+    each |= operand;
+  }
+  // What is added to an address is an index. Other instructions may put a number's bits in the place of the address's.
+  const bool adds = one.root == "add" || one.root == "sub" || one.root == "mad";
+  return adds ? forms : forms | (each & kNumber);
+}
 
 template <class List>
 bool is_in(const List& list, std::string_view root) {
@@ -76,7 +110,7 @@ class Flow {
     if (kernel_.bits[static_cast<std::size_t>(to.reg)] < 64) {
       use_as_value(value);
       // Halves of an address that are put together again are opaque (packs()).
-      joined.join({0, value.origins & (kFound | kOpaque | kIndex) ? unsigned{kIndex} : 0u});
+      joined.join({0, value.origins & (kFound | kOpaque | kIndex) ? unsigned{kIndex} : 0u, kNumber});
     } else {
       joined.join(value);
     }
@@ -122,15 +156,19 @@ class Flow {
   void give_up(Why why, std::string_view what = {}) { out_.unknown = {why, what}; }
 
   Value of(const PtxOperand& operand) {
-    Value value;
+    Value value{.forms = kNumber};
     if (operand.kind == Kind::kVector) {
       for (const PtxOperand& part : operand.parts) value.join(of(part));
+    } else if (operand.kind == Kind::kInteger) {
+      constexpr std::int64_t kMost = std::int64_t{1} << 31;
+      if (operand.value > -kMost && operand.value < kMost) value.forms = kConstant;
     } else if (operand.reg >= 0) {
       value = values_[static_cast<std::size_t>(operand.reg)];
     } else if (operand.kind == Kind::kOther && !operand.text.empty() && kernel_.parameter(operand.text) >= 0) {
       give_up(Why::kParameterAddress);
     } else if (operand.kind == Kind::kOther && is_name(operand.text)) {
       value.origins = is_in(kernel_.shared, operand.text) || is_in(kernel_.local, operand.text) ? kOnChip : kSymbol;
+      value.forms = kAddress;
     }
     return value;
   }
@@ -146,7 +184,7 @@ class Flow {
     }
     if (one.root == "atom") {
       for (std::size_t i = 2; i < one.operands.size(); ++i) use_as_value(of(one.operands[i]));
-      return set(one.operands[0], {0, unsigned{kLoaded} | kIndex});
+      return set(one.operands[0], {0, unsigned{kLoaded} | kIndex, kNumber});
     }
     if (is_in(kOfThreads, one.root)) return exchange(one);
     if (!is_in(kArithmetic, one.root)) {
@@ -161,7 +199,7 @@ class Flow {
     for (std::size_t i = 1; i < one.operands.size(); ++i) all.join(of(one.operands[i]));
     use_as_value(all);
     if (!one.writes_first_operand()) return false;
-    return set(one.operands[0], {0, unsigned{kIndex}});
+    return set(one.operands[0], {0, unsigned{kIndex}, kNumber});
   }
 
   bool load(const PtxInstruction& one) {
@@ -170,21 +208,21 @@ class Flow {
     if (one.has("param")) return load_parameter(one, from);
     const bool is_kept = one.has("shared") || one.has("local");
     const unsigned found = is_kept ? unsigned{kKept} : unsigned{kLoaded};
-    return set(one.operands[0], {0, ptx_type_bytes(one.type()) >= 8 ? found : unsigned{kIndex}});
+    return set(one.operands[0], {0, ptx_type_bytes(one.type()) >= 8 ? found : unsigned{kIndex}, kNumber});
   }
   bool load_parameter(const PtxInstruction& one, const PtxOperand& from) {
     const int parameter = from.reg >= 0 ? -1 : kernel_.parameter(from.text);
     if (parameter < 0) return give_up(Why::kParameterAddress), false;
     const unsigned bytes = ptx_type_bytes(one.type());
-    if (bytes < 8) return false;
-    bool changed = false;
     const PtxOperand& to = one.operands[0];
+    if (bytes < 8) return set(to, {0, 0, kNumber});
+    bool changed = false;
     const std::size_t count = to.kind == Kind::kVector ? to.parts.size() : 1;
     for (std::size_t i = 0; i < count; ++i) {
       const int word =
           word_at(static_cast<unsigned>(parameter), static_cast<unsigned>(from.value) + 8 * static_cast<unsigned>(i));
       if (word < 0) return give_up(Why::kTooManyParameters), false;
-      changed |= set(to.kind == Kind::kVector ? to.parts[i] : to, {std::uint64_t{1} << word, 0});
+      changed |= set(to.kind == Kind::kVector ? to.parts[i] : to, {std::uint64_t{1} << word, 0, kAddress});
     }
     return changed;
   }
@@ -227,16 +265,20 @@ class Flow {
   bool compute(const PtxInstruction& one) {
     if (tests_for_null(one)) return false;
     Value all;
+    boost::container::small_vector<unsigned, 5> forms;
     for (std::size_t i = 1; i < one.operands.size(); ++i) {
       Value value = of(one.operands[i]);
       if (multiplies(one, i)) {
         use_as_value(value);
         value.words = 0;
         if ((value.origins & kFound) != 0) value.origins = (value.origins & ~kFound) | kIndex;
+        if (value.forms != kConstant) value.forms = value.forms == 0 ? 0 : unsigned{kNumber};
       }
+      forms.push_back(value.forms);
       all.join(value);
     }
     if (out_.unknown) return false;
+    all.forms = forms_of_result(one, {forms.data(), forms.size()});
     const bool is_address = one.root == "mov" || one.root == "add" || one.root == "sub" || one.root == "cvta" ||
                             (one.root == "selp" && one.operands.size() == 4);
     const bool is_summed = one.root == "mad" && one.operands.size() == 4;
@@ -275,11 +317,13 @@ class Flow {
       return give_up(Why::kUnknownInstruction, one.root);
     const PtxOperand& address = one.operands[at];
     Value value = of(address);
-    if (address.reg < 0) value.origins |= kSymbol;
+    // A number, as from a compiler that knows where a buffer is, may be any address.
+    if (address.reg < 0) value = {0, is_name(address.text) ? unsigned{kSymbol} : unsigned{kOpaque}, kAddress};
     if ((value.origins & kLoaded) != 0) return give_up(Why::kFollowsPointers);
     if ((value.origins & kKept) != 0) return give_up(Why::kKeepsPointers);
     if ((value.origins & kOpaque) != 0) return give_up(Why::kUnknownAddress);
-    if (value.words == 0 && (value.origins & (kSymbol | kOnChip)) == 0) return give_up(Why::kUnknownAddress);
+    // On some path a number, perhaps put together from parts of an address.
+    if ((value.forms & kNumber) != 0 || (value.forms & kAddress) == 0) return give_up(Why::kUnknownAddress);
     out_.through[index] = value.words;
     for (std::size_t i = 0; i < out_.words.size(); ++i) {
       if ((value.words >> i & 1) == 0) continue;

@@ -4,22 +4,22 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <map>
 #include <utility>
+
+#include "hooks/relaunch/ptx_reader.h"
 
 namespace thermocline {
 namespace {
 
-bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '%'; }
-
 // Special registers are not declared; that tells `%warpid` and the like from registers.
-class Parser {
+class Parser : private PtxReader {
  public:
-  Parser(std::string_view text, PtxKernel* out) : text_(text), out_(*out) {}
+  Parser(std::string_view text, const PtxIndex& index, PtxKernel* out) : PtxReader(text), index_(index), out_(*out) {}
 
   bool parse(std::string_view name) {
-    if (!find_entry(name) || !read_parameters()) return false;
+    at_ = index_.behind_name_of(name);
+    if (at_ == PtxIndex::kNone || !read_parameters()) return false;
     // Performance directives: .maxntid and so on.
     while (at_ < text_.size() && text_[at_] != '{' && text_[at_] != ';') ++at_;
     if (at_ >= text_.size() || text_[at_] != '{') return false;
@@ -30,43 +30,6 @@ class Parser {
   std::string_view last() const { return last_; }
 
  private:
-  void skip() {
-    for (;;) {
-      while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
-      const std::string_view left = text_.substr(at_);
-      if (left.starts_with("//")) {
-        at_ = std::min(text_.size(), text_.find('\n', at_));
-      } else if (left.starts_with("/*")) {
-        const std::size_t end = text_.find("*/", at_ + 2);
-        at_ = end == std::string_view::npos ? text_.size() : end + 2;
-      } else {
-        return;
-      }
-    }
-  }
-  bool accept(char c) {
-    skip();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  // Reads letters and digits, and dots if `dots`.
-  std::string_view word(bool dots) {
-    skip();
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && (is_of_name(text_[at_]) || (dots && (text_[at_] == '.' || text_[at_] == ':')))) ++at_;
-    return text_.substr(begin, at_ - begin);
-  }
-
-  bool find_entry(std::string_view name) {
-    for (std::size_t found = text_.find(".entry"); found != std::string_view::npos;
-         found = text_.find(".entry", found + 1)) {
-      at_ = found + 6;
-      if (word(false) == name) return true;
-    }
-    return false;
-  }
-
   // .param [.align 8] .b8 name[16] [, ...]
   bool read_parameters() {
     if (!accept('(')) return true;
@@ -94,12 +57,6 @@ class Parser {
       out_.parameters.push_back({name, bytes});
     } while (accept(','));
     return accept(')');
-  }
-
-  template <class T>
-  static bool number(std::string_view text, T* out) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-    return error == std::errc() && end == text.data() + text.size();
   }
 
   bool read_body() {
@@ -141,11 +98,12 @@ class Parser {
     if (end == std::string_view::npos) return false;
     bool is_read = name == ".pragma";
     if (name == ".reg") is_read = read_registers();
-    if (name == ".local") is_read = read_variable(&out_.local, nullptr);
+    std::uint64_t bytes = 0;
+    if (name == ".local") is_read = read_variable(&out_.local.emplace_back(), &bytes);
     if (name == ".shared") {
-      is_read = read_variable(&out_.shared, &out_.shared_bytes.emplace_back());
+      is_read = read_variable(&out_.shared.emplace_back(), &bytes);
       // Variables of the same name in inner scopes may be several: they are not supported.
-      if (scopes_.size() > 1) out_.shared_bytes.back() = 0;
+      out_.shared_bytes.push_back(scopes_.size() > 1 ? 0 : bytes);
     }
     at_ = end + 1;
     return is_read;
@@ -161,50 +119,13 @@ class Parser {
       }
     }
     if (named.empty()) return true;
-    int depth = 0;
-    for (at_ = 0; skip(), at_ < text_.size();) {
-      const char c = text_[at_];
-      if (c == '"') at_ = std::min(text_.size(), text_.find('"', at_ + 1));
-      depth += c == '{' ? 1 : c == '}' ? -1 : 0;
-      if (depth > 0 || c == '"' || (!is_of_name(c) && c != '.')) {
-        ++at_;
-        continue;
-      }
-      if (word(true) != ".shared") continue;
-      std::vector<std::string_view> name;
-      std::uint64_t bytes = 0;
-      if (!read_variable(&name, &bytes)) return false;
-      if (std::ranges::count(named, name[0]) == 0 || std::ranges::count(out_.shared, name[0]) > 0) continue;
-      out_.shared.push_back(name[0]);
-      out_.shared_bytes.push_back(bytes);
+    for (const PtxIndex::Variable& one : index_.shared()) {
+      const auto name = std::ranges::find(named, one.name);
+      if (name == named.end() || std::ranges::count(out_.shared, *name) > 0) continue;
+      out_.shared.push_back(*name);
+      out_.shared_bytes.push_back(one.bytes);
     }
-    return true;
-  }
-  // Reads .align 4 .b8 name[16][2]. `bytes`: null, or receives the size; 0 if it is not supported.
-  bool read_variable(std::vector<std::string_view>* list, std::uint64_t* bytes) {
-    std::uint64_t all = 0;
-    for (;;) {
-      const std::string_view next = word(true);
-      if (next.empty()) return false;
-      if (next.front() == '.') all = std::max<std::uint64_t>(all, ptx_type_bytes(next.substr(1)));
-      if (next.front() == '.' || std::isdigit(static_cast<unsigned char>(next.front())) != 0) continue;
-      list->push_back(next);
-      break;
-    }
-    while (accept('[')) {
-      constexpr std::uint64_t kMost = std::uint64_t{1} << 20;
-      std::uint64_t count = 0;
-      if (accept(']')) {
-        if (bytes != nullptr) *bytes = PtxKernel::kOfTheLaunch;
-        return true;
-      }
-      if (!number(word(false), &count) || !accept(']') || count > kMost || all > kMost) return false;
-      all *= count;
-    }
-    skip();
-    const bool is_whole = at_ < text_.size() && text_[at_] == ';';
-    if (bytes != nullptr) *bytes = is_whole ? all : 0;
-    return true;
+    return index_.has_all_shared();
   }
   bool read_registers() {
     const std::string_view type = word(true);
@@ -329,7 +250,7 @@ class Parser {
     if (text.starts_with("0x") || text.starts_with("0X")) {
       const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), value, 16);
       if (error != std::errc() || end != text.data() + text.size()) return false;
-    } else if (!number(text, &value)) {
+    } else if ((text.size() > 1 && text.front() == '0') || !number(text, &value)) {  // 010 is octal
       return false;
     }
     *out = static_cast<std::int64_t>(value);
@@ -347,8 +268,8 @@ class Parser {
     return true;
   }
 
-  std::string_view text_, last_;
-  std::size_t at_ = 0;
+  const PtxIndex& index_;
+  std::string_view last_;
   PtxKernel& out_;
   std::vector<Scope> scopes_;  // the innermost last
   std::map<std::string_view, int> labels_;
@@ -395,23 +316,10 @@ unsigned ptx_type_bytes(std::string_view type) {
   return found == kTypes.end() ? 0 : found->second;
 }
 
-std::vector<std::string_view> ptx_kernel_names(std::string_view text) {
-  constexpr std::string_view kEntry = ".entry";
-  std::vector<std::string_view> names;
-  for (std::size_t at = text.find(kEntry); at != std::string_view::npos; at = text.find(kEntry, at)) {
-    at += kEntry.size();
-    while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])) != 0) ++at;
-    const std::size_t begin = at;
-    while (at < text.size() && is_of_name(text[at])) ++at;
-    if (at > begin) names.push_back(text.substr(begin, at - begin));
-  }
-  return names;
-}
-
-std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, std::string_view name,
+std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, const PtxIndex& index, std::string_view name,
                                           std::string_view* not_understood) {
   PtxKernel kernel;
-  Parser parser(text, &kernel);
+  Parser parser(text, index, &kernel);
   if (!parser.parse(name)) {
     if (not_understood != nullptr) *not_understood = parser.last();
     return std::nullopt;

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "hooks/relaunch/ptx_index.h"
+
 namespace thermocline {
 
 struct PtxOperand {
@@ -65,11 +67,8 @@ inline std::size_t index_of(int reg) { return static_cast<std::size_t>(reg); }
 // The size in bytes of a scalar type, given without its dot; 0: not a scalar type.
 unsigned ptx_type_bytes(std::string_view type);
 
-// The names of all kernels of a text, in its order.
-std::vector<std::string_view> ptx_kernel_names(std::string_view text);
-
 // Empty: the text has no such kernel, or something is not understood (`not_understood`: opcode, directive, or "").
-std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, std::string_view name,
+std::optional<PtxKernel> parse_ptx_kernel(std::string_view text, const PtxIndex& index, std::string_view name,
                                           std::string_view* not_understood = nullptr);
 
 }  // namespace thermocline

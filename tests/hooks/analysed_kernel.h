@@ -26,7 +26,7 @@ inline std::unique_ptr<AnalysedKernel> analyse_kernel(const std::string& paramet
   auto one = std::make_unique<AnalysedKernel>();
   one->text = ".version 9.0\n.target sm_75\n.address_size 64\n.global .align 4 .u32 counter;\n.visible .entry k(\n" +
               parameters + ")\n{\n" + body + "}\n";
-  std::optional<PtxKernel> kernel = parse_ptx_kernel(one->text, "k");
+  std::optional<PtxKernel> kernel = parse_ptx_kernel(one->text, PtxIndex(one->text), "k");
   if (!kernel.has_value()) return nullptr;
   one->kernel = std::move(*kernel);
   one->accesses = find_accesses(one->kernel);

@@ -179,7 +179,7 @@ TEST(PtxExchange, HoldsForDynamicMemoryOfWhichThereIsEnough) {
   one->text =
       ".version 9.0\n.target sm_75\n.address_size 64\n.extern .shared .align 16 .b8 shared[];\n.visible .entry k(" +
       kParameters + ")\n{\n" + body + "}\n";
-  one->kernel = parse_ptx_kernel(one->text, "k").value();
+  one->kernel = parse_ptx_kernel(one->text, PtxIndex(one->text), "k").value();
   one->accesses = find_accesses(one->kernel);
   one->proof = std::make_unique<PtxProof>(one->kernel, one->accesses);
   EXPECT_EQ(one->refused(), "");

@@ -236,7 +236,8 @@ TEST(PtxProof, NamesWhatItRefuses) {
   EXPECT_EQ(text("copysign.f32 %f1, %f1, %f1;\n"), "");
   EXPECT_EQ(text("cnot.b32 %r9, %r1;\n"), "an instruction of another kind: cnot");
   std::string_view last;
-  EXPECT_FALSE(parse_ptx_kernel(".entry k() { call.uni f, (); ret; }", "k", &last).has_value());
+  const std::string calling = ".entry k() { call.uni f, (); ret; }";
+  EXPECT_FALSE(parse_ptx_kernel(calling, PtxIndex(calling), "k", &last).has_value());
   EXPECT_EQ(last, "call.uni");
 }
 
