@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 namespace ptx_test {
@@ -36,6 +37,11 @@ Device::Device() {
 
 Device::~Device() { munmap(pages_, kTableBytes); }
 
+void Device::allow(std::uint64_t address, bool reads, bool writes) const {
+  const std::uint32_t rights = (reads ? 1u : 0u) | (writes ? 2u : 0u);
+  pages_[address >> 21] = rights << 28 | 1;
+}
+
 simulator::ptx::Launch Device::launch_of(std::uint32_t blocks, std::uint32_t threads, std::uint64_t most_steps) const {
   simulator::ptx::Launch launch{};
   launch.grid[0] = blocks;
@@ -53,12 +59,20 @@ Device::Result Device::run(const std::string& text, std::uint32_t blocks, std::u
   return Program(text).run(blocks, threads, most_steps);
 }
 
-Program::Program(const std::string& text) {
+namespace {
+
+constexpr simulator::ptx::ParameterPlace kPointer{.offset = 0, .bytes = 8};
+
+}  // namespace
+
+Program::Program(const std::string& text) : Program(text, {&kPointer, 1}, {}) {}
+
+Program::Program(const std::string& text, std::span<const simulator::ptx::ParameterPlace> parameters,
+                 std::span<const simulator::ptx::NamedAddress> variables) {
   const simulator::ptx::Interface& interface = *device().interface_;
   char error[simulator::ptx::kMessageBytes] = {};
-  module_ = interface.load(text.data(), text.size(), nullptr, 0, error);
-  const simulator::ptx::ParameterPlace pointer{.offset = 0, .bytes = 8};
-  if (module_ != nullptr) kernel_ = interface.find(module_, "k", &pointer, 1, error);
+  module_ = interface.load(text.data(), text.size(), variables.data(), variables.size(), error);
+  if (module_ != nullptr) kernel_ = interface.find(module_, "k", parameters.data(), parameters.size(), error);
   if (kernel_ == nullptr) refused_ = error;
 }
 
@@ -76,14 +90,25 @@ Device::Result Program::run(std::uint32_t blocks, std::uint32_t threads, std::ui
 
 Device::Result Program::run_changed(std::uint32_t blocks, std::uint32_t threads,
                                     const std::function<void(simulator::ptx::Launch&)>& change) const {
+  const auto address = reinterpret_cast<std::uint64_t>(device().memory());
+  unsigned char bytes[sizeof address];
+  std::memcpy(bytes, &address, sizeof address);
+  return run_with(bytes, [&](simulator::ptx::Launch& launch) {
+    launch.grid[0] = blocks;
+    launch.block[0] = threads;
+    change(launch);
+  });
+}
+
+Device::Result Program::run_with(std::span<const unsigned char> parameters,
+                                 const std::function<void(simulator::ptx::Launch&)>& change) const {
   Device::Result result;
   result.refused = refused_;
   if (kernel_ == nullptr) return result;
-  simulator::ptx::Launch launch = device().launch_of(blocks, threads, 1u << 20);
+  simulator::ptx::Launch launch = device().launch_of(1, 1, 1u << 20);
   change(launch);
-  const auto address = reinterpret_cast<std::uint64_t>(device().memory());
-  launch.parameters = &address;
-  launch.parameter_bytes = sizeof address;
+  launch.parameters = parameters.data();
+  launch.parameter_bytes = parameters.size();
   device().interface_->run(kernel_, &launch, &result.outcome);
   return result;
 }

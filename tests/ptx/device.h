@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs PTX text through libthermocline_ptx.so, without a driver: a kernel `k` with one parameter, the address of memory
-// that belongs to the test.
+// that belongs to the test; or with other parameters.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "simulator/ptx/interface.h"
@@ -22,8 +23,10 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // The only memory that kernels may access.
+  // The only memory that kernels may access, besides pages of the test.
   std::byte* memory() const { return memory_; }
+  // What kernels may do with the page of kBytes there. It has memory of the test.
+  void allow(std::uint64_t address, bool reads, bool writes) const;
 
   struct Result {
     std::string refused;  // why the text, or its kernel, was refused; empty: it ran
@@ -50,12 +53,18 @@ const Device& device();
 class Program {
  public:
   explicit Program(const std::string& text);
+  // The kernel `k` has these parameters, and the module variables at these addresses.
+  Program(const std::string& text, std::span<const simulator::ptx::ParameterPlace> parameters,
+          std::span<const simulator::ptx::NamedAddress> variables);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
   Device::Result run(std::uint32_t blocks, std::uint32_t threads, std::uint64_t most_steps = 1u << 20,
                      std::uint32_t cores = 1) const;
+  // With these parameters, after `change` has modified the launch.
+  Device::Result run_with(std::span<const unsigned char> parameters,
+                          const std::function<void(simulator::ptx::Launch&)>& change) const;
   // Runs the program after `change` has modified the launch.
   Device::Result run_changed(std::uint32_t blocks, std::uint32_t threads,
                              const std::function<void(simulator::ptx::Launch&)>& change) const;
