@@ -66,6 +66,7 @@ calls() { # name, shape, times
   allocator "ResNet-50, an allocation or free" "$traces/resnet50_b64.jsonl.gz" 2
   calls "operator" operate 5000
   calls "launch, 256 bytes" launch-256 5000
+  THERMOCLINE_DIGESTS=auto calls "launch, 256 bytes, digests = auto" launch-256 5000
   calls "launch, 256 bytes, four buffers with pages of their own" launch-256-whole 5000
   calls "launch, 4 KiB" launch-4096 5000
   calls "launch, 256 bytes, most of memory free" launch-256-roomy 5000

@@ -16,7 +16,7 @@ constexpr std::size_t kMostNoted = std::size_t{1} << 15;
 // Handles the operation that is expected next, with the same operands as when it last came there. All that is learned
 // from it is known: arriving() would find the same, and changes what this changes. False: the caller has to handle it.
 bool LearnedPolicy::comes_as_before(const Arrival& arrival) {
-  if (!following_ || arrival.known == 0 || planning_.begun() || residency_.takes_digests()) return false;
+  if (!following_ || arrival.known == 0 || planning_.begun() || residency_.has_taken_digests()) return false;
   PlannedIteration& known = known_[current_];
   const std::size_t place = period_detector_.next_position();
   if (known.came.empty() || known.expected.data()[place].known != arrival.known) return false;
@@ -120,8 +120,8 @@ void LearnedPolicy::note_how_it_came(const Arrival& arrival, std::size_t sure) {
   const std::size_t place = period_detector_.position();
   const bool is_expected = !period_detector_.matched_by_kind() && period_detector_.token_at(place) == token_;
   PlannedIteration& known = known_[current_];
-  // Digests may have different results for the operands each time.
-  if (!is_expected || arrival.known == 0 || period_detector_.period() > kMostNoted || residency_.takes_digests()) {
+  // Digests may have different results for the operands each time. Where everything fits, none is taken.
+  if (!is_expected || arrival.known == 0 || period_detector_.period() > kMostNoted || residency_.has_taken_digests()) {
     if (!known.came.empty()) known.expected[place].known = 0;
     return;
   }

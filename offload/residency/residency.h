@@ -208,6 +208,8 @@ class Residency {
   bool is_trusting() const { return trusting_; }
   // Whether digests are taken, so that buffers may be found unchanged (BlockState::was_found_unchanged).
   bool takes_digests() const { return options_.compares_copies && digests_.on(); }
+  // False: no digest has been taken yet, so no buffer was found unchanged.
+  bool has_taken_digests() const { return digests_.statistics().taken > 0; }
   // Strict: all accesses are known for a while, and pages are reused as if trusting.
   void trust() { trusting_ = true; }
   // Ends trust(): from now on some accesses are unknown. No address maps to another block's pages any more; evicted
