@@ -444,16 +444,44 @@ PlacesReach PtxProof::reach_of(std::size_t word, const LaunchShape& shape, void*
   return reach_.is_never_below(word, shape, parameters) ? PlacesReach::kFromBegin : all;
 }
 
-bool PtxProof::holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const {
+PtxProof::Found PtxProof::find(const LaunchShape& shape, void* const* parameters) const {
+  Found found;
+  Result& out = found.result;
   const Uniform uniform(kernel_, symbolic_, shape, parameters);
-  out->written_bytes.assign(accesses_.words.size(), 0);
+  out.written_bytes.assign(accesses_.words.size(), 0);
   const auto refused = std::ranges::find_if_not(places_, [&](const StoredPlaces& places) {
-    return find_written(places, guards_, uniform, &out->written_bytes[index_of(places.word)]);
+    return find_written(places, guards_, uniform, &out.written_bytes[index_of(places.word)]);
   });
-  out->not_proven = refused == places_.end() ? -1 : refused->word;
-  if (refused != places_.end()) return false;
-  out->exchanges_unknown = runs_ != nullptr && !runs_->hold_for(shape, parameters);
-  return !out->exchanges_unknown;
+  out.not_proven = refused == places_.end() ? -1 : refused->word;
+  if (refused != places_.end()) return found;
+  out.exchanges_unknown = runs_ != nullptr && !runs_->hold_for(shape, parameters);
+  found.holds = !out.exchanges_unknown;
+  return found;
+}
+
+std::string PtxProof::key_of(const LaunchShape& shape, void* const* parameters) const {
+  std::string key(reinterpret_cast<const char*>(&shape), sizeof shape);
+  for (std::size_t i = 0; i < kernel_.parameters.size(); ++i)
+    key.append(static_cast<const char*>(parameters[i]), kernel_.parameters[i].bytes);
+  return key;
+}
+
+bool PtxProof::holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const {
+  std::string key = key_of(shape, parameters);
+  {
+    const MutexLock lock(mutex_);
+    if (const auto known = found_.find(key); known != found_.end()) {
+      *out = known->second.result;
+      return known->second.holds;
+    }
+  }
+  Found found = find(shape, parameters);
+  *out = found.result;
+  const bool holds = found.holds;
+  const MutexLock lock(mutex_);
+  if (found_.size() == kMostFound) found_.clear();
+  found_.insert_or_assign(std::move(key), std::move(found));
+  return holds;
 }
 
 }  // namespace thermocline

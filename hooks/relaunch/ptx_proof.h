@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "hooks/relaunch/block_run.h"
@@ -40,7 +42,7 @@ class PtxProof {
     int not_proven = -1;             // the word for which nothing is proven; -1: none
     bool exchanges_unknown = false;  // the order in which threads exchange values is not proven
   };
-  // Gets what is proven about one launch. False: nothing is.
+  // Gets what is proven about one launch. False: nothing is. Thread-safe.
   bool holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const;
   // Where this launch accesses memory through the word; holds_for() must have returned true for it.
   PlacesReach reach_of(std::size_t word, const LaunchShape& shape, void* const* parameters) const;
@@ -65,6 +67,15 @@ class PtxProof {
     PtxGuards::Set holds;
   };
 
+  // What was found for one launch.
+  struct Found {
+    bool holds = false;
+    Result result;
+  };
+
+  Found find(const LaunchShape& shape, void* const* parameters) const;
+  // The shape and the values of all parameters, on which nothing else than these depends.
+  std::string key_of(const LaunchShape& shape, void* const* parameters) const;
   void check_instructions();
   bool check_instruction(const PtxInstruction& one);
   void check_registers();
@@ -100,6 +111,10 @@ class PtxProof {
   std::vector<StoredPlaces> loads_;   // loads through words that are not written
   std::uint64_t loads_anywhere_ = 0;  // a bit for each word that is loaded from at unknown addresses
   std::unique_ptr<BlockRuns> runs_;   // null: its threads exchange nothing
+  // Most launches come again, and an evaluation takes thousands of instructions.
+  static constexpr std::size_t kMostFound = 256;
+  mutable Mutex mutex_{"launches of a proven kernel", lock_level::kLeaf};
+  mutable std::unordered_map<std::string, Found> found_ THERMOCLINE_GUARDED_BY(mutex_);
 };
 
 }  // namespace thermocline
