@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hooks/relaunch/register_states.h"
+#include "hooks/relaunch/value_ranges.h"
 
 namespace thermocline {
 namespace {
@@ -63,7 +64,6 @@ PtxProof::PtxProof(const PtxKernel& kernel, const PtxAccesses& accesses)
       blocks_(kernel),
       symbolic_(kernel, accesses, blocks_),
       guards_(kernel, symbolic_),
-      reach_(kernel, accesses, blocks_),
       facts_(kernel.instructions.size()) {
   refused_ = accesses.unknown;
   if (kernel.instructions.empty()) refuse(Why::kStoresNothing);
@@ -441,7 +441,30 @@ PlacesReach PtxProof::reach_of(std::size_t word, const LaunchShape& shape, void*
     if (one == PlacesReach::kUnknown) all = one;
   }
   if (all == PlacesReach::kFromBegin) return all;
-  return reach_.is_never_below(word, shape, parameters) ? PlacesReach::kFromBegin : all;
+  return is_never_below(word, shape, parameters) ? PlacesReach::kFromBegin : all;
+}
+
+std::uint64_t PtxProof::find_never_below(const LaunchShape& shape, void* const* parameters) const {
+  const ValueRanges ranges(kernel_, accesses_, blocks_, shape, parameters);
+  std::uint64_t never_below = 0;
+  for (std::size_t word = 0; word < accesses_.words.size(); ++word)
+    never_below |= std::uint64_t{ranges.is_never_below(word)} << word;
+  return never_below;
+}
+
+bool PtxProof::is_never_below(std::size_t word, const LaunchShape& shape, void* const* parameters) const {
+  const std::string key = key_of(shape, parameters);
+  std::optional<std::uint64_t> never_below;
+  {
+    const MutexLock lock(mutex_);
+    if (const auto known = found_.find(key); known != found_.end()) never_below = known->second.never_below;
+  }
+  if (!never_below.has_value()) {
+    never_below = find_never_below(shape, parameters);
+    const MutexLock lock(mutex_);
+    if (const auto known = found_.find(key); known != found_.end()) known->second.never_below = never_below;
+  }
+  return (*never_below >> word & 1) != 0;
 }
 
 PtxProof::Found PtxProof::find(const LaunchShape& shape, void* const* parameters) const {

@@ -13,13 +13,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "hooks/relaunch/block_run.h"
-#include "hooks/relaunch/launch_reach.h"
 #include "hooks/relaunch/ptx_accesses.h"
 #include "hooks/relaunch/ptx_blocks.h"
 #include "hooks/relaunch/ptx_guards.h"
@@ -44,7 +44,7 @@ class PtxProof {
   };
   // Gets what is proven about one launch. False: nothing is. Thread-safe.
   bool holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const;
-  // Where this launch accesses memory through the word; holds_for() must have returned true for it.
+  // Where this launch accesses memory through the word; holds_for() must have returned true for it. Thread-safe.
   PlacesReach reach_of(std::size_t word, const LaunchShape& shape, void* const* parameters) const;
 
  private:
@@ -71,8 +71,12 @@ class PtxProof {
   struct Found {
     bool holds = false;
     Result result;
+    // A bit for each word through which nothing below the address is accessed; empty: this was not asked for yet.
+    std::optional<std::uint64_t> never_below;
   };
 
+  std::uint64_t find_never_below(const LaunchShape& shape, void* const* parameters) const;
+  bool is_never_below(std::size_t word, const LaunchShape& shape, void* const* parameters) const;
   Found find(const LaunchShape& shape, void* const* parameters) const;
   // The shape and the values of all parameters, on which nothing else than these depends.
   std::string key_of(const LaunchShape& shape, void* const* parameters) const;
@@ -103,7 +107,6 @@ class PtxProof {
   PtxBlocks blocks_;
   Symbolic symbolic_;
   PtxGuards guards_;
-  LaunchReach reach_;
   RerunRefusal refused_;
   std::vector<Facts> facts_;  // by instruction
   std::vector<Store> stores_;

@@ -16,8 +16,6 @@ struct LaunchShape {
   std::uint64_t threads[3] = {1, 1, 1};  // of a block
   std::uint64_t blocks[3] = {1, 1, 1};
   std::uint64_t shared_bytes = 0;  // dynamic
-
-  bool operator==(const LaunchShape&) const = default;
 };
 
 // Whether the type is an integer type of 32 or 64 bits.
