@@ -114,6 +114,18 @@ Buffer* Heap::place_in_pages(Bytes requested, Block* vacant) {
   return fill_block(new_block(pages, Zone::kBlocks, guarded, vacant));
 }
 
+Buffer* Heap::allocate_in_mapped_slab(Bytes requested, StreamIndex hint) {
+  if (requested == 0) return nullptr;
+  Buffer* const buffer = slabs_.place_inline(requested, true);
+  if (buffer != nullptr) count_in<true>(buffer, requested, hint);
+  return buffer;
+}
+
+void Heap::free_beside_others(Buffer* buffer, std::uint64_t window) {
+  count_out<true>(*buffer);
+  slabs_.remove_inline(buffer, window);
+}
+
 Buffer* Heap::allocate_in_mapped_pages(Bytes requested, StreamIndex hint) {
   const auto [pages, guarded] = footprint_of(requested);
   AddressSpace::Chunk* const chunk = space_->take_mapped(pages, Zone::kBlocks, guarded);

@@ -100,24 +100,32 @@ class Heap {
   // Whether a buffer of that size gets a block to itself.
   bool owns_pages(Bytes requested) const;
   // The common cases of allocate, in the cheapest way: in space that has pages. Null if there is none; then nothing has
-  // changed. For a buffer that shares a slab (needs slabs_inline.h), and for one that owns its pages.
-  [[gnu::always_inline]] Buffer* allocate_in_mapped_slab(Bytes requested, StreamIndex hint) {
-    if (requested == 0) return nullptr;
-    Buffer* const buffer = slabs_.place_inline(requested, true);
+  // changed. For a buffer that shares a slab, and for one that owns its pages.
+  Buffer* allocate_in_mapped_slab(Bytes requested, StreamIndex hint);
+  Buffer* allocate_in_mapped_pages(Bytes requested, StreamIndex hint);
+  // The same for free: the slab at the address, if it has several buffers, else null; and the buffer that begins there,
+  // and where it was found (`window`).
+  [[gnu::always_inline]] const Block* slab_of_several_at(DeviceAddress address) const {
+    if (!space_->contains(address)) return nullptr;
+    const Block* const block = space_->blocks()[space_->page_of(address)];
+    return block == nullptr || !block->is_slab_ || block->live_buffers_ == 1 ? nullptr : block;
+  }
+  [[gnu::always_inline]] static Buffer* begins_in(const Block& slab, DeviceAddress address, std::uint64_t* window) {
+    return Slabs::at(slab, address, window);
+  }
+  void free_beside_others(Buffer* buffer, std::uint64_t window);
+  // allocate_in_mapped_slab() and free_beside_others() where no function has to be called (needs slabs_inline.h; see
+  // there). `requested` must not be 0.
+  template <class Accepts>
+  [[gnu::always_inline]] Buffer* allocate_at_once(Bytes requested, StreamIndex hint, Accepts accepts) {
+    Buffer* const buffer = slabs_.place_at_once(requested, accepts);
     if (buffer != nullptr) count_in<true>(buffer, requested, hint);
     return buffer;
   }
-  Buffer* allocate_in_mapped_pages(Bytes requested, StreamIndex hint);
-  // The same for free: finds the buffer that begins at the address, if it is in a slab with others; else null. `window`:
-  // where it was found.
-  [[gnu::always_inline]] Buffer* beside_others_at(DeviceAddress address, std::uint64_t* window) const {
-    if (!space_->contains(address)) return nullptr;
-    const Block* const block = space_->blocks()[space_->page_of(address)];
-    return block == nullptr || block->live_buffers_ == 1 ? nullptr : Slabs::at(*block, address, window);
-  }
-  [[gnu::always_inline]] void free_beside_others(Buffer* buffer, std::uint64_t window) {
+  static bool can_free_at_once(const Buffer& buffer) { return Slabs::can_remove_at_once(buffer); }
+  [[gnu::always_inline]] void free_at_once(Buffer* buffer, std::uint64_t window) {
     count_out<true>(*buffer);
-    slabs_.remove_inline(buffer, window);
+    slabs_.remove_at_once(buffer, window);
   }
   // The buffer that begins at the address and has the block to itself; null: none.
   Buffer* owner_at(DeviceAddress address) const {

@@ -42,6 +42,12 @@ class LinkedPool {
   T* take() {
     if (spare_ == nullptr) [[unlikely]]
       make();
+    return take_next();
+  }
+  // What take() will return; null: it will make one.
+  T* next() const { return spare_; }
+  // There must be one.
+  T* take_next() {
     T* const object = spare_;
     spare_ = object->*kNext;
     return object;

@@ -33,11 +33,15 @@ class BinList {
   Chunk* first() const { return first_; }
   bool empty() const { return first_ == nullptr; }
   static Chunk* behind(const Chunk& chunk) { return chunk.next_in_bin; }
-  void put(Chunk& chunk) {
+  // True: the list was empty.
+  bool put(Chunk& chunk) {
+    Chunk* const next = first_;
     chunk.previous_in_bin = nullptr;
-    chunk.next_in_bin = first_;
-    if (first_ != nullptr) first_->previous_in_bin = &chunk;
+    chunk.next_in_bin = next;
     first_ = &chunk;
+    if (next == nullptr) return true;
+    next->previous_in_bin = &chunk;
+    return false;
   }
   void remove(Chunk& chunk) {
     if (chunk.next_in_bin != nullptr) chunk.next_in_bin->previous_in_bin = chunk.previous_in_bin;
@@ -64,8 +68,7 @@ class ExactBins {
   void put(Chunk& chunk) {
     const unsigned bin = bin_of(chunk.size());
     chunk.bin = bin;
-    bins_[bin].put(chunk);
-    used_ |= std::uint64_t{1} << bin;
+    if (bins_[bin].put(chunk)) used_ |= std::uint64_t{1} << bin;
   }
   void remove(Chunk& chunk) {
     const unsigned bin = chunk.bin;
@@ -125,7 +128,7 @@ class SizeBins {
   void put(Chunk& chunk) {
     const unsigned bin = bin_of(chunk.size());
     chunk.bin = bin;
-    bins_[bin].put(chunk);
+    if (!bins_[bin].put(chunk)) return;
     words_[bin / 64] |= std::uint64_t{1} << bin % 64;
     summary_ |= std::uint64_t{1} << bin / 64;
   }
@@ -136,7 +139,7 @@ class SizeBins {
     words_[bin / 64] &= ~(std::uint64_t{1} << bin % 64);
     if (words_[bin / 64] == 0) summary_ &= ~(std::uint64_t{1} << bin / 64);
   }
-  Chunk* fit(std::uint64_t size) const {
+  [[gnu::always_inline]] Chunk* fit(std::uint64_t size) const {
     const unsigned own = bin_of(size);
     // There is no bin after the last one, so all of it is searched.
     if (Chunk* chunk = lowest(own, size, own == kBins - 1 ? ~0u : kTried); chunk != nullptr) return chunk;

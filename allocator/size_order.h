@@ -26,7 +26,7 @@ class SizeOrder {
  public:
   static constexpr std::uint64_t kExact = 64;
 
-  // A chunk's size and offset must not change while it is here.
+  // A chunk's size and offset must not change while it is here. Both are less than 2^32.
   void put(Chunk& chunk) {
     const unsigned index = bin_of(chunk.size());
     Bin& bin = bins_[index];
@@ -94,7 +94,7 @@ class SizeOrder {
   bool has(const Chunk& chunk) const {
     const Bin& bin = bins_[bin_of(chunk.size())];
     if (bin.many.empty()) return std::find(bin.few, bin.few + bin.size, &chunk) != bin.few + bin.size;
-    const auto found = bin.many.find(Key{chunk.size(), chunk.offset()});
+    const auto found = bin.many.find(key_of(chunk.size(), chunk.offset()));
     return found != bin.many.end() && &*found == &chunk;
   }
   // How many chunks there are; ~0 if one is in another's place, or a bit is wrong.
@@ -122,10 +122,13 @@ class SizeOrder {
  private:
   static constexpr unsigned kBins = unsigned{kExact};
   static constexpr std::size_t kFew = 16;
-  using Key = std::pair<std::uint64_t, std::uint64_t>;
+  // Size, and then offset, in one word.
+  using Key = std::uint64_t;
+  static constexpr unsigned kOffsetBits = 32;
+  static Key key_of(std::uint64_t size, std::uint64_t offset) { return size << kOffsetBits | offset; }
   struct KeyOf {
     using type = Key;
-    type operator()(const Chunk& chunk) const { return {chunk.size(), chunk.offset()}; }
+    type operator()(const Chunk& chunk) const { return key_of(chunk.size(), chunk.offset()); }
   };
   using Many =
       boost::intrusive::set<Chunk, boost::intrusive::key_of_value<KeyOf>, boost::intrusive::base_hook<SizeHook>,
@@ -153,7 +156,7 @@ class SizeOrder {
     // Smallest first, until visit(chunk) returns false; from a tree those of `least` or more.
     template <class Visit>
     void each(Visit visit, std::uint64_t least = 0) const {
-      for (auto it = many.lower_bound(Key{least, 0}); it != many.end(); ++it) {
+      for (auto it = many.lower_bound(key_of(least, 0)); it != many.end(); ++it) {
         if (!visit(as_chunk(*it))) return;
       }
       for (std::size_t i = many.empty() ? size : 0; i-- > 0;) {

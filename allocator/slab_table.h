@@ -163,7 +163,7 @@ class SlabTable {
     return reinterpret_cast<std::uint64_t*>(slots_)[-1 - static_cast<std::int64_t>(window / 64)];
   }
   // Among the chunks behind the first one of a window.
-  [[gnu::noinline]] static Chunk* find_behind(Chunk* first, DeviceAddress address) {
+  static Chunk* find_behind(Chunk* first, DeviceAddress address) {
     Chunk* one = first;
     while (one != nullptr && one->address_ < address) one = one->right_;
     return one != nullptr && one->address_ == address && !one->is_hole_ ? one : nullptr;

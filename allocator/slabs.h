@@ -66,11 +66,18 @@ class Slabs {
   Buffer* place_inline(Bytes requested, bool only_mapped);
   // `window`: as found in the slab's table.
   void remove_inline(Buffer* buffer, std::uint64_t window);
+  // The same where no function has to be called, so that nothing is kept in memory across calls: a hole of the slab that
+  // is being filled, or of the mapped ones; records at hand; uses of few streams. Null, or false: there is more to do, or
+  // the caller does not accept the hole; nothing has changed.
+  template <class Accepts>
+  Buffer* place_at_once(Bytes requested, Accepts accepts);
+  static bool can_remove_at_once(const Buffer& buffer);
+  void remove_at_once(Buffer* buffer, std::uint64_t window);
 
   // Adds a slab of `kind`, for a buffer that did not fit in the others.
   void add(Block* slab, SlabKind kind);
   SlabKind kind_of(Bytes requested) const {
-    return taken_by(requested) <= kLargestSmall ? SlabKind::kSmall : SlabKind::kLarge;
+    return is_small(granules_of(requested)) ? SlabKind::kSmall : SlabKind::kLarge;
   }
   // The bytes that a buffer takes: its size, and perhaps a byte behind it.
   Bytes taken_by(Bytes requested) const {
@@ -83,6 +90,9 @@ class Slabs {
     if (apart_ == KeepApart::kMost) return as_many || in_a_page >= kMostApartFrom ? apart : alone;
     return as_many && in_a_page <= kCheapUpTo ? apart : alone;
   }
+  // The size of its chunk.
+  std::uint64_t granules_of(Bytes requested) const { return taken_by(requested) / kGranule; }
+  static bool is_small(std::uint64_t granules) { return granules <= kLargestSmall / kGranule; }
   // Removes a slab without live buffers.
   void drop(Block* slab);
   // The buffer of the block that begins at the address, and its window; null if there is none, or the block is no slab.
@@ -131,10 +141,17 @@ class Slabs {
   static void put_in(Bins& bins, Buffer& hole);
   template <class Bins>
   static void take_out_of(Bins& bins, Buffer& hole);
-  template <class Bins>
+  template <bool kAtOnce, class Bins>
   void take_from(Bins& bins, Buffer* hole, std::uint32_t granules);
-  template <class Bins>
+  template <bool kAtOnce, class Bins>
   void become_hole(Bins& bins, Buffer* buffer);
+  template <bool kAtOnce>
+  static void assign(UseSet& to, const UseSet& from);
+  bool can_take_at_once(const Buffer& hole, std::uint64_t granules) const;
+  template <bool kAtOnce>
+  void fill(Block& slab, Buffer* hole, std::uint64_t granules, Bytes requested);
+  template <bool kAtOnce>
+  void vacate(Buffer* buffer, std::uint64_t window);
   std::uint64_t validate_slab(const Block& slab) const;
 
   Bytes slab_bytes_, page_bytes_;

@@ -80,6 +80,8 @@ class ThreadCache {
     static_assert(kWays == 4, "All ways are searched.");
     return take_from(i, stream, out) ? Taken::kYes : Taken::kPerhaps;
   }
+  // False: take() has nothing.
+  bool may_have(Bytes bytes) const { return (states_of_set(set_of(bytes)) & kCachedBits) != 0; }
   // True: the buffer is cached.
   [[gnu::always_inline]] bool put(DeviceAddress address, std::uint64_t stream) {
     const unsigned i = slot_at_[place_of(address)];

@@ -32,11 +32,8 @@ class UseSet {
   UseSet(const UseSet& other) : UseSet() { assign(other); }
   UseSet(UseSet&& other) noexcept : UseSet() { swap(other); }
   UseSet& operator=(const UseSet& other) {
-    if (capacity_ == kNear && other.capacity_ == kNear) [[likely]] {
-      // Both are inline: what is beyond the size does not matter.
-      size_ = other.size_;
-      near_[0] = other.near_[0];
-      near_[1] = other.near_[1];
+    if (is_inline() && other.is_inline()) [[likely]] {
+      assign_at_once(other);
     } else if (this != &other) {
       assign(other);
     }
@@ -69,6 +66,33 @@ class UseSet {
     for (const Use& use : other) add(use);
   }
   void clear() { size_ = 0; }
+
+  // For code that calls no function: whether that is enough, as for uses of one stream; and what can then be done.
+  bool is_inline() const { return capacity_ == kNear; }
+  bool can_join_at_once(const UseSet& other) const {
+    return other.size_ == 0 || (other.size_ == 1 && other.is_inline() && can_add_at_once(other.near_[0].stream));
+  }
+  bool can_add_at_once(StreamIndex stream) const {
+    return is_inline() && (size_ == 0 || (size_ == 1 && near_[0].stream == stream));
+  }
+  void join_at_once(const UseSet& other) {
+    if (other.size_ != 0) add_at_once(other.near_[0]);
+  }
+  void add_at_once(Use use) {
+    if (size_ != 0) {
+      near_[0].ordinal = near_[0].ordinal < use.ordinal ? use.ordinal : near_[0].ordinal;
+    } else if (use.ordinal != 0) {
+      near_[0] = use;
+      size_ = 1;
+    }
+  }
+  // Both must be inline. What is beyond the size does not matter.
+  void assign_at_once(const UseSet& other) {
+    size_ = other.size_;
+    near_[0] = other.near_[0];
+    near_[1] = other.near_[1];
+  }
+
   // True if the set has at most a use on that stream.
   bool is_of_none_but(StreamIndex stream) const { return size_ == 0 || (size_ == 1 && data()->stream == stream); }
   // The newest ordinal of the stream in this set; 0 if the set has none.
@@ -82,7 +106,7 @@ class UseSet {
   static constexpr std::uint32_t kNear = 2;
   static_assert(kNear == 2, "Assignment copies two.");
 
-  bool is_far() const { return capacity_ != kNear; }
+  bool is_far() const { return !is_inline(); }
   Use* data() { return is_far() ? far_ : near_; }
   const Use* data() const { return is_far() ? far_ : near_; }
   void insert(Use use);

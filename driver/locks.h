@@ -121,6 +121,11 @@ class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) Mutex : detail::WordLock
       detail::lock_given_back(*this);
     WordLock::unlock();
   }
+  // Without a call to anybody: false also where the rules are checked. Given back by either function.
+  bool try_lock_at_once() THERMOCLINE_TRY_ACQUIRE(true) {
+    return !locks_are_checked.load(std::memory_order_relaxed) && WordLock::try_lock();
+  }
+  void unlock_at_once() THERMOCLINE_RELEASE() { WordLock::unlock(); }
 };
 
 // Held by many readers or by one writer. The same rules hold for readers, and a thread holds it once at a time: behind

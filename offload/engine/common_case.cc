@@ -5,6 +5,10 @@
 // these do, under the same rules.
 //
 // Between taking and releasing the lock no function is called at which the thread could be cancelled.
+//
+// Most often no function has to be called at all (allocate_at_once, free_at_once): the slab that is being filled, or a
+// mapped one, has a hole; the next record is at hand; the space was used on one stream. That is tried first, and is
+// compiled apart: code that may call somebody keeps its values in memory across the call, here a quarter of its work.
 #include "allocator/slabs_inline.h"
 #include "driver/undisturbed.h"
 #include "offload/engine/engine_state.h"
@@ -23,7 +27,6 @@ StreamHandle handle_of(std::uint64_t stream) {
 template <class Mutex, class Ask>
 [[gnu::always_inline]] inline bool done_at_once(Mutex& mutex, Ask ask)
     THERMOCLINE_TRY_ACQUIRE(false, mutex) THERMOCLINE_NOT_ANALYSED {
-  mutex.lock();
   try {
     if (!ask()) return false;
   } catch (...) {
@@ -43,7 +46,7 @@ template <class Mutex, class Ask>
 }
 
 // Null: there is no such space, or somebody has to be asked.
-[[gnu::noinline]] Buffer* Engine::State::allocate_in_mapped_pages(Bytes bytes, StreamIndex hint) {
+[[gnu::always_inline]] inline Buffer* Engine::State::allocate_in_mapped_pages(Bytes bytes, StreamIndex hint) {
   const Bytes held = held_block_bytes + round_up(bytes, heap.page_bytes());
   if (held > budget_bytes - external_bytes || options.budget_source != nullptr || policy->wants().allocating)
     return nullptr;
@@ -57,6 +60,14 @@ template <class Mutex, class Ask>
   return buffer;
 }
 
+[[gnu::always_inline]] inline void Engine::State::count_allocation(const Buffer& buffer, Bytes bytes) {
+  allocations.add(buffer.block().bytes());
+  ++counters.allocations;
+  counters.allocated_bytes += bytes;
+  if (bytes > counters.largest_allocation_bytes) counters.largest_allocation_bytes = bytes;
+  if (heap.buffers() > counters.peak_live_buffers) counters.peak_live_buffers = heap.buffers();
+}
+
 [[gnu::always_inline]] inline bool Engine::State::allocate_commonly(Bytes bytes, std::uint64_t key, ThreadCache& cache,
                                                                     DeviceAddress* address) {
   StreamIndex hint;
@@ -64,7 +75,7 @@ template <class Mutex, class Ask>
       bytes > budget_bytes - external_bytes || !clock.find(handle_of(key), &hint))
     return false;
   // Large cached buffers are taken back before other space than theirs is divided, and all before there is a new peak.
-  if (caches.has_changes() || caches.has_large()) [[unlikely]]
+  if (has_cache_changes()) [[unlikely]]
     take_back_large();
   if (heap.live_bytes() + bytes + external_bytes > counters.peak_live_bytes) return false;
   Buffer* buffer = nullptr;
@@ -76,17 +87,29 @@ template <class Mutex, class Ask>
     if (buffer == nullptr) return false;
     residency.adopt_beside_others(*buffer);
   }
-  allocations.add(buffer->block().bytes());
-  ++counters.allocations;
-  counters.allocated_bytes += bytes;
-  if (bytes > counters.largest_allocation_bytes) counters.largest_allocation_bytes = bytes;
-  if (heap.buffers() > counters.peak_live_buffers) counters.peak_live_buffers = heap.buffers();
+  count_allocation(*buffer, bytes);
   if (heap.created_pages() > noted_created_pages) [[unlikely]]
     note_device_peak();
   *address = buffer->address();
   if (!pressed && cache.has_asked_for(bytes)) [[unlikely]]
     remember(*buffer, key);
   return true;
+}
+
+[[gnu::always_inline]] inline Buffer* Engine::State::allocate_at_once(Bytes bytes, std::uint64_t key) {
+  StreamIndex hint;
+  // No bytes are as many as there can be.
+  if (slow_to_allocate || policy->wants().addresses || bytes - 1 >= budget_bytes - external_bytes ||
+      !clock.is_latest(handle_of(key), &hint) ||
+      heap.live_bytes() + bytes + external_bytes > counters.peak_live_bytes ||
+      heap.created_pages() > noted_created_pages)
+    return nullptr;
+  Buffer* const buffer =
+      heap.allocate_at_once(bytes, hint, [this](const Buffer& hole) { return residency.can_adopt_at_once(hole); });
+  if (buffer == nullptr) return nullptr;
+  residency.adopt_at_once(*buffer);
+  count_allocation(*buffer, bytes);
+  return buffer;
 }
 
 [[gnu::noinline]] void Engine::State::remember(Buffer& buffer, std::uint64_t key) {
@@ -97,7 +120,7 @@ template <class Mutex, class Ask>
 
 // A buffer with pages of its own. Host memory goes back to the driver, and addresses that stay reserved give their pages
 // up: those are not here.
-[[gnu::noinline]] bool Engine::State::free_pages(DeviceAddress address, std::uint64_t key, StreamIndex on) {
+[[gnu::always_inline]] inline bool Engine::State::free_pages(DeviceAddress address, std::uint64_t key, StreamIndex on) {
   Buffer* const buffer = heap.owner_at(address);
   if (buffer == nullptr || policy->wants().addresses || !residency.has_no_copy(buffer->block()) ||
       !caches.withdraw(*buffer))
@@ -117,9 +140,11 @@ template <class Mutex, class Ask>
 [[gnu::always_inline]] inline bool Engine::State::free_commonly(DeviceAddress address, std::uint64_t key) {
   StreamIndex on;
   if (slow_to_free || clock.may_be_blocked() || !clock.find(handle_of(key), &on)) return false;
+  const Block* const slab = heap.slab_of_several_at(address);
+  if (slab == nullptr) return free_pages(address, key, on);
   std::uint64_t window = 0;
-  Buffer* const buffer = heap.beside_others_at(address, &window);
-  if (buffer == nullptr) return free_pages(address, key, on);
+  Buffer* const buffer = Heap::begins_in(*slab, address, &window);
+  if (buffer == nullptr) return false;
   if (!caches.withdraw(*buffer)) return false;
   if (key != ThreadCache::kNoStream) freed_on(*buffer, on);
   heap.free_beside_others(buffer, window);
@@ -127,16 +152,84 @@ template <class Mutex, class Ask>
   return true;
 }
 
-Status Engine::allocate_past_cache(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache) {
-  if (cache == nullptr) {
-    mutex_.lock();
-  } else if (done_at_once(mutex_, [&] { return state_->allocate_commonly(bytes, stream, *cache, out); })) {
-    return {};
+[[gnu::always_inline]] inline bool Engine::State::free_at_once(DeviceAddress address, std::uint64_t key,
+                                                               const Block& slab) {
+  StreamIndex on;
+  if (slow_to_free || clock.may_be_blocked() || !clock.is_latest(handle_of(key), &on)) return false;
+  std::uint64_t window = 0;
+  Buffer* const buffer = Heap::begins_in(slab, address, &window);
+  if (buffer == nullptr || ThreadCache::of(*buffer) != nullptr || !Heap::can_free_at_once(*buffer)) return false;
+  if (key != ThreadCache::kNoStream) {
+    UseSet& uses = buffer->block().uses;
+    if (!uses.can_add_at_once(on)) return false;
+    uses.add_at_once(Use{on, clock.submitted(on)});
   }
+  heap.free_at_once(buffer, window);
+  ++counters.frees;
+  return true;
+}
+
+// Here and in free_past_cache every call is the last thing that is done, so that neither has a stack frame.
+Status Engine::allocate_past_cache(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache) {
+  if (cache == nullptr || !mutex_.try_lock_at_once()) [[unlikely]]
+    return allocate_after_waiting(bytes, stream, out, cache);
+  if (state_->heap.owns_pages(bytes) || state_->has_cache_changes()) return allocate_taken(bytes, stream, out, cache);
+  return allocate_in_slab_taken(bytes, stream, out, cache);
+}
+
+[[gnu::noinline]] Status Engine::allocate_in_slab_taken(Bytes bytes, std::uint64_t stream, DeviceAddress* out,
+                                                        ThreadCache* cache) {
+  Buffer* const buffer = state_->allocate_at_once(bytes, stream);
+  if (buffer == nullptr) [[unlikely]]
+    return allocate_taken(bytes, stream, out, cache);
+  *out = buffer->address();
+  if (!state_->pressed && cache->has_asked_for(bytes)) [[unlikely]]
+    return remember_taken(*buffer, stream);
+  mutex_.unlock_at_once();
+  return {};
+}
+
+[[gnu::noinline]] Status Engine::allocate_after_waiting(Bytes bytes, std::uint64_t stream, DeviceAddress* out,
+                                                        ThreadCache* cache) {
+  mutex_.lock();
+  return allocate_taken(bytes, stream, out, cache);
+}
+
+[[gnu::noinline]] Status Engine::allocate_taken(Bytes bytes, std::uint64_t stream, DeviceAddress* out,
+                                                ThreadCache* cache) {
+  if (cache != nullptr && done_at_once(mutex_, [&] { return state_->allocate_commonly(bytes, stream, *cache, out); }))
+    return {};
   return allocate_slowly(bytes, ThreadCaches::stream_of(stream), out);
 }
 
+[[gnu::noinline]] Status Engine::remember_taken(Buffer& buffer, std::uint64_t stream) {
+  done_at_once(mutex_, [&] {
+    state_->remember(buffer, stream);
+    return true;
+  });
+  return {};
+}
+
 Status Engine::free_past_cache(DeviceAddress address, std::uint64_t stream) {
+  if (!mutex_.try_lock_at_once()) [[unlikely]]
+    return free_after_waiting(address, stream);
+  const Block* const slab = state_->heap.slab_of_several_at(address);
+  return slab != nullptr ? free_in_slab_taken(address, stream, *slab) : free_taken(address, stream);
+}
+
+[[gnu::noinline]] Status Engine::free_in_slab_taken(DeviceAddress address, std::uint64_t stream, const Block& slab) {
+  if (!state_->free_at_once(address, stream, slab)) [[unlikely]]
+    return free_taken(address, stream);
+  mutex_.unlock_at_once();
+  return {};
+}
+
+[[gnu::noinline]] Status Engine::free_after_waiting(DeviceAddress address, std::uint64_t stream) {
+  mutex_.lock();
+  return free_taken(address, stream);
+}
+
+[[gnu::noinline]] Status Engine::free_taken(DeviceAddress address, std::uint64_t stream) {
   if (done_at_once(mutex_, [&] { return state_->free_commonly(address, stream); })) return {};
   return free_slowly(address, ThreadCaches::stream_of(stream));
 }

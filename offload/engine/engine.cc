@@ -112,11 +112,17 @@ Status Engine::allocate_without_entry(Bytes bytes, std::uint64_t stream, DeviceA
   return allocate_from(state_->caches.mine(), bytes, stream, out);
 }
 
-// Not inlined: a call of take() would give allocate_by_key a stack frame.
+// Apart from the next one, whose call of take() needs a stack frame.
 [[gnu::noinline]] Status Engine::allocate_from(ThreadCache* cache, Bytes bytes, std::uint64_t stream,
                                                DeviceAddress* out) {
-  if (cache != nullptr && cache->take(bytes, stream, out)) return {};
-  return allocate_past_cache(bytes, stream, out, cache);
+  if (cache == nullptr || !cache->may_have(bytes)) return allocate_past_cache(bytes, stream, out, cache);
+  return search_cache(*cache, bytes, stream, out);
+}
+
+[[gnu::noinline]] Status Engine::search_cache(ThreadCache& cache, Bytes bytes, std::uint64_t stream,
+                                              DeviceAddress* out) {
+  if (cache.take(bytes, stream, out)) return {};
+  return allocate_past_cache(bytes, stream, out, &cache);
 }
 
 Status Engine::free_by_key(DeviceAddress address, std::uint64_t stream) {

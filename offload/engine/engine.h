@@ -48,6 +48,8 @@
 
 namespace thermocline {
 
+class Block;
+class Buffer;
 class Engine;
 class SpillFile;
 class ThreadCache;
@@ -368,15 +370,28 @@ class Engine {
   static std::uint64_t key_of(std::optional<StreamHandle> stream) {
     return stream.has_value() ? static_cast<std::uint64_t>(*stream) : kNoStream;
   }
-  // How allocate and free work: through the thread's cache, else under the lock (common_case.cc). The last two are
-  // called with the lock held, and release it.
+  // How allocate and free work: through the thread's cache, else under the lock (common_case.cc). Those that say
+  // `taken`, and the last two, are called with the lock held, and release it.
   Status allocate_by_key(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
   Status free_by_key(DeviceAddress address, std::uint64_t stream);
-  Status allocate_past_cache(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache);
+  Status allocate_past_cache(Bytes bytes, std::uint64_t stream, DeviceAddress* out,
+                             ThreadCache* cache) THERMOCLINE_NOT_ANALYSED;
   Status allocate_without_entry(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
   Status allocate_from(ThreadCache* cache, Bytes bytes, std::uint64_t stream, DeviceAddress* out);
-  Status free_past_cache(DeviceAddress address, std::uint64_t stream);
+  Status search_cache(ThreadCache& cache, Bytes bytes, std::uint64_t stream, DeviceAddress* out);
+  Status free_past_cache(DeviceAddress address, std::uint64_t stream) THERMOCLINE_NOT_ANALYSED;
   Status free_without_entry(DeviceAddress address, std::uint64_t stream);
+  Status allocate_after_waiting(Bytes bytes, std::uint64_t stream, DeviceAddress* out,
+                                ThreadCache* cache) THERMOCLINE_NOT_ANALYSED;
+  Status free_after_waiting(DeviceAddress address, std::uint64_t stream) THERMOCLINE_NOT_ANALYSED;
+  Status allocate_in_slab_taken(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache)
+      THERMOCLINE_RELEASE(mutex_) THERMOCLINE_NOT_ANALYSED;
+  Status free_in_slab_taken(DeviceAddress address, std::uint64_t stream, const Block& slab)
+      THERMOCLINE_RELEASE(mutex_) THERMOCLINE_NOT_ANALYSED;
+  Status allocate_taken(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache)
+      THERMOCLINE_RELEASE(mutex_) THERMOCLINE_NOT_ANALYSED;
+  Status free_taken(DeviceAddress address, std::uint64_t stream) THERMOCLINE_RELEASE(mutex_) THERMOCLINE_NOT_ANALYSED;
+  Status remember_taken(Buffer& buffer, std::uint64_t stream) THERMOCLINE_RELEASE(mutex_) THERMOCLINE_NOT_ANALYSED;
   Status allocate_slowly(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out)
       THERMOCLINE_RELEASE(mutex_) THERMOCLINE_NOT_ANALYSED;
   Status free_slowly(DeviceAddress address, std::optional<StreamHandle> stream)

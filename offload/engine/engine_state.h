@@ -120,6 +120,15 @@ class Engine::State {
   }
   bool allocate_commonly(Bytes bytes, std::uint64_t stream, ThreadCache& cache, DeviceAddress* address);
   bool free_commonly(DeviceAddress address, std::uint64_t stream);
+  // Something has to be taken back from caches, or noted of them, before space is divided.
+  bool has_cache_changes() const { return caches.has_changes() || caches.has_large(); }
+  // Parts of these, for slabs, that call no function. Null, or false: that is not enough, and nothing has changed. Not
+  // for use while has_cache_changes().
+  Buffer* allocate_at_once(Bytes bytes, std::uint64_t stream);
+  bool free_at_once(DeviceAddress address, std::uint64_t stream, const Block& slab);
+  // What was allocated will be cached when it is freed.
+  void remember(Buffer& buffer, std::uint64_t stream);
+  void count_allocation(const Buffer& buffer, Bytes bytes);
   Status pin(DeviceAddress address, const char* reason, bool for_good);
   Status read_stored(AddressRange range, StreamHandle handle);
   void written_by_graph(std::span<const GraphKernel> kernels);
@@ -429,7 +438,6 @@ class Engine::State {
   void take_back_large();
   Buffer* allocate_in_mapped_pages(Bytes bytes, StreamIndex hint);
   bool free_pages(DeviceAddress address, std::uint64_t stream, StreamIndex on);
-  void remember(Buffer& buffer, std::uint64_t stream);
   void keep_unseen();
   void collect_host(EngineStatistics* all) const;
   void collect_movements(EngineStatistics* all) const;

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <memory>
+#include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "allocator/heap.h"
+#include "allocator/slabs_inline.h"
 #include "tests/allocator/fake_driver.h"
 
 namespace thermocline {
@@ -104,6 +107,64 @@ TEST_F(SlabsTest, AnEvictedSlabIsNotFilledWhereOthersHaveRoom) {
   for (const Block* slab : slabs_of(allocate_many(100, 4 * kKiB))) EXPECT_FALSE(evicted.contains(slab));
   allocate_many(300, 4 * kKiB);
   EXPECT_EQ(heap->statistics().slabs, 4u) << "but their holes are filled before there are more slabs";
+}
+
+// Two heaps do the same, one at once wherever it can: what they hand out is alike, and so is what it waits for.
+TEST_F(SlabsTest, WhatIsDoneAtOnceIsDoneAsOtherwise) {
+  std::unique_ptr<Heap> other;
+  HeapOptions options;
+  options.page_bytes = kPage;
+  options.limit = Bytes{1} << 30;
+  ASSERT_TRUE(Heap::create(driver, clock, options, &other).ok());
+  std::vector<StreamIndex> streams{a};
+  for (int i = 0; i < 3; ++i) streams.push_back(clock.index_of(fake.create_stream()));
+  const auto allocate_ordinarily = [&](Heap& in, Bytes bytes) {
+    Buffer* buffer = in.allocate_in_mapped_slab(bytes, a);
+    if (buffer != nullptr) return buffer;
+    EXPECT_TRUE(in.allocate(bytes, a, &buffer).ok());
+    EXPECT_TRUE(buffer->block().mapped() || in.map(buffer->block(), Wait::kNo).ok());
+    return buffer;
+  };
+  std::mt19937_64 random(1);
+  std::vector<std::pair<Buffer*, Buffer*>> live;
+  int allocated_at_once = 0, freed_at_once = 0, refused = 0;
+  for (int turn = 0; turn < 6'000; ++turn) {
+    if (live.size() < 100 || random() % 2 == 0) {
+      const Bytes bytes = (Bytes{256} << random() % 11) + random() % 700;
+      Buffer* one = heap->allocate_at_once(bytes, a, [&](const Buffer&) { return random() % 8 != 0; });
+      ++(one != nullptr ? allocated_at_once : refused);
+      if (one == nullptr) one = allocate_ordinarily(*heap, bytes);
+      Buffer* const same = allocate_ordinarily(*other, bytes);
+      ASSERT_EQ(one->address() - heap->range_begin(), same->address() - other->range_begin());
+      ASSERT_EQ(one->former, same->former);
+      // In the first half everything is used on one stream.
+      if (const Use use{streams[turn < 3'000 ? 0 : random() % 4], Ordinal(turn) + 1}; random() % 4 == 0) {
+        one->block().uses.add(use);
+        same->block().uses.add(use);
+      }
+      live.emplace_back(one, same);
+    } else {
+      std::swap(live[random() % live.size()], live.back());
+      const auto [one, same] = live.back();
+      live.pop_back();
+      std::uint64_t window = 0;
+      const Block* const slab = heap->slab_of_several_at(one->address());
+      if (slab != nullptr && Heap::begins_in(*slab, one->address(), &window) == one && Heap::can_free_at_once(*one)) {
+        heap->free_at_once(one, window);
+        ++freed_at_once;
+      } else {
+        heap->free(one);
+      }
+      other->free(same);
+    }
+    if (turn % 500 != 0) continue;
+    heap->validate();
+    other->validate();
+  }
+  EXPECT_GT(allocated_at_once, 1'000);
+  EXPECT_GT(freed_at_once, 1'000);
+  EXPECT_GT(refused, 100);
+  other->validate();
 }
 
 }  // namespace

@@ -60,5 +60,30 @@ TEST(UseSet, AgreesWithAMapForRandomUses) {
   }
 }
 
+TEST(UseSet, DoesAtOnceWhatItDoesOtherwise) {
+  std::mt19937_64 random(7);
+  int joined = 0, assigned = 0;
+  for (int round = 0; round < 2'000; ++round) {
+    UseSet a, b;
+    for (std::uint64_t i = random() % 4; i > 0; --i) a.add(use(static_cast<std::uint32_t>(random() % 3), random() % 4));
+    for (std::uint64_t i = random() % 4; i > 0; --i) b.add(use(static_cast<std::uint32_t>(random() % 3), random() % 4));
+    UseSet expected = a, found = a;
+    expected.join(b);
+    if (a.can_join_at_once(b)) {
+      ++joined;
+      found.join_at_once(b);
+      found.validate();
+      EXPECT_EQ(found, expected);
+    }
+    if (!a.is_inline() || !b.is_inline()) continue;
+    ++assigned;
+    found.assign_at_once(b);
+    found.validate();
+    EXPECT_EQ(found, b);
+  }
+  EXPECT_GT(joined, 500);
+  EXPECT_GT(assigned, 500);
+}
+
 }  // namespace
 }  // namespace thermocline
