@@ -500,10 +500,7 @@ def instructions() -> str:
 
 
 def metadata() -> str:
-    rows = [
-        [row["mix"], f"{row['mean_kib']:g} KiB", fixed(row["mib_per_gib_16_mib_pages"], 2), fixed(row["mib_per_gib_2_mib_pages"], 2)]
-        for row in results("metadata")["rows"]
-    ]
+    rows = [[row["mix"], f"{row['mean_kib']:g} KiB", *(fixed(row[f"mib_per_gib_{n}_mib_pages"], 2) for n in (16, 2))] for row in results("metadata")["rows"]]
     return table(["live small buffers", "on average", "MiB of host memory per GiB, pages of 16 MiB", "pages of 2 MiB"], rows)
 
 
