@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 namespace thermocline {
 
@@ -18,6 +19,11 @@ class HostReserve {
 
   // Whether a call may begin. Opens the first region, and another one where less than half of the present one is left.
   static bool has_enough() { return has_enough_.load(std::memory_order_relaxed) || open_region(); }
+
+  // Throws std::bad_alloc where there is not enough. Call it before anything changes.
+  static void require() {
+    if (!has_enough()) throw std::bad_alloc();
+  }
 
   // Null: there is no more, or the thread leaves the reserve alone.
   static void* take(std::size_t bytes, std::size_t alignment) noexcept;

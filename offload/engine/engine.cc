@@ -139,20 +139,11 @@ Status Engine::free_without_entry(DeviceAddress address, std::uint64_t stream) {
   return free_past_cache(address, stream);
 }
 
-namespace {
-
-// Call it with the lock held, before anything changes.
-void require_host_memory() {
-  if (!HostReserve::has_enough()) throw std::bad_alloc();
-}
-
-}  // namespace
-
 Status Engine::allocate_slowly(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
   // Declared before `lock`, so that it ends after the lock has been released.
   const Undisturbed undisturbed;
   std::unique_lock lock(mutex_, std::adopt_lock);
-  require_host_memory();
+  HostReserve::require();
   return ask_without_waiting(lock, [&] { return state_->allocate(bytes, stream, out); });
 }
 
@@ -195,7 +186,7 @@ Status Engine::kernels_may_be_others() {
 Operation Engine::begin_slowly(StreamHandle stream, std::span<const MemoryAccess> accesses, const OperationInfo& info,
                                bool again) {
   std::unique_lock lock(mutex_, std::adopt_lock);
-  require_host_memory();
+  HostReserve::require();
   const Status status = ask_without_waiting(lock, [&] {
     const Status resolved = state_->resolve(accesses, info, again, stream);
     again = true;
@@ -257,7 +248,7 @@ bool Engine::wants_upload_copy(AddressRange range, OperationInfo::Source source)
 
 Operation Engine::begin_unknown(StreamHandle stream) {
   std::unique_lock lock(mutex_);
-  require_host_memory();
+  HostReserve::require();
   if (state_->audit != nullptr) state_->audit->unknown();
   const Status status = ask_without_waiting(lock, [&] {
     state_->resolve_all();
