@@ -25,6 +25,8 @@ constexpr std::size_t kTolerated = 8;  // one mistake is tolerated for this many
 // less has to be predicted: it, too, may take longer.
 constexpr double kTooSlow = 1.25;
 constexpr std::size_t kSweptAtOnce = 4;
+// A plan holds while the memory that it was made for has changed by less than one part in this many.
+constexpr Bytes kToleratedPart = 8;
 
 std::uint64_t scramble(std::uint64_t x) {
   x ^= x >> 32;
@@ -167,12 +169,14 @@ void LearnedPolicy::match(std::size_t before) {
   const bool begins = period_detector_.position() == 0;
   in_a_row_ = begins && before + 1 != period_detector_.period() ? 1 : in_a_row_ + 1;
   current_ = period_detector_.iteration();
-  following_ = !known_[current_].plan.evictions.empty();
+  const bool has_room = has_planned_room(known_[current_]);
+  following_ = has_room && !known_[current_].plan.evictions.empty();
 
   if (acts() && period_detector_.position() == 0) {
     assignment_.begins(current_, submitted_ns_, migration_.link());
   }
   if (acts() || (planning_.begun() && planned_ == current_)) bind();
+  if (!has_room && is_behind_two() && !planning_.begun()) return learn();
   if (following_ && residency_.takes_digests()) learn_anew_if_mistaken();
   if (following_ && versions_ != nullptr) learn_anew_if_refused();
   if (rewriting() != nullptr) learn_anew_if_slower();
@@ -198,6 +202,7 @@ void LearnedPolicy::learn() {
     }
   }
   planned_ = current_;
+  known.limit = heap_.limit();
   std::optional<Lineage> lineage;
   if (versions_ != nullptr) {
     lineage = versions_->lineage_of(known.profile);
@@ -230,6 +235,12 @@ void LearnedPolicy::learn() {
   for (const Actor& actor : known.actors) {
     known.unchanged.push_back(actor.alive() && actor.state->was_found_unchanged());
   }
+}
+
+// A plan for another budget (shared_budget.cc) evicts what fits by now, or leaves what does not.
+bool LearnedPolicy::has_planned_room(const PlannedIteration& known) const {
+  const Bytes limit = heap_.limit(), tolerated = known.limit / kToleratedPart;
+  return known.limit == 0 || (limit + tolerated >= known.limit && limit <= known.limit + tolerated);
 }
 
 // A profile describes the last operations: one whole iteration after another one. In the middle of one it would be none.

@@ -189,6 +189,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   struct PlannedIteration {
     Profile profile;
     Plan plan;
+    Bytes limit = 0;            // the heap's, when it was planned
     std::vector<Actor> actors;  // by buffer of the profile
     // By buffer: whether it was assumed to be unchanged although operations may write to it. Then: how often the plan
     // has been made again because that was wrong.
@@ -213,6 +214,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
       expected.clear();
     }
   };
+  bool has_planned_room(const PlannedIteration& known) const;
   static RecomputeObstacles::Plan obstacle_of(const PlannedIteration& known);
 
   std::array<PlannedIteration, PeriodDetector::kIterations> known_;  // by the period detector's number
