@@ -189,6 +189,10 @@ constexpr std::array kOptions = {
     option<&Settings::share_weight>("share_weight", "THERMOCLINE_SHARE_WEIGHT", OptionType::kNumber, "100",
                                     "With budget = \"shared\": by these, 1 to 10000, the processes that are active "
                                     "divide what the minimums leave."),
+    option<&Settings::share_slice>(
+        "share_slice", "THERMOCLINE_SHARE_SLICE", OptionType::kDuration, "off",
+        "With budget = \"shared\": programs that are found to thrash together take turns on the device; this is the "
+        "longest turn (10s is a good choice); off: no turns (docs/processes.md)."),
     option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, kEngine.policy->name,
                               kPolicyDoc.data(), kPolicyChoices),
     option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, name_in(kSafeties, kEngine.safety),

@@ -26,6 +26,7 @@ struct Settings {
   SizeSetting budget;  // percent: of the device's memory; unset: default_budget of the free memory; shared: a lease
   SizeSetting share_minimum;  // percent: of the device's memory
   unsigned share_weight = 0;
+  Duration share_slice{};  // the longest; 0: no slices
   const PolicyEntry* policy = kNoPolicy;
   Safety safety{};
   HostFallback host_fallback{};

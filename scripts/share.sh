@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# share.sh BUILD_FOLDER [--check FILE]: what two programs that share a device get done (bench/share_bench.cc), as JSON; 1 s. --check
+# share.sh BUILD_FOLDER [--check FILE]: what two programs that share a device get done (bench/share_bench.cc), as JSON; 10 s. --check
 # compares with FILE: simulated time is the same everywhere, so a throughput may differ by 0.01. Status 1: one differs by more.
 set -euo pipefail
 build=$(realpath "${1:?the build folder}")
@@ -12,7 +12,7 @@ if [[ ${2:-} != --check ]]; then
   exit 0
 fi
 jq -e -n --argjson found "$found" --slurpfile kept "${kept:?the file to compare with}" '
-  def known: .rows | map({key: "\(.device), \(.memory_gib) GiB", value: {bursts_throughput, at_once_throughput}}) | from_entries;
+  def known: .rows | map({key: "\(.device), \(.memory_gib) GiB", value: {bursts_throughput, at_once_throughput, thrashing_throughput, sliced_throughput}}) | from_entries;
   ($found | known) as $now | ($kept[0] | known) as $before
   | [$now | keys[] as $row | .[$row] | keys[] as $figure | select((.[$figure] - ($before[$row][$figure] // 0)) | fabs > 0.01)
      | "\($row): \($figure) is \($now[$row][$figure]), \($before[$row][$figure]) in the file"]

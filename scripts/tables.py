@@ -208,9 +208,9 @@ def sleep() -> str:
 
 def share() -> str:
     def cells(row: dict) -> list[str]:
-        return [f"`{row['device']}`", f"{row['memory_gib']} GiB", f"{row['bursts_throughput']:.2f}", f"{row['at_once_throughput']:.2f}"]
+        return [f"`{row['device']}`", f"{row['memory_gib']} GiB", f"{row['bursts_throughput']:.2f}", f"{row['at_once_throughput']:.2f}", f"{row['thrashing_throughput']:.2f}", f"{row['sliced_throughput']:.2f}"]
 
-    return table(["device", "memory", "in turns of a second", "both at once"], [cells(row) for row in results("share")["rows"]])
+    return table(["device", "memory", "in turns of a second", "both at once", "thrashing", "in slices"], [cells(row) for row in results("share")["rows"]])
 
 
 def directions() -> str:

@@ -263,16 +263,43 @@ std::string overview(const std::vector<ProcessView>& processes) {
   return text;
 }
 
+namespace {
+
+struct Turn {
+  bool is_sliced = false, has_slice = false;
+};
+
+const char* what_it_does(const LeaseRecord& record, const Turn& turn, std::uint64_t now_ns) {
+  if (turn.is_sliced) return turn.has_slice ? "slice" : "waits";
+  return record.active_until_ns >= now_ns ? "active" : "idle";
+}
+
+std::vector<Turn> turns_on(const SharedDevice& device, std::uint64_t now_ns) {
+  std::vector<SliceSharer> all;
+  for (const LeaseRecord& one : device.processes)
+    all.push_back({.is_active = one.active_until_ns >= now_ns, .weight = one.weight, .record = one.slice});
+  const bool any = any_slices(all, now_ns);
+  const std::optional<std::size_t> holder = slice_holder(all, now_ns);
+  std::vector<Turn> turns;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    turns.push_back({.is_sliced = any && takes_part(all[i], now_ns), .has_slice = holder == i});
+  return turns;
+}
+
+}  // namespace
+
 std::string shares(const std::vector<SharedDevice>& devices, std::uint64_t now_ns) {
   std::string text;
   for (const SharedDevice& device : devices) {
     append(&text, "\ndevice %s, %s, shared by %zu\n", printable(device.device).c_str(),
            short_bytes(device.processes.front().device_bytes).c_str(), device.processes.size());
     append(&text, "%7s %-16s %9s %9s %9s %9s %6s\n", "PID", "COMMAND", "MINIMUM", "LEASE", "IN USE", "WANTS", "WEIGHT");
-    for (const LeaseRecord& one : device.processes) {
+    const std::vector<Turn> turns = turns_on(device, now_ns);
+    for (std::size_t i = 0; i < device.processes.size(); ++i) {
+      const LeaseRecord& one = device.processes[i];
       append(&text, "%7d %-16.16s %9s %9s %9s %9s %6u %s\n", one.pid, printable(one.command).c_str(),
              short_bytes(one.minimum).c_str(), short_bytes(one.lease).c_str(), short_bytes(one.in_use).c_str(),
-             short_bytes(one.demand).c_str(), one.weight, one.active_until_ns >= now_ns ? "active" : "idle");
+             short_bytes(one.demand).c_str(), one.weight, what_it_does(one, turns[i], now_ns));
     }
   }
   return text;
@@ -310,7 +337,9 @@ std::string as_json(const std::vector<ProcessView>& processes, const std::vector
   out["shared_devices"] = ordered_json::array();
   for (const SharedDevice& device : devices) {
     ordered_json entry = {{"uuid", device.device}, {"processes", ordered_json::array()}};
-    for (const LeaseRecord& one : device.processes) {
+    const std::vector<Turn> turns = turns_on(device, now_ns);
+    for (std::size_t i = 0; i < device.processes.size(); ++i) {
+      const LeaseRecord& one = device.processes[i];
       entry["processes"].push_back({{"pid", one.pid},
                                     {"command", one.command},
                                     {"device_bytes", one.device_bytes},
@@ -320,7 +349,9 @@ std::string as_json(const std::vector<ProcessView>& processes, const std::vector
                                     {"in_use_bytes", one.in_use},
                                     {"wanted_bytes", one.demand},
                                     {"weight", one.weight},
-                                    {"active", one.active_until_ns >= now_ns}});
+                                    {"active", one.active_until_ns >= now_ns},
+                                    {"takes_turns", turns[i].is_sliced},
+                                    {"has_slice", turns[i].has_slice}});
     }
     out["shared_devices"].push_back(std::move(entry));
   }

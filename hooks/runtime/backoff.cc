@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "hooks/interpose/log.h"
+#include "hooks/runtime/device_lease.h"
 #include "hooks/runtime/mapping_waits.h"
 
 namespace thermocline {
@@ -12,12 +13,20 @@ namespace {
 
 // A simulated device lets work happen by itself when nobody has called it for some milliseconds.
 constexpr std::chrono::microseconds kLongestPause{16000};
+// While others have the time slice of a shared device, at most this many times as long.
+constexpr int kTurns = 6;
 
 }  // namespace
 
 bool Backoff::wait() {
   const auto now = std::chrono::steady_clock::now();
-  if (end_ == std::chrono::steady_clock::time_point{}) end_ = now + longest_;
+  if (end_ == std::chrono::steady_clock::time_point{}) {
+    end_ = now + longest_;
+    last_ = now + kTurns * longest_;
+  } else if (any_waits_for_turn()) {
+    // Memory may come with its turn, and other threads' operations, which release streams, wait for that.
+    end_ = std::min(now + longest_, last_);
+  }
   if (now >= end_) {
     THERMOCLINE_LOG_ONCE(
         LogLevel::kError,

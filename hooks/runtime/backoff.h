@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Retries requests that the engine refused with Status::not_ready because streams are blocked. No lock is held in
 // between: another thread, or another process, may write the value that the streams wait for. After `longest` without
-// success the result is out of memory, because this very thread may be the one that would write the value next.
+// success, not counting the time slices of others, the result is out of memory: this very thread may be the one that would
+// write the value next.
 #pragma once
 
 #include <chrono>
@@ -20,7 +21,7 @@ class Backoff {
 
  private:
   std::chrono::seconds longest_;
-  std::chrono::steady_clock::time_point end_{};  // unset before the first wait
+  std::chrono::steady_clock::time_point end_{}, last_{};  // unset before the first wait
   std::chrono::microseconds pause_{50};
 };
 

@@ -24,6 +24,10 @@ constexpr std::chrono::milliseconds kBetweenLooks{5};
 constexpr std::uint64_t kBetweenRequestsNs = 1'000'000;
 // A request counts as demand for this long.
 constexpr std::uint64_t kRequestNs = 500'000'000;
+// How long it counts that another process was seen to have the time slice.
+constexpr std::uint64_t kLookCountsNs = 1'000'000'000;
+// An operation that waits for its turn asks every millisecond.
+constexpr std::uint64_t kWaitCountsNs = 50'000'000;
 
 std::array<std::atomic<DeviceLease*>, EngineSet::kMost> leases{};
 
@@ -81,7 +85,9 @@ std::unique_ptr<DeviceLease> DeviceLease::begin(const Settings& settings, Bytes 
       places.other_folder);
   if (ledger == nullptr) return nullptr;
   const Bytes minimum = ledger->minimum();
-  std::unique_ptr<DeviceLease> lease(new DeviceLease(std::move(ledger), places.longest_wait_ns));
+  const auto longest_slice = std::chrono::duration_cast<std::chrono::nanoseconds>(settings.share_slice).count();
+  std::unique_ptr<DeviceLease> lease(
+      new DeviceLease(std::move(ledger), places.longest_wait_ns, static_cast<std::uint64_t>(longest_slice)));
   if (wished < kDefaultPageBytes) {
     *why = "share_minimum = " + human_bytes(wished) + " is less than a page; give " + human_bytes(kDefaultPageBytes) +
            " or more, or a percentage";
@@ -143,6 +149,7 @@ void DeviceLease::end() {
   if (ledger_ == nullptr) return;
   last_ = ledger_->lease();
   ledger_.reset();
+  out_of_turn_at_ns_ = 0;
 }
 
 Bytes DeviceLease::raise(Bytes wanted) {
@@ -178,7 +185,9 @@ bool DeviceLease::may_have_later(Bytes wanted) {
   if (ledger_ == nullptr || !ledger_->look(now, &view) ||
       wanted > largest_lease(view.capacity, view.sharers, view.self))
     return false;
-  if (waits_since_ns_ == 0 || now - waited_at_ns_ > longest_wait_ns_) waits_since_ns_ = now;
+  // Others give back when it is its turn.
+  const bool begins = waits_since_ns_ == 0 || now - waited_at_ns_ > longest_wait_ns_ || is_out_of_turn(now);
+  if (begins) waits_since_ns_ = now;
   waited_at_ns_ = now;
   if (now - waits_since_ns_ < longest_wait_ns_) return true;
   waits_since_ns_ = 0;
@@ -197,8 +206,13 @@ Bytes DeviceLease::look(const Engine::BudgetUse& use) {
   const std::uint64_t now = now_ns();
   demand_ = use.demand;
   in_use_ = use.in_use;
+  times_ = use.times;
   active_until_ns_ = std::max(active_until_ns_, watch_.look(now, use.activity, use.works));
+  // It is not at rest while it waits.
+  if (waited_for_turn_ns_ + kWaitCountsNs > now)
+    active_until_ns_ = std::max(active_until_ns_, now + ActivityWatch::kLeastRestNs);
   tell(now);
+  look_for_slice(now);
   return next(now);
 }
 
@@ -207,7 +221,32 @@ Bytes DeviceLease::look_while_busy() {
   const std::uint64_t now = now_ns();
   active_until_ns_ = std::max(active_until_ns_, now + ActivityWatch::kLeastRestNs);
   tell(now);
+  look_for_slice(now);
   return next(now);
+}
+
+void DeviceLease::look_for_slice(std::uint64_t now_ns) {
+  LeaseView view;
+  if (!takes_slices_ || ledger_ == nullptr || !ledger_->look(now_ns, &view)) {
+    out_of_turn_at_ns_ = 0;
+    return;
+  }
+  ledger_->tell(slices_.look(now_ns, times_, view.slices, view.self, view.lacks_memory()));
+  out_of_turn_at_ns_ = slices_.is_out_of_turn() ? now_ns : 0;
+}
+
+// Nobody waits for a look that does not come: the process ends, or the thread that looks could not be created.
+bool DeviceLease::is_out_of_turn(std::uint64_t now_ns) const {
+  const std::uint64_t since_ns = out_of_turn_at_ns_;
+  return since_ns != 0 && since_ns + kLookCountsNs > now_ns;
+}
+
+bool DeviceLease::waits_for_turn() {
+  if (out_of_turn_at_ns_ == 0) return false;
+  const std::uint64_t now = now_ns();
+  if (!is_out_of_turn(now)) return false;
+  waited_for_turn_ns_ = now;
+  return true;
 }
 
 bool share_device(const Settings& settings, const DeviceFacts& facts, EngineOptions* options) {
@@ -230,6 +269,13 @@ void end_lease(int device) {
 
 DeviceLease* lease_of(int device) {
   return static_cast<std::size_t>(device) < leases.size() ? leases[static_cast<std::size_t>(device)].load() : nullptr;
+}
+
+bool any_waits_for_turn() {
+  return std::ranges::any_of(leases, [](const auto& one) {
+    DeviceLease* const lease = one.load();
+    return lease != nullptr && lease->waits_for_turn();
+  });
 }
 
 // The leases are not ended: a thread of the parent may have held their locks.

@@ -18,6 +18,7 @@ namespace thermocline {
 void Operation::abandon() {
   const std::lock_guard unlocks(engine_->mutex_, std::adopt_lock);
   engine_->state_->forget_upload_copies();
+  if (engine_->state_->stalls) engine_->state_->stalls->abandon();
 }
 
 bool Operation::is_behind_blocked() const {
@@ -187,11 +188,17 @@ Operation Engine::begin_slowly(StreamHandle stream, std::span<const MemoryAccess
                                bool again) {
   std::unique_lock lock(mutex_, std::adopt_lock);
   HostReserve::require();
+  if (!again) wait_for_turn(lock);
+  State& state = *state_;
+  const bool crosses_link = info.operator_class == OperatorClass::kCopy && accesses.size() == 1;
+  const bool is_measured =
+      state.stalls.has_value() && state.residency.any_nonresident() && state.stalls->begin(stream, !crosses_link);
   const Status status = ask_without_waiting(lock, [&] {
     const Status resolved = state_->resolve(accesses, info, again, stream);
     again = true;
     return resolved.ok() ? state_->prepare(stream) : resolved;
   });
+  if (is_measured) status.ok() ? state.stalls->may_run(stream) : state.stalls->abandon();
   if (status.ok()) state_->learn_operation();
   lock.release();
   return Operation(this, status, false);

@@ -43,6 +43,7 @@
 #include "offload/lock_levels.h"
 #include "offload/operation_info.h"
 #include "offload/options.h"
+#include "offload/sharing/stall_times.h"
 #include "offload/sleep.h"
 #include "offload/statistics.h"
 
@@ -312,6 +313,7 @@ class Engine {
     Bytes in_use = 0;            // pages, and the program's own mappings
     std::uint64_t activity = 0;  // another number after each operation, allocation and free
     bool works = false;          // something that was submitted may still be running
+    StallTimes times{};          // zero unless the source needs them
   };
   // Empty: another thread holds the lock.
   std::optional<BudgetUse> try_budget_use();
@@ -365,6 +367,7 @@ class Engine {
   Status wait_for_deferred(std::unique_lock<Mutex>& lock);
   void wait_for_file(std::unique_lock<Mutex>& lock, const std::shared_ptr<SpillTransfer>& transfer);
   bool wait_for_pages(std::unique_lock<Mutex>& lock);
+  void wait_for_turn(std::unique_lock<Mutex>& lock);
   // A stream in the form that ThreadCaches uses.
   static constexpr std::uint64_t kNoStream = ~std::uint64_t{0};
   static std::uint64_t key_of(std::optional<StreamHandle> stream) {

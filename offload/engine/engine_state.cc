@@ -9,6 +9,7 @@
 #include "driver/locks.h"
 #include "offload/page_bytes.h"
 #include "offload/residency/host_grant.h"
+#include "offload/sharing/budget_source.h"
 
 namespace thermocline {
 namespace {
@@ -137,6 +138,8 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   }
   state->is_plain = state->options.redzone_bytes == 0 && state->annotations == nullptr && state->audit == nullptr &&
                     state->versions == nullptr && !state->host_mappings.full();
+  if (options.budget_source != nullptr && options.budget_source->needs_times())
+    state->stalls.emplace(state->foundation->driver);
   state->repeats = options.budget_source == nullptr && state->audit == nullptr && !state->host_mappings.full();
   state->note_what_is_slow();
   state->show_room();
@@ -250,6 +253,7 @@ void Engine::State::commit(bool completed) {
   if (!uploads.empty()) keep_upload_copies(use);
   if (tracks.load(std::memory_order_relaxed)) note_submission(use);
   if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
+  if (stalls) stalls->submitted(clock.handle_of(stream));
   if (completed) clock.synchronized(stream);
   note_submitted();
 }

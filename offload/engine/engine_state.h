@@ -34,6 +34,7 @@
 #include "offload/residency/migration.h"
 #include "offload/residency/residency.h"
 #include "offload/residency/unit_size.h"
+#include "offload/sharing/stall_meter.h"
 
 namespace thermocline {
 
@@ -245,6 +246,7 @@ class Engine::State {
   PointerProbes looks;
   ThreadCaches caches;
   IdleWatch idle;
+  std::optional<StallMeter> stalls;  // empty unless the budget's source needs it
   KnownOperations known_operations;
   std::unique_ptr<Versions> versions;              // null unless contents may be recomputed
   RecomputePolicy* recompute_policy = nullptr;     // non-null if `versions` is

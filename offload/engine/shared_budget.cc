@@ -2,13 +2,20 @@
 // A budget that changes while the program runs (offload/sharing). It is raised when the engine or its caller asks, and
 // lowered by evicting as for any other need of room. An operation that exceeds it waits until others give back memory.
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "driver/undisturbed.h"
 #include "offload/engine/engine_state.h"
 #include "offload/sharing/budget_source.h"
 
 namespace thermocline {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenTurns{1};
+
+}  // namespace
 
 bool Engine::State::raise_budget(Bytes wanted) {
   if (options.budget_source == nullptr || wanted <= budget_bytes) return false;
@@ -76,11 +83,27 @@ std::optional<Engine::BudgetUse> Engine::try_budget_use() {
   if (!lock.owns_lock()) return std::nullopt;
   State& state = *state_;
   const Bytes held = state.held_block_bytes;
-  return BudgetUse{.budget = state.budget_bytes,
-                   .demand = held - std::min(held, state.residency.asleep_bytes()) + state.external_bytes,
-                   .in_use = state.heap.created_bytes() + state.external_bytes,
-                   .activity = state.calls(),
-                   .works = state.works()};
+  const MigrationStatistics& copied = state.migration.statistics();
+  return BudgetUse{
+      .budget = state.budget_bytes,
+      .demand = held - std::min(held, state.residency.asleep_bytes()) + state.external_bytes,
+      .in_use = state.heap.created_bytes() + state.external_bytes,
+      .activity = state.calls(),
+      .works = state.works(),
+      .times = state.stalls ? state.stalls->times(copied.evicted_bytes, copied.restored_bytes, state.migration.link())
+                            : StallTimes()};
+}
+
+// In the middle of an operation that is submitted in parts nobody waits: its other parts may hold memory.
+void Engine::wait_for_turn(std::unique_lock<Mutex>& lock) {
+  BudgetSource* const source = state_->options.budget_source;
+  if (source == nullptr || !source->waits_for_turn()) return;
+  if (state_->stalls) state_->stalls->pause();
+  do {
+    lock.unlock();
+    std::this_thread::sleep_for(kBetweenTurns);
+    lock.lock();
+  } while (source->waits_for_turn());
 }
 
 void Engine::raise_budget() {

@@ -21,6 +21,10 @@ class BudgetSource {
   virtual bool may_have_later(Bytes wanted) = 0;
   // The budget to report to a program that sizes itself by it: its share if all processes could use everything.
   virtual Bytes share() = 0;
+  // Another process has the time slice (slice_policy.h): an operation must not begin now. The caller asks again soon.
+  virtual bool waits_for_turn() { return false; }
+  // True, always: the engine measures for how long operations wait (Engine::BudgetUse::times).
+  virtual bool needs_times() const { return false; }
 };
 
 }  // namespace thermocline

@@ -15,7 +15,7 @@
 namespace thermocline {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x314C444C4D434854;  // "THCMLDL1"
+constexpr std::uint64_t kMagic = 0x324C444C4D434854;  // "THCMLDL2"
 constexpr std::size_t kRecords = LeaseLedger::kRecords;
 
 struct File {
@@ -23,7 +23,7 @@ struct File {
   std::array<std::uint64_t, 15> reserved;
   std::array<StoredLease, kRecords> records;
 };
-static_assert(sizeof(File) == 4096, "One page.");
+static_assert(sizeof(File) == 128 + kRecords * sizeof(StoredLease), "No padding.");
 
 constexpr int kMostReadings = 100;
 constexpr int kMostTries = 200;
@@ -57,7 +57,14 @@ LeaseRecord record_of(const StoredLease& stored) {
           .demand = stored.demand,
           .lease = stored.lease,
           .in_use = stored.in_use,
-          .active_until_ns = stored.active_until_ns};
+          .active_until_ns = stored.active_until_ns,
+          .slice = {.looked_ns = stored.looked_ns,
+                    .marked_until_ns = stored.marked_until_ns,
+                    .begun_ns = stored.slice_begun_ns,
+                    .until_ns = stored.slice_until_ns,
+                    .measured_ns = stored.measured_ns,
+                    .computed_permille = std::min(stored.computed_permille, 1000U),
+                    .copied_permille = std::min(stored.copied_permille, 1000U)}};
 }
 
 enum class Read : std::uint8_t { kWhole, kTorn, kFailed };
@@ -118,6 +125,13 @@ bool write_lease(int file, std::size_t at, const LeaseRecord& record, Bytes clai
   stored.in_use = record.in_use;
   stored.active_until_ns = record.active_until_ns;
   stored.device_bytes = record.device_bytes;
+  stored.looked_ns = record.slice.looked_ns;
+  stored.marked_until_ns = record.slice.marked_until_ns;
+  stored.slice_begun_ns = record.slice.begun_ns;
+  stored.slice_until_ns = record.slice.until_ns;
+  stored.measured_ns = record.slice.measured_ns;
+  stored.computed_permille = record.slice.computed_permille;
+  stored.copied_permille = record.slice.copied_permille;
   stored.weight = record.weight;
   stored.pid = record.pid;
   std::memcpy(stored.command.data(), record.command.data(), std::min(record.command.size(), stored.command.size()));

@@ -20,9 +20,11 @@ struct StoredLease {
   std::uint32_t weight;
   std::int32_t pid;
   std::array<char, 48> command;
+  std::uint64_t looked_ns, marked_until_ns, slice_begun_ns, slice_until_ns, measured_ns;
+  std::uint32_t computed_permille, copied_permille;
   std::uint64_t check;
 };
-static_assert(sizeof(StoredLease) == 128);
+static_assert(sizeof(StoredLease) == 176);
 
 struct LivingLease {
   std::size_t at = 0;

@@ -121,10 +121,16 @@ void LeaseLedger::tell(Bytes demand, Bytes in_use, std::uint64_t active_until_ns
   static_cast<void>(write(0));
 }
 
+void LeaseLedger::tell(const SliceRecord& slice) {
+  if (slice == own_.slice) return;
+  own_.slice = slice;
+  static_cast<void>(write(0));
+}
+
 bool LeaseLedger::look(std::uint64_t now_ns, LeaseView* out) const {
   const auto all = is_there_ ? living_leases(file_, at_) : std::nullopt;
   if (!all.has_value()) return false;
-  *out = {.capacity = capacity_of(*all), .sharers = {}, .self = 0};
+  *out = {.capacity = capacity_of(*all), .sharers = {}, .slices = {}, .self = 0};
   bool has_own = false;
   for (const LivingLease& one : *all) {
     if (one.at == at_) {
@@ -132,8 +138,19 @@ bool LeaseLedger::look(std::uint64_t now_ns, LeaseView* out) const {
       has_own = true;
     }
     out->sharers.push_back(sharer_of(one.record, now_ns));
+    out->slices.push_back(
+        {.is_active = out->sharers.back().is_active, .weight = one.record.weight, .record = one.record.slice});
   }
+  rest_out_of_turn(out->slices, now_ns, out->sharers);
   return has_own;
+}
+
+bool LeaseView::lacks_memory() const {
+  Bytes wanted = 0;
+  for (std::size_t i = 0; i < sharers.size(); ++i) {
+    wanted += slices[i].is_active ? std::max(sharers[i].minimum, sharers[i].demand) : sharers[i].minimum;
+  }
+  return wanted > capacity;
 }
 
 bool LeaseLedger::fits() const {

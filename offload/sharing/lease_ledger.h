@@ -23,6 +23,7 @@
 
 #include "driver/units.h"
 #include "offload/sharing/lease_policy.h"
+#include "offload/sharing/slice_policy.h"
 
 namespace thermocline {
 
@@ -40,13 +41,19 @@ struct LeaseRecord {
   Bytes lease = 0;
   Bytes in_use = 0;
   std::uint64_t active_until_ns = 0;  // CLOCK_MONOTONIC
+  SliceRecord slice{};
 };
 
 // The state of one device, as one process sees it.
 struct LeaseView {
   Bytes capacity = 0;  // of the device, without what is reserved for the driver
+  // A process that waits for its time slice is not active here.
   std::vector<Sharer> sharers;
+  std::vector<SliceSharer> slices;  // of the same processes
   std::size_t self = 0;
+
+  // The active processes, also those that wait for their slices, want more than there is.
+  bool lacks_memory() const;
 };
 
 // At most one object for each device in a process: closing a file releases all of the process's locks on it. Not
@@ -78,6 +85,7 @@ class LeaseLedger {
   bool is_there() const { return is_there_; }
 
   void tell(Bytes demand, Bytes in_use, std::uint64_t active_until_ns);
+  void tell(const SliceRecord& slice);
   // Reads all living processes. False: the file cannot be read now.
   bool look(std::uint64_t now_ns, LeaseView* out) const;
   // False: the lease would be too large beside those of others; nothing has changed.

@@ -26,8 +26,12 @@ class FakeSource : public BudgetSource {
   void lowered(Bytes to) override { budget = to; }
   bool may_have_later(Bytes wanted) override { return wanted <= later; }
   Bytes share() override { return 20 * kPage; }
+  bool waits_for_turn() override { return turns_of_others > 0 && --turns_of_others > 0; }
+  bool needs_times() const override { return measures; }
 
   Bytes budget = kAtFirst, allowed = kAtFirst, later = 0, asked = 0;
+  int turns_of_others = 0;
+  bool measures = false;
 };
 
 class SharedBudgetTest : public EngineTest, public testing::WithParamInterface<bool> {
@@ -164,6 +168,63 @@ TEST_P(SharedBudgetTest, GivingBackIsNoWorkOfTheProgram) {
   const auto given = engine_->try_budget_use();
   EXPECT_EQ(given->activity, rests->activity);
   EXPECT_FALSE(given->works);
+}
+
+// It would go on to evict what fits by now.
+TEST_P(SharedBudgetTest, APlanForASmallerBudgetIsNotFollowed) {
+  TearDown();
+  start({.budget_bytes = kAtFirst,
+         .budget_source = &source_,
+         .policy = find_policy("learned"),
+         .waits_without_lock = GetParam()},
+        kDevice);
+  source_.allowed = 13 * kPage;
+  std::array<DeviceAddress, 3> all;
+  for (DeviceAddress& one : all) {
+    one = allocate(6 * kPage);
+    EXPECT_TRUE(operate({{one, 6 * kPage}}, Access::kWrite).ok());
+  }
+  const auto turns = [&](int count) {
+    for (int i = 0; i < 3 * count; ++i) {
+      ASSERT_TRUE(operate({{all[static_cast<std::size_t>(i) % 3], 6 * kPage}}).ok());
+      ASSERT_TRUE(device_->driver().synchronize_context().ok());
+    }
+  };
+  turns(20);
+  ASSERT_GT(now().plans, 0u);
+  source_.allowed = 24 * kPage;
+  engine_->raise_budget();
+  turns(2);
+  const Bytes evicted = now().evicted_bytes;
+  turns(10);
+  EXPECT_EQ(now().evicted_bytes, evicted);
+}
+
+TEST_P(SharedBudgetTest, TheTimeThatOperationsRunAndWaitIsMeasured) {
+  TearDown();
+  source_.measures = true;
+  SetUp();
+  work([](int) {});
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  const StallTimes times = engine_->try_budget_use()->times;
+  EXPECT_GT(times.computed_ns, 0u);
+  EXPECT_GT(times.stalled_ns, times.computed_ns) << "each operation fetches what it needs";
+  EXPECT_LE(times.stalled_ns, times.measured_ns);
+  EXPECT_GT(times.copied_in_ns, 0u);
+  EXPECT_GT(times.copied_out_ns, 0u);
+}
+
+TEST_P(SharedBudgetTest, NothingIsMeasuredUnlessAsked) {
+  work([](int) {});
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  EXPECT_EQ(engine_->try_budget_use()->times.copied_in_ns, 0u);
+}
+
+TEST_P(SharedBudgetTest, AnOperationWaitsUntilOthersHaveHadTheirTurn) {
+  const DeviceAddress one = allocate(4 * kPage);
+  source_.turns_of_others = 5;
+  EXPECT_TRUE(operate({{one, 4 * kPage}}, Access::kWrite).ok());
+  EXPECT_EQ(source_.turns_of_others, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Waits, SharedBudgetTest, testing::Bool());

@@ -67,6 +67,43 @@ class SharedDevice : public testing::Test {
     return {};
   }
 
+  // Some are stopped first, as by a debugger, and killed while they stand still. THERMOCLINE_TEST_SEEDS=10000 kills a
+  // hundred times as many.
+  void kill_at_random_times(std::uint64_t kills_usually, int longest_ms) {
+    const ProcessResult plain = run_plain({"sleeper", "works", "true"});
+    const std::string all_kills = R"(exec bash -c '
+      RANDOM=7
+      for ((i = 0; i < )" + std::to_string(scaled_seeds(kills_usually)) +
+                                  R"(; ++i)); do
+        setsid env )" + beside("works \"sleep 9\"") +
+                                  R"( >/dev/null 2>&1 & victim=$!
+        sleep $(printf %d.%03d $((at = RANDOM % )" +
+                                  std::to_string(longest_ms) + R"(, at / 1000)) $((at % 1000)))
+        if ((RANDOM % 3 == 0)); then kill -STOP $victim; sleep 0.$((RANDOM % 4))2; fi
+        kill -9 -- -$victim 2>/dev/null || kill -9 $victim || exit 1
+        wait $victim
+        [[ $? -eq 137 ]] || exit 1
+      done')";
+    const std::string look_for_leaks = COMMAND_FILE R"( stats >/dev/null
+      for page in /dev/shm/thermocline.*; do kill -0 ${page##*.} || echo "left over: $page"; done)";
+    // What the last one held returns within 10 ms where nothing else runs.
+    const std::string until_all_is_back = R"sh(exec bash -c '
+      for ((i = 0; i < 100; ++i)); do
+        [[ "$()sh" + kStats + R"sh()" =~ \"lease_bytes\":([0-9]+) ]] && ((BASH_REMATCH[1] >= )sh" +
+                                          std::to_string(kAll) +
+                                          R"sh()) && exit
+        sleep 0.1
+      done')sh";
+    const ProcessResult first =
+        run_program({"sleeper", "works", all_kills, until_all_is_back, kStats, look_for_leaks}, with());
+    EXPECT_EQ(first.status, 0) << first.out << first.err;
+    EXPECT_EQ(first.out.find("left over"), std::string::npos) << first.out;
+    EXPECT_TRUE(first.out.ends_with(plain.out)) << first.out << plain.out;
+    const json shares = shares_in(first.out);
+    ASSERT_EQ(shares.size(), 1u) << first.out;
+    EXPECT_GE(shares[0]["lease_bytes"], kAll);
+  }
+
   const std::string profile_;
   std::vector<std::string> environment_;
 };
@@ -123,41 +160,45 @@ TEST_F(SharedDevice, WhatAKilledProgramHeldReturns) {
   EXPECT_GE(shares[0]["lease_bytes"], kAll);
 }
 
-// Some are stopped first, as by a debugger, and killed while they stand still. THERMOCLINE_TEST_SEEDS=10000 kills a
-// thousand.
-TEST_F(SharedDevice, KillsAtRandomTimesLeaveTheOthersAsTheyWere) {
-  const ProcessResult plain = run_plain({"sleeper", "works", "true"});
-  const std::string kills = R"(exec bash -c '
-    RANDOM=7
-    for ((i = 0; i < )" + std::to_string(scaled_seeds(10)) +
-                            R"(; ++i)); do
-      setsid env )" + beside("works \"sleep 9\"") +
-                            R"( >/dev/null 2>&1 & victim=$!
-      sleep 0.$(printf %03d $((RANDOM % 300)))
-      if ((RANDOM % 3 == 0)); then kill -STOP $victim; sleep 0.02; fi
-      kill -9 -- -$victim 2>/dev/null || kill -9 $victim || exit 1
-      wait $victim
-      [[ $? -eq 137 ]] || exit 1
-    done')";
-  const std::string look_for_leaks = COMMAND_FILE R"( stats >/dev/null
-    for page in /dev/shm/thermocline.*; do kill -0 ${page##*.} || echo "left over: $page"; done)";
-  // The last process's memory returns within 10 ms where nothing else runs.
-  const std::string until_all_is_back = R"sh(exec bash -c '
+// Together they hold more than there is, and each uses all of it all the time. The link is so slow that this shows soon.
+class ThrashingPrograms : public SharedDevice {
+ protected:
+  ThrashingPrograms() {
+    std::ofstream(profile_, std::ios::app) << "link_to_host = 5e8\nlink_to_device = 5e8\n";
+    environment_.push_back("THERMOCLINE_SHARE_SLICE=1s");
+  }
+  // Ends when `count` processes have had a slice, or after a time in which they should.
+  static std::string until_turns(int count) {
+    return R"sh(bash -c '
+    had=""
     for ((i = 0; i < 100; ++i)); do
-      [[ "$()sh" + kStats + R"sh()" =~ \"lease_bytes\":([0-9]+) ]] && ((BASH_REMATCH[1] >= )sh" +
-                                        std::to_string(kAll) +
-                                        R"sh()) && exit
-      sleep 0.1
+      while read -r pid; do [[ $had == *" $pid "* ]] || had+=" $pid "; done < <()sh" +
+           kStats + R"sh( | jq -r ".shared_devices[].processes[] | select(.has_slice) | .pid")
+      set -- $had
+      (($# == )sh" +
+           std::to_string(count) + R"sh()) && echo "turns taken" && exit
+      sleep 0.02
     done')sh";
-  const ProcessResult first =
-      run_program({"sleeper", "works", kills, until_all_is_back, kStats, look_for_leaks}, with());
-  EXPECT_EQ(first.status, 0) << first.out << first.err;
-  EXPECT_EQ(first.out.find("left over"), std::string::npos) << first.out;
-  EXPECT_TRUE(first.out.ends_with(plain.out)) << first.out << plain.out;
-  const json shares = shares_in(first.out);
-  ASSERT_EQ(shares.size(), 1u) << first.out;
-  EXPECT_GE(shares[0]["lease_bytes"], kAll);
+  }
+};
+
+TEST_F(ThrashingPrograms, TakeTurnsAndComputeTheSameBits) {
+  const ProcessResult plain = run_plain({"sleeper", "works", "true"});
+  const std::string done = profile_ + ".done";
+  const std::string second = beside("works 'until [ -e " + done + " ]; do sleep 0.05; done'");
+  const ProcessResult first = run_program(
+      {"sleeper", "works", second + " & " + until_turns(2) + "; : >" + done + "; wait; rm " + done}, with());
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_NE(first.out.find("turns taken"), std::string::npos) << first.out << first.err;
+  std::size_t same = 0;
+  for (std::size_t at = 0; (at = first.out.find(plain.out, at)) != std::string::npos; at += plain.out.size()) ++same;
+  EXPECT_EQ(same, 2u) << first.out << first.err;
 }
+
+TEST_F(SharedDevice, KillsAtRandomTimesLeaveTheOthersAsTheyWere) { kill_at_random_times(10, 300); }
+
+// Also while one of them has the time slice, or waits for it.
+TEST_F(ThrashingPrograms, KillsAtRandomTimesLeaveTheOthersAsTheyWere) { kill_at_random_times(3, 2'000); }
 
 TEST_F(SharedDevice, AMinimumIsCutToWhatOthersLeaveAndSaid) {
   const std::string second = "THERMOCLINE_SHARE_MINIMUM=70% " + beside("rests true");

@@ -169,6 +169,31 @@ TEST(StatsText, WhoHoldsWhatOfASharedDeviceIsShown) {
   EXPECT_FALSE(found[0]["processes"][0]["active"].get<bool>());
 }
 
+TEST(StatsText, WhoHasTheTimeSliceIsShown) {
+  LeaseRecord one;
+  one.pid = 11;
+  one.active_until_ns = 2'000;
+  one.slice = {.looked_ns = 900, .marked_until_ns = 5'000, .begun_ns = 100, .until_ns = 3'000};
+  LeaseRecord other = one, third = one;
+  other.pid = 22;
+  other.slice.begun_ns = other.slice.until_ns = 0;
+  third.pid = 33;
+  third.slice = {};
+  const SharedDevice device{"00ff", {one, other, third}};
+  const std::string text = shares({device}, 1'000);
+  expect_narrow(text);
+  EXPECT_LT(text.find(" 11 "), text.find("slice")) << text;
+  EXPECT_LT(text.find("slice"), text.find(" 22 ")) << text;
+  EXPECT_LT(text.find(" 22 "), text.find("waits")) << text;
+  EXPECT_LT(text.find("waits"), text.find("active")) << text;
+  const json found = json::parse(as_json({}, {device}, 1'000))["shared_devices"][0]["processes"];
+  EXPECT_TRUE(found[0]["takes_turns"].get<bool>());
+  EXPECT_TRUE(found[0]["has_slice"].get<bool>());
+  EXPECT_TRUE(found[1]["takes_turns"].get<bool>());
+  EXPECT_FALSE(found[1]["has_slice"].get<bool>());
+  EXPECT_FALSE(found[2]["takes_turns"].get<bool>());
+}
+
 TEST(StatsText, RatesThatCanNotBeAreNoneTheLess) {
   ProcessView view;
   LiveStatistics before = full(0);
