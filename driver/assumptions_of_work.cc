@@ -118,12 +118,15 @@ constexpr Assumption kTable[] = {
      "graph_memory_is_kept_until_trimmed recorded_allocation_belongs_to_its_graph", "", "",
      "counted after each launch; a launch that is out of memory is repeated with more room"},
     {"graph_copies",
-     "a copy of a graph does the same work, attributes of its kernels included; without some of its nodes the others "
-     "do",
+     "a copy of a graph does the same work, attributes of its kernels included; without some of its nodes, also of its "
+     "child graphs, the others do",
      "CUDA driver API, cuGraphClone, cuGraphDestroyNode; silent about attributes", "the same", "",
      "a graph that is launched in parts computes other bits",
-     "copies_of_graphs_know_their_nodes nodes_of_copies_can_be_removed changes_of_copies_leave_the_original", "", "",
-     "a graph that the driver does not copy is not cut: its launch is refused"},
+     "copies_of_graphs_know_their_nodes nodes_of_copies_can_be_removed changes_of_copies_leave_the_original "
+     "nodes_of_a_copys_child_graph_can_be_removed",
+     "", "",
+     "a graph that the driver does not copy is not cut: its launch is refused; a child graph whose nodes it does not "
+     "take out of a copy stays whole"},
     {"tensor_maps", "the 128 bytes of a tensor map do not change after the driver has written them",
      "cuda.h 13.0, CUtensorMap: opaque", "do not change", "", "a map is not recognized: an illegal address", "", "",
      "it needs a kernel that reads a map (compute capability 9.0)",

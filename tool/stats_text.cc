@@ -276,11 +276,13 @@ const char* what_it_does(const LeaseRecord& record, const Turn& turn, std::uint6
 
 std::vector<Turn> turns_on(const SharedDevice& device, std::uint64_t now_ns) {
   std::vector<SliceSharer> all;
+  all.reserve(device.processes.size());
   for (const LeaseRecord& one : device.processes)
     all.push_back({.is_active = one.active_until_ns >= now_ns, .weight = one.weight, .record = one.slice});
   const bool any = any_slices(all, now_ns);
   const std::optional<std::size_t> holder = slice_holder(all, now_ns);
   std::vector<Turn> turns;
+  turns.reserve(all.size());
   for (std::size_t i = 0; i < all.size(); ++i)
     turns.push_back({.is_sliced = any && takes_part(all[i], now_ns), .has_slice = holder == i});
   return turns;

@@ -69,18 +69,23 @@ void note_newest_launch(KeptGraph& kept, StreamHandle stream) {
   real<Function::cuStreamSynchronize>(to_cu(stream));
 }
 
-// A part of the graph runs already, so the others have to: nobody could tell afterwards what has run.
-CUresult submit_behind(CUgraphExec segment, CallOf<CUgraphExec> submit) {
-  // Others give the memory back, or end their captures, during which some of the driver's calls are forbidden.
-  const auto may_pass = [](CUresult result) {
-    return result == CUDA_ERROR_OUT_OF_MEMORY || result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  };
-  CUresult result = submit(segment);
-  for (Backoff backoff; may_pass(result) && backoff.wait();) {
+// A segment that is refused although it had fitted is halved: addresses that an earlier one has stored may lead to more, or
+// others have taken memory. Once a part of the graph runs the others have to: nobody could tell afterwards what has run.
+CUresult submit_segment(KeptGraph& kept, std::size_t at, CallOf<CUgraphExec> submit) {
+  const HoldsReport until_it_is_clear;
+  const bool is_first = at == 0;
+  CUresult result = submit(kept.segments[at].exec);
+  for (Backoff backoff; result != CUDA_SUCCESS; result = submit(kept.segments[at].exec)) {
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && halve_segment(kept, at)) {
+      forget_report();
+      continue;
+    }
+    // Others give the memory back, or end their captures, during which some of the driver's calls are forbidden.
+    const bool may_pass = result == CUDA_ERROR_OUT_OF_MEMORY || result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (is_first || !may_pass || !backoff.wait()) break;
     forget_report();
-    result = submit(segment);
   }
-  if (result == CUDA_SUCCESS || loses_the_context(result)) return result;
+  if (is_first || result == CUDA_SUCCESS || loses_the_context(result)) return result;
   log_line(LogLevel::kError, "a CUDA graph that was launched in parts could not be completed (%s)",
            result == CUDA_ERROR_OUT_OF_MEMORY                ? "others took the memory meanwhile"
            : result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? "another thread's capture forbade what a part needs"
@@ -146,11 +151,8 @@ std::optional<CUresult> launch_in_segments(KeptGraph& kept, StreamHandle stream,
     if (!come_behind_earlier_launches(kept, stream)) return refused("an earlier launch of it, while a stream captures");
   }
   const CaptureTruce truce(CaptureTruce::Always::kYes);
-  bool is_first = true;
-  for (const GraphSegment& segment : kept.segments) {
-    const CUresult result = is_first ? submit(segment.exec) : submit_behind(segment.exec, submit);
-    if (result != CUDA_SUCCESS) return result;
-    is_first = false;
+  for (std::size_t at = 0; at < kept.segments.size(); ++at) {
+    if (const CUresult result = submit_segment(kept, at, submit); result != CUDA_SUCCESS) return result;
     count(Counter::kGraphSegments);
   }
   const RoomInQueue room(stream);

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "hooks/graphs/cut_order.h"
+#include "hooks/graphs/cut_parts.h"
 #include "hooks/graphs/graph_execs.h"
 #include "hooks/pointers/tables_in_place.h"
 #include "hooks/runtime/counters.h"
@@ -23,34 +25,6 @@ constexpr Bytes kSegmentsAtOnce = 8;
 constexpr const char* kOneNode = "one node that does not fit by itself";
 constexpr const char* kNotInstantiated = "a segment that the driver did not instantiate";
 constexpr const char* kLostNode = "a disabled node that the driver does not find in a copy";
-constexpr const char* kUnreadEdges = "edges that can not be read";
-constexpr const char* kLaunchOrder = "an edge for launches in order";
-
-// Behind these a node starts no later than behind all of the other's work.
-bool is_kept_by_order(const CUgraphEdgeData& edge) {
-  return edge.type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT || edge.from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
-}
-
-// Null: read. A driver before CUDA 12.3 has no edge data.
-const char* read_dependencies(CUgraphNode node, std::vector<CUgraphNode>* before) {
-  std::size_t count = 0;
-  const CUresult asked = real<Function::cuGraphNodeGetDependencies_v2>(node, static_cast<CUgraphNode*>(nullptr),
-                                                                       static_cast<CUgraphEdgeData*>(nullptr), &count);
-  if (asked == CUDA_SUCCESS) {
-    before->resize(count);
-    std::vector<CUgraphEdgeData> edges(count);
-    if (count != 0 &&
-        real<Function::cuGraphNodeGetDependencies_v2>(node, before->data(), edges.data(), &count) != CUDA_SUCCESS)
-      return kUnreadEdges;
-    return std::ranges::all_of(edges, is_kept_by_order) ? nullptr : kLaunchOrder;
-  }
-  if (real<Function::cuGraphNodeGetDependencies>(node, static_cast<CUgraphNode*>(nullptr), &count) != CUDA_SUCCESS)
-    return kUnreadEdges;
-  before->resize(count);
-  const bool read =
-      count == 0 || real<Function::cuGraphNodeGetDependencies>(node, before->data(), &count) == CUDA_SUCCESS;
-  return read ? nullptr : kUnreadEdges;
-}
 
 bool fits(const EngineSet& engines, const AccessList& accesses) {
   return std::ranges::all_of(engines, [&](const ActiveEngine* active) {
@@ -59,23 +33,20 @@ bool fits(const EngineSet& engines, const AccessList& accesses) {
   });
 }
 
-// The nodes of the kept graph itself, in the order in which the driver lists them: that of their creation.
 class Plan {
  public:
-  Plan(const EngineSet& engines, const KeptGraph& kept) : engines_(engines), kept_(kept) {}
+  Plan(const EngineSet& engines, const KeptGraph& kept, const CutParts& parts)
+      : engines_(engines), kept_(kept), parts_(parts), nodes_(parts.all()) {}
 
   // Null: the segments are known.
   const char* make() {
-    if (!nodes_of(kept_.graph, &nodes_)) return kUnreadEdges;
     for (std::size_t i = 0; i < nodes_.size(); ++i) index_[nodes_[i]] = i;
     accesses_.resize(nodes_.size());
     order_.resize(nodes_.size());
     collect_accesses();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       number_uses(i);
-      std::vector<CUgraphNode> before;
-      if (const char* const obstacle = read_dependencies(nodes_[i], &before); obstacle != nullptr) return obstacle;
-      for (const CUgraphNode one : before) order_[i].after.push_back(index_.at(one));
+      for (const CUgraphNode one : parts_.before(nodes_[i])) order_[i].after.push_back(index_.at(one));
     }
     for (const std::vector<std::size_t>& segment : cut_in_order(order_, room() / kSegmentsAtOnce)) {
       if (!add(segment)) return kOneNode;
@@ -86,23 +57,23 @@ class Plan {
   const std::vector<std::vector<CUgraphNode>>& segments() const { return segments_; }
 
  private:
-  // Accesses within a child graph count for the node of the child graph.
+  // Accesses within a child graph that stays whole count for its node.
   void collect_accesses() {
     const GraphContents contents = contents_of(&engines_, kept_.graph);
     for (const auto& [node, one] : contents) {
-      CUgraphNode top = node;
-      bool runs = true;
-      for (;;) {
-        runs = runs && !kept_.disabled.contains(top);
-        const CUgraphNode parent = contents.at(top).parent;
-        if (parent == nullptr) break;
-        top = parent;
-      }
-      if (!runs) continue;
-      AccessList& list = accesses_[index_.at(top)];
+      const CUgraphNode part = parts_.part_with(node, contents);
+      if (part == nullptr || is_disabled(node, contents)) continue;
+      AccessList& list = accesses_[index_.at(part)];
       for (const MemoryAccess& access : one.accesses) list.add(access);
       add_tables_in_place(engines_, one.words_in_place, &list);
     }
+  }
+
+  bool is_disabled(CUgraphNode node, const GraphContents& contents) const {
+    for (; node != nullptr; node = contents.at(node).parent) {
+      if (kept_.disabled.contains(node)) return true;
+    }
+    return false;
   }
 
   void number_uses(std::size_t node) {
@@ -147,7 +118,8 @@ class Plan {
 
   const EngineSet& engines_;
   const KeptGraph& kept_;
-  std::vector<CUgraphNode> nodes_;
+  const CutParts& parts_;
+  const std::vector<CUgraphNode>& nodes_;
   std::unordered_map<CUgraphNode, std::size_t> index_;
   std::vector<AccessList> accesses_;
   std::vector<CutNode> order_;
@@ -157,24 +129,40 @@ class Plan {
 
 // Makes the segment of these nodes: a copy of the kept graph without the others. Whatever it has made before it fails is
 // the segment's.
-bool copy_nodes(const KeptGraph& kept, const std::vector<CUgraphNode>& all, const std::vector<CUgraphNode>& nodes,
-                GraphSegment* segment) {
+bool copy_nodes(const KeptGraph& kept, const CutParts& parts, GraphSegment* segment) {
   if (real<Function::cuGraphClone>(&segment->graph, kept.graph) != CUDA_SUCCESS) {
     segment->graph = nullptr;
     return false;
   }
-  for (const CUgraphNode node : all) {
+  std::unordered_set<CUgraphNode> stays;
+  for (const CUgraphNode node : segment->parts) {
+    for (CUgraphNode one = node; one != nullptr; one = parts.parent(one)) stays.insert(one);
+  }
+  std::vector<CUgraphNode> others;
+  const auto find = [&](CUgraphNode node) {
     CUgraphNode copy = nullptr;
     if (real<Function::cuGraphNodeFindInClone>(&copy, node, segment->graph) != CUDA_SUCCESS) return false;
-    segment->nodes[node] = copy;
+    if (!stays.contains(node)) {
+      others.push_back(copy);
+    } else if (parts.parent(node) == nullptr) {
+      segment->nodes[node] = copy;
+    }
+    return true;
+  };
+  return std::ranges::all_of(parts.all(), find) && std::ranges::all_of(parts.opened(), find) &&
+         std::ranges::all_of(others,
+                             [](CUgraphNode copy) { return real<Function::cuGraphDestroyNode>(copy) == CUDA_SUCCESS; });
+}
+
+// Whether the driver shows none of the nodes that were taken out.
+bool has_only_its_parts(const GraphSegment& segment, const CutParts& parts, const GraphContents& contents) {
+  std::size_t count = 0;
+  for (const auto& [node, one] : contents) {
+    const bool is_within_a_whole_one = one.parent != nullptr && parts.are_whole();
+    const bool is_opened = !parts.are_whole() && one.type == CU_GRAPH_NODE_TYPE_GRAPH && has_nodes_within(node);
+    count += is_within_a_whole_one || is_opened ? 0 : 1;
   }
-  std::unordered_map<CUgraphNode, CUgraphNode> stays;
-  for (const CUgraphNode node : nodes) stays.insert(segment->nodes.extract(node));
-  for (const auto& [node, copy] : segment->nodes) {
-    if (real<Function::cuGraphDestroyNode>(copy) != CUDA_SUCCESS) return false;
-  }
-  segment->nodes = std::move(stays);
-  return true;
+  return count == segment.parts.size();
 }
 
 // Adds how many of the disabled nodes the segment has.
@@ -191,16 +179,37 @@ bool disable_nodes(const KeptGraph& kept, const GraphContents& contents, const G
   return true;
 }
 
-bool instantiate(const EngineSet& engines, const KeptGraph& kept, GraphSegment* segment, std::size_t* disabled) {
+bool instantiate(const EngineSet& engines, const KeptGraph& kept, const CutParts& parts, GraphSegment* segment,
+                 std::size_t* disabled) {
+  GraphContents contents = contents_of(&engines, segment->graph);
+  if (!has_only_its_parts(*segment, parts, contents)) return false;
   const CUresult result = with_driver_room(
       [&] { return heard(real<Function::cuGraphInstantiateWithFlags>(&segment->exec, segment->graph, kept.flags)); });
   if (result != CUDA_SUCCESS) {
     segment->exec = nullptr;
     return false;
   }
-  GraphContents contents = contents_of(&engines, segment->graph);
   graph_instantiated(segment->exec, contents, false);
   return disable_nodes(kept, contents, *segment, disabled);
+}
+
+// Null: it has segments. Else it may have some.
+const char* cut(const EngineSet& engines, KeptGraph& kept, CutParts::ChildGraphs children, bool* any_opened) {
+  CutParts parts(children);
+  if (const char* const obstacle = parts.list(kept.graph); obstacle != nullptr) return obstacle;
+  *any_opened = !parts.opened().empty();
+  Plan plan(engines, kept, parts);
+  if (const char* const obstacle = plan.make(); obstacle != nullptr) return obstacle;
+  kept.children_are_whole = children == CutParts::ChildGraphs::kWhole;
+  std::size_t disabled = 0;
+  kept.segments.reserve(plan.segments().size());
+  for (const std::vector<CUgraphNode>& nodes : plan.segments()) {
+    GraphSegment& segment = kept.segments.emplace_back();
+    segment.parts = nodes;
+    if (!copy_nodes(kept, parts, &segment) || !instantiate(engines, kept, parts, &segment, &disabled))
+      return kNotInstantiated;
+  }
+  return disabled == kept.disabled.size() ? nullptr : kLostNode;
 }
 
 }  // namespace
@@ -218,27 +227,47 @@ const char* cut_into_segments(KeptGraph& kept) {
   const HeldEngines engines;
   kept.drop_segments();
   if (engines.none()) return kOneNode;
-  Plan plan(*engines, kept);
-  if (const char* const obstacle = plan.make(); obstacle != nullptr) return obstacle;
-  std::vector<CUgraphNode> all;
-  for (const std::vector<CUgraphNode>& nodes : plan.segments()) all.insert(all.end(), nodes.begin(), nodes.end());
-  std::size_t disabled = 0;
-  kept.segments.reserve(plan.segments().size());
-  for (const std::vector<CUgraphNode>& nodes : plan.segments()) {
-    GraphSegment& segment = kept.segments.emplace_back();
-    if (copy_nodes(kept, all, nodes, &segment) && instantiate(*engines, kept, &segment, &disabled)) continue;
+  bool any_opened = false;
+  const char* obstacle = cut(*engines, kept, CutParts::ChildGraphs::kOpened, &any_opened);
+  // The driver may not take nodes out of the child graphs of a copy.
+  if (any_opened && (obstacle == kNotInstantiated || obstacle == kLostNode)) {
     kept.drop_segments();
-    return kNotInstantiated;
+    obstacle = cut(*engines, kept, CutParts::ChildGraphs::kWhole, &any_opened);
   }
-  if (disabled != kept.disabled.size()) {
+  if (obstacle != nullptr) {
     kept.drop_segments();
-    return kLostNode;
+    return obstacle;
   }
   count(Counter::kCutGraphs);
-  THERMOCLINE_LOG_ONCE(LogLevel::kInfo,
-                       "a CUDA graph of %zu nodes does not fit in the budget: it is launched in %zu parts", all.size(),
+  THERMOCLINE_LOG_ONCE(LogLevel::kInfo, "a CUDA graph does not fit in the budget: it is launched in %zu parts",
                        kept.segments.size());
   return nullptr;
+}
+
+bool halve_segment(KeptGraph& kept, std::size_t at) {
+  const HeldEngines engines;
+  const std::vector<CUgraphNode> nodes = kept.segments[at].parts;
+  if (engines.none() || nodes.size() < 2) return false;
+  CutParts parts(kept.children_are_whole ? CutParts::ChildGraphs::kWhole : CutParts::ChildGraphs::kOpened);
+  if (parts.list(kept.graph) != nullptr) return false;
+  const auto middle = nodes.begin() + static_cast<std::ptrdiff_t>(nodes.size() / 2);
+  std::vector<GraphSegment> halves(2);
+  halves[0].parts.assign(nodes.begin(), middle);
+  halves[1].parts.assign(middle, nodes.end());
+  std::size_t disabled = 0;
+  const bool made = std::ranges::all_of(halves, [&](GraphSegment& half) {
+    return copy_nodes(kept, parts, &half) && instantiate(*engines, kept, parts, &half, &disabled);
+  });
+  const auto had = std::ranges::count_if(nodes, [&](CUgraphNode node) { return kept.disabled.contains(node); });
+  if (!made || disabled != static_cast<std::size_t>(had)) {
+    destroy_segments(&halves);
+    return false;
+  }
+  std::vector<GraphSegment> replaced;
+  replaced.push_back(std::exchange(kept.segments[at], std::move(halves[0])));
+  kept.segments.insert(kept.segments.begin() + static_cast<std::ptrdiff_t>(at) + 1, std::move(halves[1]));
+  destroy_segments(&replaced);
+  return true;
 }
 
 }  // namespace thermocline

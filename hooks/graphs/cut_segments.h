@@ -10,5 +10,8 @@ namespace thermocline {
 bool segments_fit(const KeptGraph& kept);
 // Cuts it anew. Null: it has segments now. Else why it can not be cut, as a noun; it has none.
 const char* cut_into_segments(KeptGraph& kept);
+// Makes two of a segment that was refused although it had fitted. False: it has one node, or the driver makes no others
+// now; nothing has changed.
+bool halve_segment(KeptGraph& kept, std::size_t at);
 
 }  // namespace thermocline

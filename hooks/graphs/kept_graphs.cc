@@ -40,15 +40,6 @@ std::shared_ptr<KeptGraph> exchange(CUgraphExec exec, std::shared_ptr<KeptGraph>
   return before;
 }
 
-void destroy(std::vector<GraphSegment>* segments) {
-  for (const GraphSegment& segment : *segments) {
-    graph_exec_destroyed(segment.exec);
-    if (segment.exec != nullptr) real<Function::cuGraphExecDestroy>(segment.exec);
-    if (segment.graph != nullptr) real<Function::cuGraphDestroy>(segment.graph);
-  }
-  segments->clear();
-}
-
 // Nodes that do the same in a graph of their own, behind what they depended on. Not: what a thread of the program may have
 // to let go on while it waits in the launch, and what belongs to one graph.
 const char* obstacle_of(const NodeContents& node) {
@@ -196,16 +187,25 @@ void for_segment_of(KeptGraph& kept, CUgraphNode twin, Visit visit) {
 
 }  // namespace
 
+void destroy_segments(std::vector<GraphSegment>* segments) noexcept {
+  for (const GraphSegment& segment : *segments) {
+    graph_exec_destroyed(segment.exec);
+    if (segment.exec != nullptr) real<Function::cuGraphExecDestroy>(segment.exec);
+    if (segment.graph != nullptr) real<Function::cuGraphDestroy>(segment.graph);
+  }
+  segments->clear();
+}
+
 KeptGraph::~KeptGraph() {
   const CaptureTruce truce;
-  destroy(&segments);
+  destroy_segments(&segments);
   if (graph != nullptr) real<Function::cuGraphDestroy>(graph);
   if (newest != nullptr) real<Function::cuEventDestroy_v2>(newest);
 }
 
 void KeptGraph::drop_segments() noexcept {
   const CaptureTruce truce;
-  destroy(&segments);
+  destroy_segments(&segments);
 }
 
 void KeptGraph::give_up(const char* why) noexcept {

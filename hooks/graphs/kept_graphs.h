@@ -17,12 +17,16 @@
 
 namespace thermocline {
 
-// A part of the kept graph: a copy of it without the nodes of the other segments.
+// A part of the kept graph: a copy of it without the nodes of the other segments. Of a child graph it may have a part.
 struct GraphSegment {
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
-  std::unordered_map<CUgraphNode, CUgraphNode> nodes{};  // by the kept graph's
+  std::vector<CUgraphNode> parts{};  // which of the kept graph's nodes it runs, in their order
+  std::unordered_map<CUgraphNode, CUgraphNode>
+      nodes{};  // its own, by the kept graph's: those that are in no child graph
 };
+
+void destroy_segments(std::vector<GraphSegment>* segments) noexcept;
 
 struct KeptGraph {
   KeptGraph() = default;
@@ -39,6 +43,7 @@ struct KeptGraph {
   unsigned long long flags = 0;                        // with which segments are instantiated
   Bytes named = 0;                                     // of the largest part that one device has
   std::vector<GraphSegment> segments;                  // in order; empty: it is to be cut at the next launch
+  bool children_are_whole = false;                     // no child graph has nodes in two of these
   CUevent newest = nullptr;                            // behind the newest launch in segments; null: none
   bool ran_whole = false;                              // its newest launch was not in segments, if `newest` is null
   CUcontext context = nullptr;                         // in which it was instantiated

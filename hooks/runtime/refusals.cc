@@ -35,6 +35,7 @@ struct Kept {
 thread_local constinit Kept* kept = nullptr;
 // Refusals within the callback are not passed to it: a callback that allocates would never return.
 thread_local constinit bool is_in_callback = false;
+thread_local constinit int holders = 0;
 
 struct Callback {
   Mutex mutex{"callback of refusals", lock_level::kLeaf};
@@ -130,10 +131,13 @@ void forget_report() noexcept {
   if (kept->lines.empty()) take_kept();
 }
 
+HoldsReport::HoldsReport() { ++holders; }
+HoldsReport::~HoldsReport() { --holders; }
+
 constinit std::atomic<int> detail::keeping_threads{0};
 
 void detail::give_out_kept() noexcept {
-  if (kept == nullptr || Inside::now()) return;
+  if (kept == nullptr || holders > 0 || Inside::now()) return;
   const Undisturbed undisturbed;
   try {
     give_out();

@@ -37,6 +37,14 @@ struct GivesOutReport {
   GivesOutReport(const GivesOutReport&) = delete;
   GivesOutReport& operator=(const GivesOutReport&) = delete;
 };
+// While one lives this thread's report is only stored: what was refused is tried again in another way.
+class HoldsReport {
+ public:
+  HoldsReport();
+  ~HoldsReport();
+  HoldsReport(const HoldsReport&) = delete;
+  HoldsReport& operator=(const HoldsReport&) = delete;
+};
 // `callback` null: none.
 void set_refusal_callback(RefusalCallback callback, void* user);
 

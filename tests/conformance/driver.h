@@ -56,6 +56,7 @@
   X(cuGetProcAddress)                       \
   X(cuGraphAddBatchMemOpNode)               \
   X(cuGraphAddChildGraphNode)               \
+  X(cuGraphChildGraphNodeGetGraph)          \
   X(cuGraphAddDependencies)                 \
   X(cuGraphAddEmptyNode)                    \
   X(cuGraphAddKernelNode)                   \

@@ -133,6 +133,12 @@ TEST(ApiPaths, AGraphThatDoesNotFitIsLaunchedInParts) {
   expect_in_parts({"api_paths/graphs/more_than_fits_at_once"}, kBudget, 20 * kMiB, {1});
 }
 
+// A child graph is cut, too, and its nodes are changed and disabled.
+TEST(ApiPaths, ChildGraphsAreLaunchedInParts) {
+  expect_in_parts({"api_paths/graphs/children_in_parts"}, "12MiB", 12 * kMiB, {0, 2});
+  expect_in_parts({"api_paths/graphs/children_in_parts"}, kBudget, 20 * kMiB, {1});
+}
+
 // Executable graphs that share the weights, and are given new parameters for each token; graphs with a pool of their own.
 TEST(ApiPaths, GraphsOfTokensAreLaunchedInParts) {
   expect_in_parts({"api_paths/graphs/tokens", "nodes"}, "12MiB", 12 * kMiB, {1});
@@ -240,6 +246,20 @@ TEST(ApiPaths, AGraphOfWhichAPartCanNotBeLaunchedEndsTheProgramsWork) {
   const ProcessResult first = run_with_fault(arguments, "cuGraphLaunch call 1 INVALID_VALUE");
   EXPECT_NE(first.err.find("program: 1 from cuGraphLaunch"), std::string::npos) << first.err;
   EXPECT_EQ(first.err.find("could not be completed"), std::string::npos) << first.err;
+}
+
+// The driver has fewer pages than the budget, for one node but not for a part of several: such a part is halved.
+TEST(ApiPaths, APartOfAGraphThatIsRefusedIsHalved) {
+  const std::vector<std::string> arguments = {"api_paths/graphs/larger_than_the_budget", "graph", "12", "2", "1"};
+  const ProcessResult result =
+      run_program(arguments, {.preload = {LIBRARY_FILE},
+                              .budget = "96MiB",
+                              .environment = {"THERMOCLINE_SIMULATE_FAULTS=fail cuMemCreate from 6 OUT_OF_MEMORY"}});
+  const ProcessResult roomy = run_preloaded(arguments, "96MiB");
+  expect_same(run_plain(arguments), result);
+  EXPECT_EQ(statistic(result, "cut_graphs"), 1u);
+  EXPECT_GT(statistic(result, "graph_segments"), statistic(roomy, "graph_segments"));
+  EXPECT_EQ(result.err.find("out of memory"), std::string::npos) << result.err;
 }
 
 // One kernel of the graph alone is more than the budget: nothing of the graph has run.

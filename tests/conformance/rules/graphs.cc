@@ -310,6 +310,42 @@ RULE(child_graphs_run_as_a_node, "A graph that is a node of another runs as a wh
   HOLDS(session.holds(at, kCount, 19), "between the nodes around it");
 }
 
+RULE(nodes_of_a_copys_child_graph_can_be_removed,
+     "Nodes that are removed from a child graph of a copy do not run; the others do, in the same order",
+     GRAPHS "cuGraphChildGraphNodeGetGraph, cuGraphNodeFindInClone, cuGraphDestroyNode") {
+  const CUdeviceptr at = zeroed(session);
+  const Chain chain(session, at);
+  const Addition hundred(session, at, 100);
+  CUgraph outer = nullptr, embedded = nullptr, copy = nullptr;
+  CUgraphNode child = nullptr, add = nullptr, twin = nullptr;
+  CUgraphNode within[3] = {};
+  std::size_t count = 3;
+  OK(cu.cuGraphCreate(&outer, 0));
+  OK(cu.cuGraphAddChildGraphNode(&child, outer, nullptr, 0, chain.graph));
+  OK(cu.cuGraphAddKernelNode(&add, outer, &child, 1, &hundred.params));
+  OK(cu.cuGraphChildGraphNodeGetGraph(child, &embedded));
+  OK(cu.cuGraphGetNodes(embedded, within, &count));
+  HOLDS(count == 3, "three nodes within");
+  OK(cu.cuGraphClone(&copy, outer));
+  for (const CUgraphNode node : within) {
+    CUgraphNodeType type{};
+    OK(cu.cuGraphNodeGetType(node, &type));
+    if (type != CU_GRAPH_NODE_TYPE_MEMSET) continue;
+    OK(cu.cuGraphNodeFindInClone(&twin, node, copy));
+    OK(cu.cuGraphDestroyNode(twin));
+  }
+  CUgraphExec part = nullptr, whole = nullptr;
+  OK(cu.cuGraphInstantiate(&part, copy, 0));
+  OK(cu.cuGraphInstantiate(&whole, outer, 0));
+  const CUstream in = session.stream();
+  OK(cu.cuGraphLaunch(part, in));
+  OK(cu.cuStreamSynchronize(in));
+  HOLDS(session.holds(at, kCount, 112), "what is left ran, and what comes behind it");
+  OK(cu.cuGraphLaunch(whole, in));
+  OK(cu.cuStreamSynchronize(in));
+  HOLDS(session.holds(at, kCount, 117), "the original has all of its nodes");
+}
+
 RULE(capture_becomes_nodes_and_edges, "The work that a stream captures becomes a chain of nodes",
      GRAPHS "cuGraphGetNodes, cuGraphGetEdges") {
   const CUdeviceptr at = zeroed(session);

@@ -16,6 +16,10 @@ struct Item {
   Slice out, a, b;
   std::uint64_t salt = 0;
   bool is_child = false, is_enabled = true;
+  // Of a child graph: a second kernel on what the first one wrote; the first may be in a graph of its own within.
+  bool is_nested = false;
+  Slice c;
+  std::uint64_t second_salt = 0;
 };
 
 struct Many {
@@ -50,11 +54,28 @@ struct Launching {
   }
 };
 
-CUgraph child_of(const CUDA_KERNEL_NODE_PARAMS& kernel) {
-  CUgraph child = nullptr;
-  CUgraphNode node = nullptr;
+Item second_of(const Item& item) {
+  Item second = item;
+  second.a = item.out;
+  second.b = item.c;
+  second.salt = item.second_salt;
+  return second;
+}
+
+CUgraph child_of(const World& world, const Item& item) {
+  CUgraph child = nullptr, within = nullptr;
+  CUgraphNode first = nullptr, second = nullptr, inner = nullptr;
+  const Launching one(world, item), other(world, second_of(item));
   CHECK_CUDA(cuGraphCreate(&child, 0));
-  CHECK_CUDA(cuGraphAddKernelNode(&node, child, nullptr, 0, &kernel));
+  if (item.is_nested) {
+    CHECK_CUDA(cuGraphCreate(&within, 0));
+    CHECK_CUDA(cuGraphAddKernelNode(&inner, within, nullptr, 0, &one.node));
+    CHECK_CUDA(cuGraphAddChildGraphNode(&first, child, nullptr, 0, within));
+    CHECK_CUDA(cuGraphDestroy(within));
+  } else {
+    CHECK_CUDA(cuGraphAddKernelNode(&first, child, nullptr, 0, &one.node));
+  }
+  CHECK_CUDA(cuGraphAddKernelNode(&second, child, &first, 1, &other.node));
   return child;
 }
 
@@ -62,7 +83,9 @@ void choose(World& world, const std::vector<Slice>& slices, std::size_t at, Item
   item->out = slices[at];
   item->a = slices[world.random.below(slices.size())];
   item->b = slices[world.random.below(slices.size())];
+  item->c = slices[world.random.below(slices.size())];
   item->salt = world.random.next();
+  item->second_salt = world.random.next();
 }
 
 // The nodes of the two branches in turns, as two streams would have been captured.
@@ -78,7 +101,7 @@ CUgraph build(World& world, Many& many) {
       const CUgraphNode* const before = ends[branch] == nullptr ? nullptr : &ends[branch];
       const std::size_t count = before == nullptr ? 0 : 1;
       if (item.is_child) {
-        const CUgraph child = child_of(launching.node);
+        const CUgraph child = child_of(world, item);
         CHECK_CUDA(cuGraphAddChildGraphNode(&item.node, graph, before, count, child));
         CHECK_CUDA(cuGraphDestroy(child));
       } else {
@@ -102,6 +125,7 @@ void settle(Graph& graph, const Many& many) {
   graph.effect = [items = many.items] {
     for (const Item& item : items) {
       if (item.is_enabled) combine(item.out.words(), item.a.words(), item.b.words(), item.salt);
+      if (item.is_child) combine(item.out.words(), item.out.words(), item.c.words(), item.second_salt);
     }
   };
 }
@@ -119,7 +143,7 @@ void change_nodes(World& world, Graph& graph, Many& many) {
     choose(world, many.slices[is_first ? 0 : 1], is_first ? at : at - many.slices[0].size(), &item);
     const Launching launching(world, item);
     if (item.is_child) {
-      const CUgraph child = child_of(launching.node);
+      const CUgraph child = child_of(world, item);
       CHECK_CUDA(cuGraphExecChildGraphNodeSetParams(graph.exec, item.node, child));
       CHECK_CUDA(cuGraphDestroy(child));
     } else {
@@ -163,6 +187,7 @@ void make(World& world) {
       Item& item = many->items.emplace_back();
       choose(world, branch, i, &item);
       item.is_child = world.random.one_in(8);
+      item.is_nested = world.random.one_in(2);
     }
   }
   graph->graph = build(world, *many);
