@@ -55,7 +55,7 @@ class StallMeter {
   std::vector<Sample> pending_;  // in order of submission
   std::vector<EventHandle> spare_;
   Sample open_;  // begun and not ended; valid while it has events
-  // Of the last sample that was evaluated.
+  // The last sample that was evaluated.
   EventHandle last_begins_{};
   std::uint64_t last_stall_ns_ = 0, last_run_ns_ = 0;
   bool follows_ = false;                // nothing was left out since the last sample
