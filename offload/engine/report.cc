@@ -372,6 +372,10 @@ void advise_to_pin_more(std::string* text, const RefusalFacts& facts) {
          "free some on the machine");
   advise(text, "host_limit = \"" + std::to_string(facts.now.host_bytes / kMiB) +
                    "MiB\" makes it known in time that there is no more");
+  if (facts.spills || facts.has_full_fallback) return;
+  advise(
+      text,
+      "or host_spill = \"/dev/shm\" (THERMOCLINE_HOST_SPILL): what can not be pinned goes to ordinary memory, slower");
 }
 
 void advise_to_hold_less_beside(std::string* text) {

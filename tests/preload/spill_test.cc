@@ -45,6 +45,27 @@ TEST_F(Spill, WhatExceedsDeviceAndHostTogetherRunsAndPrintsTheSame) {
   }
 }
 
+// The driver pins no more, far below the limit: with a file in memory the rest is in ordinary memory.
+TEST_F(Spill, WhatCanNotBePinnedGoesToOrdinaryMemory) {
+  const std::vector<std::string> arguments = {"workload"};
+  const ProcessResult plain = run_plain(arguments);
+  for (const char* const folder : {"", "/dev/shm"}) {
+    Running refusing{.preload = {LIBRARY_FILE}, .budget = "20MiB", .order = 0, .environment = {}};
+    refusing.environment = {"THERMOCLINE_SIMULATE_FAULTS=fail cuMemHostAlloc from 2 OUT_OF_MEMORY",
+                            "THERMOCLINE_HOST_FALLBACK=off", "THERMOCLINE_HOST_SPILL=" + std::string(folder)};
+    const ProcessResult result = run_program(arguments, refusing);
+    if (*folder == '\0') {
+      EXPECT_NE(result.status, 0);
+      EXPECT_NE(result.err.find("or host_spill = \"/dev/shm\""), std::string::npos) << result.err;
+      continue;
+    }
+    expect_same(plain, result);
+    EXPECT_GT(statistic(result, "spill_written_bytes"), 0u);
+    EXPECT_GT(statistic(result, "spill_read_bytes"), 0u);
+    EXPECT_EQ(statistic(result, "oom_reports"), 0u);
+  }
+}
+
 TEST_F(Spill, WithoutAFolderItIsRefusedAndToldOfOne) {
   const ProcessResult refused = run_program({"workload"}, running(""));
   EXPECT_NE(refused.status, 0);
