@@ -16,6 +16,7 @@ namespace thermocline {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x324C444C4D434854;  // "THCMLDL2"
+constexpr std::uint64_t kMagicBefore = 0x314C444C4D434854;
 constexpr std::size_t kRecords = LeaseLedger::kRecords;
 
 struct File {
@@ -87,7 +88,21 @@ std::string lease_file_name(const std::string& device) {
   return "thermocline-device." + std::to_string(geteuid()) + "." + device;
 }
 
-bool prepare_lease_file(int file, std::string* why) { return prepare_ledger_file(file, sizeof(File), kMagic, why); }
+// A file of the version before that no process uses is begun anew; the locks of both versions are on its bytes.
+bool prepare_lease_file(int file, std::string* why) {
+  if (prepare_ledger_file(file, sizeof(File), kMagic, why)) return true;
+  std::uint64_t magic = 0;
+  if (pread(file, &magic, sizeof magic, 0) != static_cast<ssize_t>(sizeof magic) || magic != kMagicBefore) return false;
+  struct flock all = byte_lock(F_WRLCK, 0);
+  all.l_len = 0;
+  if (fcntl(file, F_SETLK, &all) != 0) return false;
+  static constexpr File kNone{};
+  const bool emptied = pwrite(file, &kNone, sizeof kNone, 0) == static_cast<ssize_t>(sizeof kNone);
+  const bool prepared = emptied && prepare_ledger_file(file, sizeof(File), kMagic, why);
+  all.l_type = F_UNLCK;
+  fcntl(file, F_SETLK, &all);
+  return prepared;
+}
 
 std::optional<std::size_t> take_lease_record(int file) {
   for (std::size_t at = 0; at < kRecords; ++at) {

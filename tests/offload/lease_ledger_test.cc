@@ -189,6 +189,39 @@ TEST_F(LeaseLedgerTest, FoldersThatDoNotServeAreSaid) {
   EXPECT_NE(why.find("no ledger"), std::string::npos) << why;
 }
 
+// Nobody removes it: it would keep all later processes from sharing the device.
+TEST_F(LeaseLedgerTest, AFileOfTheVersionBeforeIsBegunAnewOnceNobodyUsesIt) {
+  std::string old(4096, '\x5a');
+  old.replace(0, 8, "THCMLDL1");
+  std::ofstream(file(), std::ios::binary) << old;
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t user = fork();
+  if (user == 0) {
+    const int held = ::open(file().c_str(), O_RDWR | O_CLOEXEC);
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = 256;
+    lock.l_len = 1;
+    const char told = fcntl(held, F_SETLK, &lock) == 0 ? 1 : 0;
+    if (write(ready[1], &told, 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  char told = 0;
+  ASSERT_EQ(read(ready[0], &told, 1), 1);
+  EXPECT_EQ(told, 1);
+  close(ready[0]);
+  close(ready[1]);
+  std::string why;
+  EXPECT_EQ(open(0, &why), nullptr);
+  EXPECT_NE(why.find("no ledger of this version"), std::string::npos) << why;
+  end(user);
+  const auto own = open(50 * kMiB);
+  ASSERT_NE(own, nullptr);
+  EXPECT_TRUE(own->raise(100 * kMiB));
+}
+
 TEST_F(LeaseLedgerTest, AFileThatIsCutShortHasNoMoreToGive) {
   const auto own = open();
   ASSERT_TRUE(own->raise(100 * kMiB));
