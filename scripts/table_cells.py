@@ -49,3 +49,20 @@ def percents(rows: list[dict]) -> list[int]:
 
 def fixed(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def false_directions() -> str:
+    found = results("false_directions")
+    rows = [
+        ["kernels", found["kernels"]],
+        ["of these not judged: they leave their buffers, or the executor refuses them", found["not_run"]],
+        ["whose accesses are said to be known", found["known"]],
+        ["buffers that are said to be read, written, both", f"{found['said_read']:,}, {found['said_written']:,}, {found['said_both']:,}"],
+        ["**said of a kernel, and wrong**", f"**{found['false_claims']}**"],
+        ["written ranges that are proven, and are exact", found["exact_ranges"]],
+        ["pointers of which it is proven that nothing in front of them is accessed", found["proven_begins"]],
+        ["buffers that a launch only read", found["only_read"]],
+        ["of these said to be only read", found["found_only_read"]],
+        *([f"not said: {why}", count] for why, count in sorted(found["not_found"].items(), key=lambda one: -one[1])),
+    ]
+    return table(["", "count"], [[name, f"{count:,}" if isinstance(count, int) else count] for name, count in rows])

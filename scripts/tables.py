@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import peer_tables
 import published_tables
-from table_cells import TITLES, fixed, in_order, percents, results, table
+from table_cells import TITLES, false_directions, fixed, in_order, percents, results, table
 
 PAGES = [
     "README.md",
@@ -538,6 +538,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "share": share,
     "tune": tune,
     "directions": directions,
+    "false-directions": false_directions,
     "pytorch-fit": pytorch_fit,
     "instructions": instructions,
     "metadata": metadata,

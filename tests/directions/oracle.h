@@ -11,7 +11,7 @@
 
 namespace directions {
 
-// Of many kernels.
+// Sums over many kernels.
 struct Counts {
   std::uint64_t kernels = 0;
   std::uint64_t not_run = 0;  // the executor refused them, or they left their buffers
@@ -20,7 +20,7 @@ struct Counts {
   std::uint64_t proven = 0;        // launches whose written ranges are proven
   std::uint64_t exact_ranges = 0;  // of these: ranges that were compared
   std::uint64_t begins = 0;        // pointers of which it is proven that nothing in front of them is accessed
-  // Of pointers among the parameters of what is known.
+  // Pointers among the parameters of known kernels, by what is said of them.
   std::uint64_t said_read = 0, said_written = 0, said_both = 0, said_not_accessed = 0;
   std::uint64_t false_claims = 0;
   // Buffers that the executor only read.

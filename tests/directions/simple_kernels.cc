@@ -86,7 +86,6 @@ class SimpleKernel {
   }
   void write_body(const std::string& i) {
     const std::string value = to_.word(), changed = to_.word();
-    std::string loaded = value;
     // Offset, so that what is in front of the buffer is read, or what is behind it.
     const std::string offset = to_.one_in(3) ? "+" + std::to_string(4 * static_cast<int>(to_.below(5)) - 8) : "";
     const std::string guard = to_.one_in(4) ? "@" + compared(i) + " " : "";
