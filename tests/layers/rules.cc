@@ -116,7 +116,8 @@ std::optional<std::string> why_not(const std::string& from, const std::string& t
     const bool is_its_test =
         from.starts_with("tests/simulator/") ||
         (from.starts_with("tests/simulated_cudart/") && to.starts_with("simulator/cudart/")) ||
-        ((from.starts_with("tests/ptx/") || from.starts_with("tests/directions/")) && to.starts_with("simulator/ptx/")) ||
+        ((from.starts_with("tests/ptx/") || from.starts_with("tests/directions/")) &&
+         to.starts_with("simulator/ptx/")) ||
         (from.starts_with("tests/fuzz/") && (to.starts_with("simulator/ptx/") || to.starts_with("simulator/image/")));
     if (is_its_test || (rules.may_use_simulator && open)) {
       return std::nullopt;
