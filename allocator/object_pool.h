@@ -44,7 +44,7 @@ class LinkedPool {
       make();
     return take_next();
   }
-  // What take() will return; null: it will make one.
+  // The object that take() will return; null: it will make one.
   T* next() const { return spare_; }
   // There must be one.
   T* take_next() {

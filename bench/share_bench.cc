@@ -37,7 +37,7 @@ constexpr int kBursts = 10;
 constexpr int kThrashingBursts = 2, kSlicedBursts = 30;
 constexpr std::uint64_t kLongestSliceNs = 10'000'000'000;
 
-// What the programs do.
+// The work of the programs.
 struct Work {
   Bytes buffer;
   double operation_ms;

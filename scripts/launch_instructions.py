@@ -25,7 +25,7 @@ LIBRARY = "libthermocline.so"
 
 
 def own_instructions(profile: pathlib.Path) -> int:
-    """Those of functions in the library, without what they call."""
+    """The instructions of functions in the library, without those of the functions that they call."""
     names: dict[str, str] = {}
     own, called, total = "", False, 0
     for line in profile.read_text().splitlines():

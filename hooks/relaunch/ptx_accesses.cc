@@ -22,7 +22,7 @@ enum Origin : unsigned {
 };
 constexpr unsigned kFound = unsigned{kLoaded} | kKept;
 
-// What a value may be, on one path or another. A number may be an address that was put together from parts.
+// All that a value may be, on one path or another. A number may be an address that was put together from parts.
 enum Form : unsigned {
   kAddress = 1,   // it has a word of the parameters in it, or the address of a variable
   kConstant = 2,  // too small for an address: null, for example
@@ -71,7 +71,7 @@ unsigned forms_of_result(const PtxInstruction& one, std::span<const unsigned> op
     forms = combined(forms, operand);
     each |= operand;
   }
-  // What is added to an address is an index. Other instructions may put a number's bits in the place of the address's.
+  // A value that is added to an address is an index. Other instructions may put a number's bits in the place of the address's.
   const bool adds = one.root == "add" || one.root == "sub" || one.root == "mad";
   return adds ? forms : forms | (each & kNumber);
 }

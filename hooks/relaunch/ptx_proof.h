@@ -67,7 +67,7 @@ class PtxProof {
     PtxGuards::Set holds;
   };
 
-  // What was found for one launch.
+  // The findings about one launch.
   struct Found {
     bool holds = false;
     Result result;

@@ -21,10 +21,7 @@ void Operation::abandon() {
   if (engine_->state_->stalls) engine_->state_->stalls->abandon();
 }
 
-bool Operation::is_behind_blocked() const {
-  Engine::State& state = *engine_->state_;
-  return state.clock.is_behind_blocked(state.stream);
-}
+bool Operation::is_behind_blocked() const { return engine_->state_->clock.is_behind_blocked(engine_->state_->stream); }
 
 const void* Operation::host_copy() const { return engine_->state_->host_copy(); }
 
@@ -189,16 +186,13 @@ Operation Engine::begin_slowly(StreamHandle stream, std::span<const MemoryAccess
   std::unique_lock lock(mutex_, std::adopt_lock);
   HostReserve::require();
   if (!again) wait_for_turn(lock);
-  State& state = *state_;
-  const bool crosses_link = info.operator_class == OperatorClass::kCopy && accesses.size() == 1;
-  const bool is_measured =
-      state.stalls.has_value() && state.residency.any_nonresident() && state.stalls->begin(stream, !crosses_link);
+  const bool is_measured = state_->begin_stall(stream, accesses, info);
   const Status status = ask_without_waiting(lock, [&] {
     const Status resolved = state_->resolve(accesses, info, again, stream);
     again = true;
     return resolved.ok() ? state_->prepare(stream) : resolved;
   });
-  if (is_measured) status.ok() ? state.stalls->may_run(stream) : state.stalls->abandon();
+  if (is_measured) state_->end_stall(stream, status.ok());
   if (status.ok()) state_->learn_operation();
   lock.release();
   return Operation(this, status, false);

@@ -127,7 +127,7 @@ class Engine::State {
   // for use while has_cache_changes().
   Buffer* allocate_at_once(Bytes bytes, std::uint64_t stream);
   bool free_at_once(DeviceAddress address, std::uint64_t stream, const Block& slab);
-  // What was allocated will be cached when it is freed.
+  // The buffer was allocated now, and will be cached when it is freed.
   void remember(Buffer& buffer, std::uint64_t stream);
   void count_allocation(const Buffer& buffer, Bytes bytes);
   Status pin(DeviceAddress address, const char* reason, bool for_good);
@@ -156,6 +156,10 @@ class Engine::State {
   // running, as opposed to the copies by which lower_budget makes room.
   std::uint64_t calls() const;
   bool works();
+  // For the measurement of time slices (StallMeter): the operation begins. False: it is not measured.
+  bool begin_stall(StreamHandle handle, std::span<const MemoryAccess> list, const OperationInfo& what);
+  // What was begun may run from here on, or will not be submitted.
+  void end_stall(StreamHandle handle, bool may_run) { may_run ? stalls->may_run(handle) : stalls->abandon(); }
   Status evict(DeviceAddress address);
   Status drop(DeviceAddress address);
   Status prefetch(DeviceAddress address);

@@ -76,6 +76,12 @@ std::uint64_t Engine::State::calls() const {
   return counters.allocations + counters.frees + cached.takes + cached.puts + operation;
 }
 
+bool Engine::State::begin_stall(StreamHandle handle, std::span<const MemoryAccess> list, const OperationInfo& what) {
+  if (!stalls.has_value() || !residency.any_nonresident()) return false;
+  const bool crosses_link = what.operator_class == OperatorClass::kCopy && list.size() == 1;
+  return stalls->begin(handle, !crosses_link);
+}
+
 bool Engine::State::works() { return calls() != rested_at && !clock.passed(clock.newest()); }
 
 std::optional<Engine::BudgetUse> Engine::try_budget_use() {

@@ -24,7 +24,7 @@ class SliceWatch {
   // A slice is this many times as long as the wait in the one before.
   static constexpr std::uint64_t kTimesTheWait = 20;
   static constexpr std::uint64_t kShortestNs = 200'000'000;
-  // What is measured until a process counts as waiting; and how often slices are tried anew, in longest slices.
+  // The time that is measured until a process counts as waiting; and how often slices are tried anew, in longest slices.
   static constexpr std::uint64_t kWindowNs = 500'000'000;
   static constexpr std::uint64_t kMarkedFor = 20;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library says of the accesses of random kernels, compared with what the executor reads and writes.
+// The library's claims about the accesses of random kernels, compared with what the executor reads and writes.
 // THERMOCLINE_TEST_SEED=n tries only that one; tests/programs/directions tries many, and counts.
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 namespace directions {
 namespace {
 
-// What is computed where not all threads come has no value behind it.
+// A value that is computed where not all threads come is not used behind it.
 class Inner {
  public:
   explicit Inner(KernelWriter& to)

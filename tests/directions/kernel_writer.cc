@@ -254,7 +254,7 @@ RandomKernel KernelWriter::finish() {
                       : ".reg ." + std::string(type) + " " + prefix + "<" + std::to_string(count) + ">;\n";
   };
   std::string decoy;
-  // What is commented out is no code; a kernel whose name begins with this one's is another one.
+  // Comments are no code; a kernel whose name begins with this one's is another one.
   if (one_in(8)) decoy += "// .entry k()\n/* .visible .entry k(.param .u64 a)\n{\nret;\n} */\n";
   if (one_in(8)) decoy += ".visible .entry k2(.param .u64 k2_param_0)\n{\nret;\n}\n";
   kernel.text =

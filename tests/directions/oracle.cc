@@ -27,13 +27,13 @@ struct Range {
   std::uint64_t begin = 0, end = 0;
 };
 
-// What the executor accessed in one page.
+// The accesses of the executor in one page.
 struct Accessed {
   std::vector<Range> reads, writes;
 };
 using AccessedPages = std::array<Accessed, kPages>;
 
-// What the library says of one page: of all pointers to it together.
+// The library's claims about one page: of all pointers to it together.
 struct Said {
   bool reads = false, writes = false;
   unsigned pointers = 0;  // through which it is accessed
@@ -132,7 +132,7 @@ class Case {
     std::memcpy(&value, kernel_.parameters.data() + kernel_.places[word.parameter].offset + word.offset, sizeof value);
     return value;
   }
-  // What the library says of each page.
+  // The library's claims about each page.
   void hear() {
     ++counts_.known;
     for (const char* const step : kernel_.steps) ++counts_.steps[step];

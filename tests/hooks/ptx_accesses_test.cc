@@ -52,7 +52,7 @@ TEST(PtxAccesses, AtAddressesThatArePutTogetherAreUnknown) {
   EXPECT_EQ(unknown(of_parameter + "selp.b64 %rd7, %rd1, %rd6, %p1; st.global.u32 [%rd7], %r1;\n"), kNotFollowed);
 }
 
-// What is added to a pointer is an index, of whatever it was made.
+// A value that is added to a pointer is an index, whatever it was made of.
 TEST(PtxAccesses, AtIndicesAreKnown) {
   EXPECT_EQ(unknown("mad.wide.u32 %rd3, %r2, 4, %rd1; selp.b64 %rd4, %rd3, %rd2, %p1; st.global.u32 [%rd4], %r1;\n"),
             "");

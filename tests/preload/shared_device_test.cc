@@ -86,7 +86,7 @@ class SharedDevice : public testing::Test {
       done')";
     const std::string look_for_leaks = COMMAND_FILE R"( stats >/dev/null
       for page in /dev/shm/thermocline.*; do kill -0 ${page##*.} || echo "left over: $page"; done)";
-    // What the last one held returns within 10 ms where nothing else runs.
+    // The memory of the last one returns within 10 ms where nothing else runs.
     const std::string until_all_is_back = R"sh(exec bash -c '
       for ((i = 0; i < 100; ++i)); do
         [[ "$()sh" + kStats + R"sh()" =~ \"lease_bytes\":([0-9]+) ]] && ((BASH_REMATCH[1] >= )sh" +

@@ -25,7 +25,7 @@ class Device {
 
   // The only memory that kernels may access, besides pages of the test.
   std::byte* memory() const { return memory_; }
-  // What kernels may do with the page of kBytes there. It has memory of the test.
+  // Sets what kernels may do with the page of kBytes there. It has memory of the test.
   void allow(std::uint64_t address, bool reads, bool writes) const;
 
   struct Result {

@@ -16,7 +16,7 @@ struct Item {
   Slice out, a, b;
   std::uint64_t salt = 0;
   bool is_child = false, is_enabled = true;
-  // Of a child graph: a second kernel on what the first one wrote; the first may be in a graph of its own within.
+  // A child graph has a second kernel on what the first one wrote; the first may be in a graph of its own within.
   bool is_nested = false;
   Slice c;
   std::uint64_t second_salt = 0;
