@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random programs that run with each push: 2,000 with 5,000 steps, and as many shorter ones whose driver calls
+// The random programs that run with each push: 2,000 with 3,000 steps, and as many shorter ones whose driver calls
 // fail.
 #include <gtest/gtest.h>
 
@@ -32,10 +32,10 @@ Totals run_all(FarmOptions options) {
   return totals;
 }
 
-TEST(FuzzEngine, ProgramsKeepTheirBytesUnderEveryPolicyAndBudget) { run_all({.steps = 5000}); }
+TEST(FuzzEngine, ProgramsKeepTheirBytesUnderEveryPolicyAndBudget) { run_all({.steps = 3000}); }
 
 TEST(FuzzEngine, ProgramsKeepTheirBytesWhenDriverCallsFail) {
-  const Totals totals = run_all({.first = 1'000'000, .steps = 2000, .faults = true});
+  const Totals totals = run_all({.first = 1'000'000, .steps = 1200, .faults = true});
   EXPECT_GT(totals.faults, 0U);
 }
 
