@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of measured figures in Markdown pages: tables.py [--check] [PAGE...]
 
-What stands between "<!-- table: NAME -->" and "<!-- end of table -->" is made from the results that the benchmarks wrote (bench/results), or from
-the recorded traces themselves, so that no page can say anything else. Without --check pages are rewritten; with it each table that differs is named, and the status is 1.
-Run in the repository; without pages: those of PAGES. Status 2: wrong usage, an unknown table, a mark that is not closed.
+The text between "<!-- table: NAME -->" and "<!-- end of table -->" is made from results of benchmarks (bench/results), or from the recorded traces. Without --check
+pages are rewritten; with it each table that differs is named, and the status is 1. Status 2: wrong usage, an unknown table, a mark that is not closed.
 """
 
 from __future__ import annotations
