@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The buffers of a slab by the addresses where they begin. A slab is cut into windows, and each window has a slot: the
-// first chunk in use that begins in it. The others there come behind it by the links between neighbours. Slabs of small
+// first chunk in use that begins in it. The others there come behind it by the links between neighbors. Slabs of small
 // buffers have narrow windows: at most eight chunks begin in one, mostly one or two. Slabs of larger buffers have wide
 // ones, in each of which at most one begins. So a look-up needs no hash, and the table takes a 504th of a slab of small
 // buffers in host memory, and a 4033rd of a slab of larger ones, however small the buffers are.
@@ -11,10 +11,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "driver/check.h"
@@ -31,13 +29,7 @@ class TableMemory {
     if (all.spare.empty()) {
       // Room for all, so that giving one back takes no memory.
       if (all.spare.capacity() <= all.made.size()) all.spare.reserve(2 * all.made.size() + 8);
-      all.made.emplace_back();
-      all.made.back().reset(static_cast<std::uint64_t*>(std::calloc(words, sizeof(std::uint64_t))));
-      if (all.made.back() == nullptr) {
-        all.made.pop_back();
-        throw std::bad_alloc();
-      }
-      return all.made.back().get();
+      return all.made.emplace_back(std::make_unique<std::uint64_t[]>(words)).get();
     }
     std::uint64_t* const run = all.spare.back();
     all.spare.pop_back();
@@ -55,11 +47,8 @@ class TableMemory {
   }
 
  private:
-  struct Freed {
-    void operator()(std::uint64_t* run) const { std::free(run); }
-  };
   struct OfSize {
-    std::vector<std::unique_ptr<std::uint64_t, Freed>> made;
+    std::vector<std::unique_ptr<std::uint64_t[]>> made;
     std::vector<std::uint64_t*> spare;
   };
 
@@ -118,7 +107,7 @@ class SlabTable {
       first = chunk;
     }
   }
-  // It must be there, and have its neighbours.
+  // It must be there, and have its neighbors.
   [[gnu::always_inline]] void remove(const Chunk* chunk, std::uint64_t window) {
     Chunk*& first = slots_[window];
     if (first != chunk) return;

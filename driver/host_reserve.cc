@@ -57,10 +57,10 @@ void* HostReserve::take(std::size_t bytes, std::size_t alignment) noexcept {
 
 bool HostReserve::give_back(void* at) noexcept {
   const Exclusive exclusive;
-  // The address was in the range of a reserve that does not exist: the heap of a program may be at any low address.
-  if (begin_.load(std::memory_order_relaxed) == 0) return false;
-  const std::size_t number =
-      (reinterpret_cast<std::uintptr_t>(at) - begin_.load(std::memory_order_relaxed)) / kRegionBytes;
+  // Before there was a reserve the address was compared with none, and the heap of a program may be at low addresses.
+  const std::uintptr_t begin = begin_.load(std::memory_order_relaxed);
+  const std::size_t number = (reinterpret_cast<std::uintptr_t>(at) - begin) / kRegionBytes;
+  if (begin == 0 || number >= kRegions) return false;
   Region& region = regions[number];
   if (--region.live == 0) region.used = 0;
   if (number == present) has_enough_.store(region.has_enough(), std::memory_order_relaxed);

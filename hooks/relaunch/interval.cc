@@ -40,9 +40,12 @@ Interval widened(const Interval& before, const Interval& next, unsigned bytes) {
   return all;
 }
 
-Interval read_as(const Interval& value, std::string_view type) {
-  if (!value.is_known || type.empty() || type[0] != 'u' || value.least >= 0 || value.word >= 0) return value;
-  if (ptx_type_bytes(type) != 4) return Interval::unknown();
+Interval read_as(const Interval& in_register, std::string_view type) {
+  const bool is_narrow = ptx_type_bytes(type) == 4;
+  // A number in the code, or in a wider register, is read by its lower half.
+  const Interval value = is_narrow ? written_as(in_register, type) : in_register;
+  if (!value.is_known || type[0] != 'u' || value.least >= 0 || value.word >= 0) return value;
+  if (!is_narrow) return Interval::unknown();
   constexpr std::int64_t kAround = std::int64_t{1} << 32;
   if (value.most < 0) return Interval::between(value.least + kAround, value.most + kAround);
   return Interval::between(0, kAround - 1);
@@ -123,7 +126,7 @@ Interval bits_in_both(const Interval& a, const Interval& b) {
 Interval bits_in_either(const Interval& a, const Interval& b) {
   if (!are_numbers(a, b) || a.least < 0 || b.least < 0) return Interval::unknown();
   const auto bits = std::bit_width(static_cast<std::uint64_t>(a.most | b.most));
-  return limited(0, (std::int64_t{1} << bits) - 1);
+  return bits > 62 ? Interval::unknown() : Interval::between(0, (std::int64_t{1} << bits) - 1);
 }
 
 Interval lesser(const Interval& a, const Interval& b) {

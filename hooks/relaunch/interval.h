@@ -38,8 +38,8 @@ Interval hull(const Interval& a, const Interval& b);
 // For a register that comes to hold `next`, too, as its loop goes on: all that it may hold in the end. Growing ends go
 // far away.
 Interval widened(const Interval& before, const Interval& next, unsigned bytes);
-// The integer as an instruction of the type reads it: an unsigned one is not negative.
-Interval read_as(const Interval& value, std::string_view type);
+// The integer as an instruction of the type reads it, which has 32 or 64 bits: an unsigned one is not negative.
+Interval read_as(const Interval& in_register, std::string_view type);
 // The register after an instruction of the type has written the integer.
 Interval written_as(const Interval& value, std::string_view type);
 

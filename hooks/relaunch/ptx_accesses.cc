@@ -71,6 +71,9 @@ unsigned forms_of_result(const PtxInstruction& one, std::span<const unsigned> op
     forms = combined(forms, operand);
     each |= operand;
   }
+  // A product of small numbers may be as large as an address.
+  const bool multiplies = one.root == "mul" || one.root == "mad" || one.root == "shl";
+  if (multiplies && each == kConstant) return kNumber;
   // A value that is added to an address is an index. Other instructions may put a number's bits in the place of the address's.
   const bool adds = one.root == "add" || one.root == "sub" || one.root == "mad";
   return adds ? forms : forms | (each & kNumber);

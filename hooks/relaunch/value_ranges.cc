@@ -72,7 +72,9 @@ ValueRanges::ValueRanges(const PtxKernel& kernel, const PtxAccesses& accesses, c
   }
   entry.predicates.assign(static_cast<std::size_t>(predicates), -1);
   find_edges();
-  is_solved_ = grow(entry);
+  // More would take milliseconds.
+  constexpr std::size_t kMost = std::size_t{1} << 15;
+  is_solved_ = blocks.size() * kernel.bits.size() <= kMost && grow(entry);
   if (is_solved_) narrow(entry);
 }
 
@@ -250,7 +252,9 @@ Interval ValueRanges::computed(const PtxInstruction& one, int reg, const State& 
   const Interval any = Interval::any(bytes_of(reg));
   if (!is_integer_type(one.type()) || one.operands.size() < 2) return any;
   if (one.root == "cvt") {
-    if (one.modifiers.size() != 2 || !is_integer_type(one.modifiers[0])) return any;
+    const bool is_followed =
+        one.modifiers.size() == 2 && is_integer_type(one.modifiers[0]) && type_bytes(one.modifiers[0]) == bytes_of(reg);
+    if (!is_followed) return any;
     return written_as(read_as(of(one.operands[1], state), one.modifiers[1]), one.modifiers[0]);
   }
   const unsigned bytes = type_bytes(one.type()) * (one.has("wide") ? 2 : 1);
@@ -261,7 +265,7 @@ Interval ValueRanges::computed(const PtxInstruction& one, int reg, const State& 
 }
 
 Interval ValueRanges::calculated(const PtxInstruction& one, const State& state) const {
-  if (one.has("cc") || one.has("hi") || one.has("sat") || one.has("rn")) return Interval::unknown();
+  if (one.has("cc") || one.has("hi") || one.has("sat") || one.has("rn") || one.has("relu")) return Interval::unknown();
   const std::string type = read_type(one);
   const auto operand = [&](std::size_t i) {
     return i < one.operands.size() ? read_as(of(one.operands[i], state), type) : Interval::unknown();
@@ -312,7 +316,9 @@ bool ValueRanges::learn_from_comparison(const PtxInstruction& one, bool holds, S
   std::string_view how = one.modifiers[0];
   if (!holds) how = opposite(how);
   const bool is_unsigned = one.type()[0] == 'u';
-  const Interval left = of(one.operands[1], *state), right = of(one.operands[2], *state);
+  // As signed numbers: those are in the registers.
+  const std::string_view type = type_bytes(one.type()) == 4 ? "s32" : "s64";
+  const Interval left = read_as(of(one.operands[1], *state), type), right = read_as(of(one.operands[2], *state), type);
   const auto note = [&](const PtxOperand& side, const Interval& is) {
     if (side.kind == Kind::kRegister && bytes_of(side.reg) == type_bytes(one.type()))
       state->registers[index_of(side.reg)] = is;

@@ -158,7 +158,7 @@ class Engine::State {
   bool works();
   // For the measurement of time slices (StallMeter): the operation begins. False: it is not measured.
   bool begin_stall(StreamHandle handle, std::span<const MemoryAccess> list, const OperationInfo& what);
-  // What was begun may run from here on, or will not be submitted.
+  // The operation that was begun may run from here on, or will not be submitted.
   void end_stall(StreamHandle handle, bool may_run) { may_run ? stalls->may_run(handle) : stalls->abandon(); }
   Status evict(DeviceAddress address);
   Status drop(DeviceAddress address);

@@ -28,6 +28,9 @@ TEST(PtxAccesses, AtAddressesInTheCodeAreUnknown) {
   EXPECT_EQ(unknown("selp.b64 %rd3, %rd1, 140547911058352, %p1; st.global.u32 [%rd3], %r1;\n"), kNotFollowed);
   EXPECT_EQ(unknown("mov.u64 %rd3, %rd1; @%p1 mov.u64 %rd3, 0x7f0000000000; st.global.u32 [%rd3], %r1;\n"),
             kNotFollowed);
+  EXPECT_EQ(unknown("mov.u64 %rd3, 5; shl.b64 %rd4, %rd3, 44; selp.b64 %rd5, %rd1, %rd4, %p1; "
+                    "st.global.u32 [%rd5], %r1;\n"),
+            kNotFollowed);
   // A variable of the module; null.
   EXPECT_EQ(unknown("ld.global.u32 %r3, [counter];\n"), "");
   EXPECT_EQ(unknown("selp.b64 %rd3, %rd1, 0, %p1; st.global.u32 [%rd3], %r1;\n"), "");

@@ -137,8 +137,12 @@ TEST(ValueRanges, FollowsWhatBranchesTell) {
   EXPECT_FALSE(is_never_below("setp.gt.s32 %p1, %r1, 0; add.s32 %r1, %r1, -1; @!%p1 bra $END;\n" + before +
                               "ld.global.f32 %f1, [%rd7];\n"));
   // An access with a guard.
-  EXPECT_TRUE(is_never_below(before + "setp.ge.s32 %p1, %r4, 0; @%p1 ld.global.f32 %f1, [%rd7];\n") ==
-              is_never_below(before + "ld.global.f32 %f1, [%rd7];\n"));
+  const std::string guard = "setp.ge.s32 %p1, %r1, 1;\n";
+  EXPECT_TRUE(is_never_below(guard + "@!%p1 bra $END;\n" + before + "@%p1 ld.global.f32 %f1, [%rd7];\n"));
+  EXPECT_TRUE(
+      is_never_below("mul.wide.s32 %rd6, %r2, 4; add.s64 %rd7, %rd1, %rd6; setp.ge.s64 %p1, %rd6, 0;\n"
+                     "setp.ne.s32 %p2, %r2, -3; @%p2 ld.global.f32 %f1, [%rd7];\n",
+                     -3));
 }
 
 // As nvcc writes loops that it has unrolled: a rest first, then four at a time, both with one counter.
@@ -195,6 +199,24 @@ TEST(ValueRanges, KnowsNothingOfWhatIsLoadedOrWrapsAround) {
                      40'000));
   // A negative parameter.
   EXPECT_FALSE(is_never_below("mul.wide.s32 %rd6, %r2, 4; add.s64 %rd7, %rd1, %rd6; ld.global.f32 %f1, [%rd7];\n", -1));
+}
+
+// Widths: an instruction reads the lower half of a wider register, and of a number in the code.
+TEST(ValueRanges, ReadsAsManyBitsAsTheInstruction) {
+  const std::string load = "shl.b64 %rd6, %rd8, 2; add.s64 %rd7, %rd1, %rd6; ld.global.f32 %f1, [%rd7];\n";
+  const std::string wide = "mov.u64 %rd9, 4294967295;\n";
+  EXPECT_FALSE(is_never_below(wide + "cvt.s64.s32 %rd8, %rd9;\n" + load));
+  EXPECT_TRUE(is_never_below(wide + "cvt.u64.u32 %rd8, %rd9;\n" + load));
+  EXPECT_FALSE(is_never_below("cvt.s32.s32 %rd8, %r1;\n" + load));
+  EXPECT_FALSE(is_never_below("mul.wide.s32 %rd8, %r1, 4294967292;\n" + load));
+  EXPECT_TRUE(is_never_below("mul.wide.u32 %rd8, %r1, 4294967292;\n" + load));
+  EXPECT_FALSE(is_never_below("min.s32 %r6, %r1, 4294967295; cvt.s64.s32 %rd8, %r6;\n" + load));
+  // These comparisons hold for some thread: the bound is -1, and below all but the last numbers without a sign.
+  const std::string behind = "@!%p1 bra $END;\n" + std::string("mov.s64 %rd8, -1;\n") + load;
+  EXPECT_FALSE(is_never_below("mov.u32 %r6, -1; setp.eq.b32 %p1, %r6, 4294967295;\n" + behind));
+  EXPECT_FALSE(is_never_below("setp.ge.s32 %p1, %r1, 4294967295;\n" + behind));
+  EXPECT_FALSE(is_never_below("mov.u32 %r6, -20; setp.lt.u32 %p1, %r6, 4294967280;\n" + behind));
+  EXPECT_TRUE(is_never_below("setp.lt.s32 %p1, %r1, 4294967295;\n" + behind));
 }
 
 }  // namespace
