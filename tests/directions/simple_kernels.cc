@@ -73,7 +73,13 @@ class SimpleKernel {
                t + ", " + scaled + ";\nadd.s64 " + d + ", " + base + ", " + t + ";");
     } else if (to_.one_in(5)) {
       const std::string wide = to_.wide();
-      to_.line("cvt." + std::string(sign[0] == 'u' ? "u64" : "s64") + "." + sign + " " + wide + ", " + place + ";\n" +
+      // The sign may be that of the lower half of a wider register.
+      std::string from = place;
+      if (to_.one_in(3)) {
+        from = to_.wide();
+        to_.line("cvt.u64.u32 " + from + ", " + place + ";");
+      }
+      to_.line("cvt." + std::string(sign[0] == 'u' ? "u64" : "s64") + "." + sign + " " + wide + ", " + from + ";\n" +
                (to_.one_in(2) ? "mad.lo.s64 " + d + ", " + wide + ", 4, " + base + ";"
                               : "shl.b64 " + t + ", " + wide + ", 2;\nadd.s64 " + d + ", " + t + ", " + base + ";"));
     } else if (to_.one_in(3)) {
@@ -115,6 +121,7 @@ class SimpleKernel {
     to_.line("setp." + std::string(kHow[to_.below(6)]) + " " + p + ", " + i + ", " +
              (to_.one_in(4)   ? m_
               : to_.one_in(6) ? std::to_string(to_.below(32))
+              : to_.one_in(8) ? std::to_string(0xffffffff - to_.below(32))  // a negative number
                               : n_) +
              ";");
     return p;
