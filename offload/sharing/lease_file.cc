@@ -28,6 +28,7 @@ static_assert(sizeof(File) == 128 + kRecords * sizeof(StoredLease), "No padding.
 
 constexpr int kMostReadings = 100;
 constexpr int kMostTries = 200;
+constexpr int kTriesToBegin = 20;
 constexpr long kTryNs = 1'000'000;
 
 off_t place_of(std::size_t at) { return static_cast<off_t>(offsetof(File, records) + at * sizeof(StoredLease)); }
@@ -68,6 +69,30 @@ LeaseRecord record_of(const StoredLease& stored) {
                     .copied_permille = std::min(stored.copied_permille, 1000U)}};
 }
 
+std::uint64_t magic_of(int file) {
+  std::uint64_t magic = 0;
+  return pread(file, &magic, sizeof magic, 0) == static_cast<ssize_t>(sizeof magic) ? magic : 0;
+}
+
+void pause_between_tries() {
+  const timespec pause{0, kTryNs};
+  nanosleep(&pause, nullptr);
+}
+
+// With no magic. False: some process uses the file.
+bool empty_file_of_the_version_before(int file) {
+  struct flock all = byte_lock(F_WRLCK, 0);
+  all.l_len = 0;
+  if (fcntl(file, F_SETLK, &all) != 0) return false;
+  static constexpr File kNone{};
+  // Another process may have done so by now.
+  const bool emptied =
+      magic_of(file) != kMagicBefore || pwrite(file, &kNone, sizeof kNone, 0) == static_cast<ssize_t>(sizeof kNone);
+  all.l_type = F_UNLCK;
+  fcntl(file, F_SETLK, &all);
+  return emptied;
+}
+
 enum class Read : std::uint8_t { kWhole, kTorn, kFailed };
 
 Read read_living(int file, std::size_t self, std::vector<LivingLease>* out) {
@@ -88,29 +113,25 @@ std::string lease_file_name(const std::string& device) {
   return "thermocline-device." + std::to_string(geteuid()) + "." + device;
 }
 
-// A file of the version before that no process uses is begun anew; the locks of both versions are on its bytes.
+// A file of the version before that no process uses is begun anew; the locks of both versions are on its bytes. Of several
+// processes that begin, one has them all for a moment, in which no other gets one.
 bool prepare_lease_file(int file, std::string* why) {
-  if (prepare_ledger_file(file, sizeof(File), kMagic, why)) return true;
-  std::uint64_t magic = 0;
-  if (pread(file, &magic, sizeof magic, 0) != static_cast<ssize_t>(sizeof magic) || magic != kMagicBefore) return false;
-  struct flock all = byte_lock(F_WRLCK, 0);
-  all.l_len = 0;
-  if (fcntl(file, F_SETLK, &all) != 0) return false;
-  static constexpr File kNone{};
-  const bool emptied = pwrite(file, &kNone, sizeof kNone, 0) == static_cast<ssize_t>(sizeof kNone);
-  const bool prepared = emptied && prepare_ledger_file(file, sizeof(File), kMagic, why);
-  all.l_type = F_UNLCK;
-  fcntl(file, F_SETLK, &all);
-  return prepared;
+  for (int i = 0; i < kTriesToBegin; ++i) {
+    if (prepare_ledger_file(file, sizeof(File), kMagic, why)) return true;
+    if (magic_of(file) == kMagicBefore && !empty_file_of_the_version_before(file)) pause_between_tries();
+  }
+  return false;
 }
 
 std::optional<std::size_t> take_lease_record(int file) {
-  for (std::size_t at = 0; at < kRecords; ++at) {
-    struct flock life = byte_lock(F_WRLCK, place_of(at));
-    if (fcntl(file, F_SETLK, &life) != 0) continue;
-    // A value left by the former holder would count from here on.
-    if (erase_lease(file, at)) return at;
-    return std::nullopt;
+  for (int i = 0; i < kTriesToBegin; ++i, pause_between_tries()) {
+    for (std::size_t at = 0; at < kRecords; ++at) {
+      struct flock life = byte_lock(F_WRLCK, place_of(at));
+      if (fcntl(file, F_SETLK, &life) != 0) continue;
+      // A value left by the former holder would count from here on.
+      if (erase_lease(file, at)) return at;
+      return std::nullopt;
+    }
   }
   return std::nullopt;
 }
@@ -119,8 +140,7 @@ bool lock_entry(int file) {
   for (int i = 0; i < kMostTries; ++i) {
     struct flock lock = byte_lock(F_WRLCK, 0);
     if (fcntl(file, F_SETLK, &lock) == 0) return true;
-    const timespec pause{0, kTryNs};
-    nanosleep(&pause, nullptr);
+    pause_between_tries();
   }
   return false;
 }

@@ -11,11 +11,14 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
+#include <thread>
+#include <vector>
 
 #include "tests/support/seeds.h"
 
@@ -220,6 +223,34 @@ TEST_F(LeaseLedgerTest, AFileOfTheVersionBeforeIsBegunAnewOnceNobodyUsesIt) {
   const auto own = open(50 * kMiB);
   ASSERT_NE(own, nullptr);
   EXPECT_TRUE(own->raise(100 * kMiB));
+}
+
+TEST_F(LeaseLedgerTest, ProcessesThatBeginAFileOfTheVersionBeforeTogetherAllShareIt) {
+  constexpr int kAtOnce = 6;
+  auto* const ready = static_cast<std::atomic<int>*>(
+      mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(static_cast<void*>(ready), MAP_FAILED);
+  for (int round = 0; round < 20; ++round) {
+    std::string old(4096, '\x5a');
+    old.replace(0, 8, "THCMLDL1");
+    std::ofstream(file(), std::ios::binary) << old;
+    *ready = 0;
+    std::vector<pid_t> children;
+    for (int i = 0; i < kAtOnce; ++i) {
+      children.push_back(fork());
+      if (children.back() != 0) continue;
+      for (++*ready; *ready < kAtOnce;) std::this_thread::yield();
+      std::string why;
+      const auto ledger = open(0, &why);
+      if (ledger == nullptr) std::fprintf(stderr, "%s\n", why.c_str());
+      // Nobody ends before all have begun.
+      for (++*ready; *ready < 2 * kAtOnce;) std::this_thread::yield();
+      _exit(ledger == nullptr ? 1 : 0);
+    }
+    for (const pid_t child : children) EXPECT_EQ(status_of(child), 0);
+    std::filesystem::remove(file());
+  }
+  munmap(ready, sizeof *ready);
 }
 
 TEST_F(LeaseLedgerTest, AFileThatIsCutShortHasNoMoreToGive) {
