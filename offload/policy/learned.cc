@@ -170,6 +170,7 @@ void LearnedPolicy::match(std::size_t before) {
   in_a_row_ = begins && before + 1 != period_detector_.period() ? 1 : in_a_row_ + 1;
   current_ = period_detector_.iteration();
   const bool has_room = has_planned_room(known_[current_]);
+  if (following_ && !has_room) residency_.plan_ended();
   following_ = has_room && !known_[current_].plan.evictions.empty();
 
   if (acts() && period_detector_.position() == 0) {
