@@ -13,6 +13,7 @@
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/counters.h"
+#include "hooks/runtime/guarded.h"
 #include "hooks/runtime/refusals.h"
 #include "hooks/submit/driver_room.h"
 #include "hooks/submit/multi_device.h"
@@ -69,6 +70,16 @@ void note_newest_launch(KeptGraph& kept, StreamHandle stream) {
   real<Function::cuStreamSynchronize>(to_cu(stream));
 }
 
+// An exception must not end a launch of which a part runs already.
+bool try_to_halve(KeptGraph& kept, std::size_t at) {
+  bool is_halved = false;
+  const CUresult result = guarded([&] {
+    is_halved = halve_segment(kept, at);
+    return CUDA_SUCCESS;
+  });
+  return result == CUDA_SUCCESS && is_halved;
+}
+
 // A segment that is refused although it had fitted is halved: addresses that an earlier one has stored may lead to more, or
 // others have taken memory. Once a part of the graph runs the others have to: nobody could tell afterwards what has run.
 CUresult submit_segment(KeptGraph& kept, std::size_t at, CallOf<CUgraphExec> submit) {
@@ -76,7 +87,7 @@ CUresult submit_segment(KeptGraph& kept, std::size_t at, CallOf<CUgraphExec> sub
   const bool is_first = at == 0;
   CUresult result = submit(kept.segments[at].exec);
   for (Backoff backoff; result != CUDA_SUCCESS; result = submit(kept.segments[at].exec)) {
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && halve_segment(kept, at)) {
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && try_to_halve(kept, at)) {
       forget_report();
       continue;
     }

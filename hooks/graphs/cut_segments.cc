@@ -193,7 +193,17 @@ bool instantiate(const EngineSet& engines, const KeptGraph& kept, const CutParts
   return disable_nodes(kept, contents, *segment, disabled);
 }
 
-// Null: it has segments. Else it may have some.
+// Segments that are the graph's once all of them are made. What is left here, also after an exception, is destroyed.
+struct NewSegments {
+  NewSegments() = default;
+  ~NewSegments() { destroy_segments(&all); }
+  NewSegments(const NewSegments&) = delete;
+  NewSegments& operator=(const NewSegments&) = delete;
+
+  std::vector<GraphSegment> all;
+};
+
+// Null: it has segments. Else it has none, as before.
 const char* cut(const EngineSet& engines, KeptGraph& kept, CutParts::ChildGraphs children, bool* any_opened) {
   CutParts parts(children);
   if (const char* const obstacle = parts.list(kept.graph); obstacle != nullptr) return obstacle;
@@ -202,14 +212,17 @@ const char* cut(const EngineSet& engines, KeptGraph& kept, CutParts::ChildGraphs
   if (const char* const obstacle = plan.make(); obstacle != nullptr) return obstacle;
   kept.children_are_whole = children == CutParts::ChildGraphs::kWhole;
   std::size_t disabled = 0;
-  kept.segments.reserve(plan.segments().size());
+  NewSegments made;
+  made.all.reserve(plan.segments().size());
   for (const std::vector<CUgraphNode>& nodes : plan.segments()) {
-    GraphSegment& segment = kept.segments.emplace_back();
+    GraphSegment& segment = made.all.emplace_back();
     segment.parts = nodes;
     if (!copy_nodes(kept, parts, &segment) || !instantiate(engines, kept, parts, &segment, &disabled))
       return kNotInstantiated;
   }
-  return disabled == kept.disabled.size() ? nullptr : kLostNode;
+  if (disabled != kept.disabled.size()) return kLostNode;
+  kept.segments.swap(made.all);
+  return nullptr;
 }
 
 }  // namespace
@@ -230,14 +243,9 @@ const char* cut_into_segments(KeptGraph& kept) {
   bool any_opened = false;
   const char* obstacle = cut(*engines, kept, CutParts::ChildGraphs::kOpened, &any_opened);
   // The driver may not take nodes out of the child graphs of a copy.
-  if (any_opened && (obstacle == kNotInstantiated || obstacle == kLostNode)) {
-    kept.drop_segments();
+  if (any_opened && (obstacle == kNotInstantiated || obstacle == kLostNode))
     obstacle = cut(*engines, kept, CutParts::ChildGraphs::kWhole, &any_opened);
-  }
-  if (obstacle != nullptr) {
-    kept.drop_segments();
-    return obstacle;
-  }
+  if (obstacle != nullptr) return obstacle;
   count(Counter::kCutGraphs);
   THERMOCLINE_LOG_ONCE(LogLevel::kInfo, "a CUDA graph does not fit in the budget: it is launched in %zu parts",
                        kept.segments.size());
@@ -251,22 +259,21 @@ bool halve_segment(KeptGraph& kept, std::size_t at) {
   CutParts parts(kept.children_are_whole ? CutParts::ChildGraphs::kWhole : CutParts::ChildGraphs::kOpened);
   if (parts.list(kept.graph) != nullptr) return false;
   const auto middle = nodes.begin() + static_cast<std::ptrdiff_t>(nodes.size() / 2);
-  std::vector<GraphSegment> halves(2);
-  halves[0].parts.assign(nodes.begin(), middle);
-  halves[1].parts.assign(middle, nodes.end());
+  NewSegments halves;
+  halves.all.resize(2);
+  halves.all[0].parts.assign(nodes.begin(), middle);
+  halves.all[1].parts.assign(middle, nodes.end());
   std::size_t disabled = 0;
-  const bool made = std::ranges::all_of(halves, [&](GraphSegment& half) {
+  const bool made = std::ranges::all_of(halves.all, [&](GraphSegment& half) {
     return copy_nodes(kept, parts, &half) && instantiate(*engines, kept, parts, &half, &disabled);
   });
   const auto had = std::ranges::count_if(nodes, [&](CUgraphNode node) { return kept.disabled.contains(node); });
-  if (!made || disabled != static_cast<std::size_t>(had)) {
-    destroy_segments(&halves);
-    return false;
-  }
-  std::vector<GraphSegment> replaced;
-  replaced.push_back(std::exchange(kept.segments[at], std::move(halves[0])));
-  kept.segments.insert(kept.segments.begin() + static_cast<std::ptrdiff_t>(at) + 1, std::move(halves[1]));
-  destroy_segments(&replaced);
+  if (!made || disabled != static_cast<std::size_t>(had)) return false;
+  // Nothing may fail between the two: the graph would have one half only.
+  kept.segments.reserve(kept.segments.size() + 1);
+  std::swap(kept.segments[at], halves.all[0]);
+  kept.segments.insert(kept.segments.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+                       std::exchange(halves.all[1], GraphSegment()));
   return true;
 }
 
