@@ -19,6 +19,7 @@
 #include "hooks/submit/multi_device.h"
 #include "hooks/submit/stream_queues.h"
 #include "hooks/submit/stream_turns.h"
+#include "offload/sharing/budget_source.h"
 
 namespace thermocline {
 namespace {
@@ -28,6 +29,13 @@ struct Said {
   Mutex mutex{"obstacles to cuts of graphs", lock_level::kLeaf};
   std::set<std::string> all THERMOCLINE_GUARDED_BY(mutex);
 };
+
+// Before others wait for the whole launch.
+void wait_for_turns() {
+  const HeldEngines engines;
+  if (engines.none()) return;
+  for (const ActiveEngine* active : *engines) active->engine->wait_for_turn();
+}
 
 // Work that waits for something that the host has yet to do, perhaps this thread, keeps its memory, and a segment in the
 // middle could find no room.
@@ -147,8 +155,10 @@ std::optional<CUresult> launch_in_segments(KeptGraph& kept, StreamHandle stream,
     return std::nullopt;
   };
   if (kept.obstacle != nullptr) return refused(kept.obstacle);
+  wait_for_turns();
   if (is_any_stream_blocked()) return refused("streams that wait for values or host functions");
   const StreamTurn turn(stream, &kept);
+  const AmidParts as_one;
   if (kept.segments.empty() || !segments_fit(kept)) {
     const CaptureTruce truce;
     if (const char* const obstacle = cut_into_segments(kept); obstacle != nullptr) return refused(obstacle);

@@ -15,6 +15,7 @@
 #include "hooks/interpose/log.h"
 #include "hooks/interpose/real_table.h"
 #include "hooks/runtime/engines.h"
+#include "hooks/runtime/runtime.h"
 
 namespace thermocline {
 namespace {
@@ -225,7 +226,14 @@ Bytes DeviceLease::look_while_busy() {
   return next(now);
 }
 
+// An operation of several engines would wait for one device's slice while it has another's.
 void DeviceLease::look_for_slice(std::uint64_t now_ns) {
+  const EngineSet* const engines = Runtime::get().engines();
+  if (takes_slices_ && ledger_ != nullptr && engines != nullptr && engines->size() > 1) {
+    ledger_->tell(SliceRecord());
+    out_of_turn_at_ns_ = 0;
+    return;
+  }
   LeaseView view;
   if (!takes_slices_ || ledger_ == nullptr || !ledger_->look(now_ns, &view)) {
     out_of_turn_at_ns_ = 0;

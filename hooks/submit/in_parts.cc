@@ -2,12 +2,14 @@
 #include "hooks/submit/in_parts.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "hooks/capture/capture_state.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/ends.h"
 #include "hooks/submit/multi_device.h"
 #include "offload/residency/unit_size.h"
+#include "offload/sharing/budget_source.h"
 
 namespace thermocline {
 namespace {
@@ -76,9 +78,11 @@ CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed&
   const CUresult asked = at_once ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
   if (asked != CUDA_SUCCESS) return asked;
   if (at_once) return part(whole);
+  std::optional<AmidParts> as_one;
   for (Region region{}; region.first_layer < box.layers; advance(box, &region)) {
     fill_to_the_end_of_a_unit(to, from, grain, &region);
     if (CUresult result = part(region); result != CUDA_SUCCESS) return result;
+    as_one.emplace();
   }
   return CUDA_SUCCESS;
 }
@@ -90,6 +94,7 @@ CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr t
   const CUresult asked = at_once ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
   if (asked != CUDA_SUCCESS) return asked;
   if (at_once) return part(0, bytes);
+  std::optional<AmidParts> as_one;
   for (std::size_t done = 0; done < bytes;) {
     std::size_t now = bytes - done;
     for (const CUdeviceptr end : {to, from}) {
@@ -97,6 +102,7 @@ CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr t
       if (unit != 0) now = std::min(now, whole_grains(unit, grain));
     }
     if (CUresult result = part(done, now); result != CUDA_SUCCESS) return result;
+    as_one.emplace();
     done += now;
   }
   return CUDA_SUCCESS;

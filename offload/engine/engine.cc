@@ -18,7 +18,7 @@ namespace thermocline {
 void Operation::abandon() {
   const std::lock_guard unlocks(engine_->mutex_, std::adopt_lock);
   engine_->state_->forget_upload_copies();
-  if (engine_->state_->stalls) engine_->state_->stalls->abandon();
+  if (engine_->state_->stalls) engine_->state_->stalls->not_submitted();
 }
 
 bool Operation::is_behind_blocked() const { return engine_->state_->clock.is_behind_blocked(engine_->state_->stream); }
@@ -250,6 +250,8 @@ bool Engine::wants_upload_copy(AddressRange range, OperationInfo::Source source)
 Operation Engine::begin_unknown(StreamHandle stream) {
   std::unique_lock lock(mutex_);
   HostReserve::require();
+  wait_for_turn(lock);
+  if (state_->stalls) state_->stalls->pause();
   if (state_->audit != nullptr) state_->audit->unknown();
   const Status status = ask_without_waiting(lock, [&] {
     state_->resolve_all();

@@ -317,6 +317,8 @@ class Engine {
   };
   // Empty: another thread holds the lock.
   std::optional<BudgetUse> try_budget_use();
+  // Waits until no other process has the time slice, as each operation does when it begins.
+  void wait_for_turn();
   // Takes as much budget as the source has for this engine.
   void raise_budget();
   // Makes room for a smaller budget and tells the source. out_of_memory and not_ready: only what can be evicted now

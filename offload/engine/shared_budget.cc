@@ -15,7 +15,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenTurns{1};
 
+constinit thread_local int amid_parts = 0;
+
 }  // namespace
+
+AmidParts::AmidParts() { ++amid_parts; }
+AmidParts::~AmidParts() { --amid_parts; }
+bool AmidParts::now() { return amid_parts > 0; }
 
 bool Engine::State::raise_budget(Bytes wanted) {
   if (options.budget_source == nullptr || wanted <= budget_bytes) return false;
@@ -77,7 +83,11 @@ std::uint64_t Engine::State::calls() const {
 }
 
 bool Engine::State::begin_stall(StreamHandle handle, std::span<const MemoryAccess> list, const OperationInfo& what) {
-  if (!stalls.has_value() || !residency.any_nonresident()) return false;
+  if (!stalls.has_value()) return false;
+  if (!residency.any_nonresident()) {
+    stalls->pause();
+    return false;
+  }
   const bool crosses_link = what.operator_class == OperatorClass::kCopy && list.size() == 1;
   return stalls->begin(handle, !crosses_link);
 }
@@ -100,16 +110,20 @@ std::optional<Engine::BudgetUse> Engine::try_budget_use() {
                             : StallTimes()};
 }
 
-// In the middle of an operation that is submitted in parts nobody waits: its other parts may hold memory.
 void Engine::wait_for_turn(std::unique_lock<Mutex>& lock) {
   BudgetSource* const source = state_->options.budget_source;
-  if (source == nullptr || !source->waits_for_turn()) return;
+  if (source == nullptr || AmidParts::now() || !source->waits_for_turn()) return;
   if (state_->stalls) state_->stalls->pause();
   do {
     lock.unlock();
     std::this_thread::sleep_for(kBetweenTurns);
     lock.lock();
   } while (source->waits_for_turn());
+}
+
+void Engine::wait_for_turn() {
+  std::unique_lock lock(mutex_);
+  wait_for_turn(lock);
 }
 
 void Engine::raise_budget() {

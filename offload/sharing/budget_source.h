@@ -7,6 +7,17 @@
 
 namespace thermocline {
 
+// While an object of this class lives, its thread is in the middle of an operation that is submitted in parts. Then it
+// waits for no time slice: others wait for the rest of the operation.
+class AmidParts {
+ public:
+  AmidParts();
+  ~AmidParts();
+  AmidParts(const AmidParts&) = delete;
+  AmidParts& operator=(const AmidParts&) = delete;
+  static bool now();
+};
+
 class BudgetSource {
  public:
   virtual ~BudgetSource() = default;

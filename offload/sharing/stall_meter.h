@@ -28,8 +28,12 @@ class StallMeter {
   bool begin(StreamHandle stream, bool computes);
   void may_run(StreamHandle stream);
   void submitted(StreamHandle stream);
-  // The operation that was begun is not submitted.
+  // The operation that was begun will not run.
   void abandon();
+  // An operation that may run, measured or not, is not submitted. One that another thread is preparing goes on.
+  void not_submitted() {
+    if (open_.may_run) abandon();
+  }
   // The time until the next operation does not count.
   void pause() { follows_ = false; }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 
+#include "offload/sharing/stall_meter.h"
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {
@@ -225,6 +226,57 @@ TEST_P(SharedBudgetTest, AnOperationWaitsUntilOthersHaveHadTheirTurn) {
   source_.turns_of_others = 5;
   EXPECT_TRUE(operate({{one, 4 * kPage}}, Access::kWrite).ok());
   EXPECT_EQ(source_.turns_of_others, 0);
+}
+
+TEST_P(SharedBudgetTest, OneOfWhichNothingIsKnownWaitsToo) {
+  source_.turns_of_others = 5;
+  EXPECT_TRUE(engine_->begin_unknown(kStream).status().ok());
+  EXPECT_EQ(source_.turns_of_others, 0);
+}
+
+TEST_P(SharedBudgetTest, OneInPartsWaitsBeforeItsFirstPartOnly) {
+  const DeviceAddress one = allocate(4 * kPage);
+  source_.turns_of_others = 5;
+  {
+    const AmidParts as_one;
+    EXPECT_TRUE(operate({{one, 4 * kPage}}, Access::kWrite).ok());
+  }
+  EXPECT_EQ(source_.turns_of_others, 5);
+  engine_->wait_for_turn();
+  EXPECT_EQ(source_.turns_of_others, 0);
+}
+
+TEST_P(SharedBudgetTest, TimeInWhichNothingIsMeasuredDoesNotCount) {
+  TearDown();
+  source_.measures = true;
+  SetUp();
+  constexpr double kLong = 1e6;  // us
+  const auto run = [this](DeviceAddress at, double microseconds) {
+    ASSERT_TRUE(submit({{at, 6 * kPage}}, Access::kWrite, {.kind = 7, .nanoseconds = 1000}, microseconds).ok());
+  };
+  const DeviceAddress first = allocate(6 * kPage), second = allocate(6 * kPage);
+  for (const DeviceAddress at : {first, second, first, second}) run(at, 1);
+  ASSERT_TRUE(engine_->free(first, std::nullopt).ok());
+  run(second, kLong);
+  const DeviceAddress third = allocate(6 * kPage);
+  for (const DeviceAddress at : {third, second, third}) run(at, 1);
+  static_cast<void>(engine_->begin_unknown(kStream));
+  run(second, 1);
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  const StallTimes times = engine_->try_budget_use()->times;
+  EXPECT_GT(times.measured_ns, 0u);
+  EXPECT_LT(times.measured_ns, 1'000'000'000u);
+}
+
+// The engine's lock is free while an operation is prepared.
+TEST_P(SharedBudgetTest, TheMeasurementOfOneOperationOutlivesAnothersFailure) {
+  StallMeter meter(device_->driver());
+  ASSERT_TRUE(meter.begin(kStream, true));
+  meter.not_submitted();
+  EXPECT_FALSE(meter.begin(kStream, true)) << "the first is still being prepared";
+  meter.may_run(kStream);
+  meter.not_submitted();
+  EXPECT_TRUE(meter.begin(kStream, true));
 }
 
 INSTANTIATE_TEST_SUITE_P(Waits, SharedBudgetTest, testing::Bool());
