@@ -286,8 +286,12 @@ class Flow {
                             (one.root == "selp" && one.operands.size() == 4);
     const bool is_summed = one.root == "mad" && one.operands.size() == 4;
     if (!is_address && !is_summed) use_as_value(all);
-    if (packs(one)) all.origins |= kOpaque;
+    if (packs(one) || subtracts_from_a_number(one, {forms.data(), forms.size()})) all.origins |= kOpaque;
     return set(one.operands[0], all);
+  }
+  // The number may be an address that was put together. Added to the other one, the difference is that address.
+  static bool subtracts_from_a_number(const PtxInstruction& one, std::span<const unsigned> forms) {
+    return one.root == "sub" && forms.size() > 1 && (forms[0] & kNumber) != 0 && (forms[1] & kAddress) != 0;
   }
   // Whether the instruction may compose any address from smaller values.
   bool packs(const PtxInstruction& one) {

@@ -49,6 +49,9 @@ TEST(PtxAccesses, AtAddressesThatArePutTogetherAreUnknown) {
   EXPECT_EQ(unknown(halves + "selp.b64 %rd8, -1, 0, %p1; xor.b64 %rd9, %rd6, %rd1; and.b64 %rd10, %rd9, %rd8;\n"
                              "xor.b64 %rd11, %rd1, %rd10; ld.global.u32 %r4, [%rd11];\n"),
             kNotFollowed);
+  const std::string distance = "sub.s64 %rd8, %rd7, %rd1; add.s64 %rd9, %rd1, %rd8; ld.global.u32 %r4, [%rd9];\n";
+  EXPECT_EQ(unknown(halves + "mov.u64 %rd7, %rd6;\n" + distance), kNotFollowed);
+  EXPECT_EQ(unknown(halves + "selp.b64 %rd7, %rd6, %rd1, %p1;\n" + distance), kNotFollowed);
   const std::string of_parameter =
       "ld.param.u32 %r3, [k_param_1]; ld.param.u32 %r4, [k_param_1+4]; cvt.u64.u32 %rd3, %r3;\n"
       "cvt.u64.u32 %rd4, %r4; mad.lo.u64 %rd6, %rd4, 4294967296, %rd3;\n";
@@ -62,6 +65,7 @@ TEST(PtxAccesses, AtIndicesAreKnown) {
   EXPECT_EQ(
       unknown("cvt.u64.u32 %rd3, %r2; shl.b64 %rd4, %rd3, 32; add.s64 %rd5, %rd1, %rd4; ld.global.u32 %r4, [%rd5];\n"),
       "");
+  EXPECT_EQ(unknown("sub.s64 %rd3, %rd2, %rd1; add.s64 %rd4, %rd1, %rd3; ld.global.u32 %r4, [%rd4];\n"), "");
   EXPECT_EQ(unknown("and.b64 %rd3, %rd1, -128; add.s64 %rd4, %rd3, 64; ld.global.u32 %r4, [%rd4];\n"), "");
   EXPECT_EQ(unknown("mov.u64 %rd3, %rd1;\n$L: add.s64 %rd3, %rd3, 16; ld.global.u32 %r4, [%rd3]; @%p1 bra $L;\n"), "");
 }
