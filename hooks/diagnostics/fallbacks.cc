@@ -54,7 +54,7 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
        " not searched for addresses: what was copied is read when it matters"},
       {statistics.unread_tables, "operation", "", " with more tables in host memory than are searched for addresses"},
       {statistics.uncut_graphs, "launch of a graph", "launches of graphs",
-       " that does not fit in the budget and could not be done in parts"},
+       " beyond the budget, which could not be done in parts"},
       {statistics.unseen_collectives, "kernel", "", " of NCCL whose call was not seen, or not to its end"},
       {statistics.refused_shares, "request", "",
        " to share memory with other processes, refused: set shareable = true"},
