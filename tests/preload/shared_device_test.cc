@@ -167,11 +167,11 @@ class ThrashingPrograms : public SharedDevice {
     std::ofstream(profile_, std::ios::app) << "link_to_host = 5e8\nlink_to_device = 5e8\n";
     environment_.push_back("THERMOCLINE_SHARE_SLICE=1s");
   }
-  // Ends when `count` processes have had a slice, or after a time in which they should.
+  // Ends when `count` processes have had a slice, or after minutes.
   static std::string until_turns(int count) {
     return R"sh(bash -c '
     had=""
-    for ((i = 0; i < 100; ++i)); do
+    for ((i = 0; i < 2000; ++i)); do
       while read -r pid; do [[ $had == *" $pid "* ]] || had+=" $pid "; done < <()sh" +
            kStats + R"sh( | jq -r ".shared_devices[].processes[] | select(.has_slice) | .pid")
       set -- $had
