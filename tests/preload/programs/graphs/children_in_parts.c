@@ -51,9 +51,8 @@ static void launch_twice(CUgraphExec step) {
 static void change_within(CUgraphExec step, CUgraphNode node) {
   CUDA_KERNEL_NODE_PARAMS params = {0};
   CHECK(cuGraphKernelNodeGetParams(node, &params));
-  void* parameters[8];
-  memcpy(parameters, params.kernelParams, 3 * sizeof parameters[0]);
-  parameters[1] = &buffers[5];
+  // Mixes into the same buffer, from another one.
+  void* parameters[] = {params.kernelParams[0], &buffers[5]};
   params.kernelParams = parameters;
   CHECK(cuGraphExecKernelNodeSetParams(step, node, &params));
 }
