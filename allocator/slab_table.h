@@ -57,7 +57,7 @@ class TableMemory {
 
 enum class Windows : std::uint8_t { kNarrow, kWide };
 
-// A chunk has address_, is_hole_ and right_: its neighbour at higher addresses, null for the last one of the slab.
+// A chunk has address_, is_hole_ and right_: its neighbor at higher addresses, null for the last one of the slab.
 //
 // Invariants: a window's slot is the first of the chunks in use that begin in it, null if there is none; its bit is set
 // exactly when its slot is not null. A table that was not opened has no window.
