@@ -47,6 +47,13 @@ class Planner {
     return std::move(best_);
   }
 
+  // The plan from the best choice, not improved.
+  Plan of_preferences() {
+    try_preferences();
+    best_.index(places_);
+    return std::move(best_);
+  }
+
   Plan best(double useful_ns) {
     try_preferences();
     if (best_.predicted_ns > kHopeless * useful_ns) {
@@ -398,7 +405,11 @@ void Plan::index(std::size_t places) {
 }
 
 Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link, PlanEffort effort, double useful_ns) {
-  if (effort != PlanEffort::kFull) return Planner(profile, limit, link, false).first();
+  if (effort == PlanEffort::kQuick) return Planner(profile, limit, link, false).first();
+  if (effort == PlanEffort::kMedium) {
+    Plan plan = Planner(profile, limit, link, false).of_preferences();
+    return plan.fits ? std::move(plan) : Planner(profile, limit, link, true).of_preferences();
+  }
   Plan plan = Planner(profile, limit, link, false).best(useful_ns);
   if (profile.places() > kFewPlaces) return plan;
   Plan other = Planner(profile, limit, link, true).best(useful_ns);

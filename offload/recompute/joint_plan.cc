@@ -41,9 +41,8 @@ class Ranking {
         which_(which),
         ns_per_drop_(ns_per_drop),
         kept_for_(kept_for),
-        chosen_around_(profile.places() / kStretch + 1),
-        readers_(lineage.buffers.size()),
-        dropped_(lineage.buffers.size()) {
+        chosen_of_(lineage.buffers.size()),
+        readers_(lineage.buffers.size()) {
     find_crowded(limit);
     find_candidates();
   }
@@ -88,6 +87,16 @@ class Ranking {
     std::uint32_t candidate;
     bool operator<(const Entry& other) const {
       return key != other.key ? key < other.key : candidate > other.candidate;
+    }
+  };
+
+  // Buffers that are dropped at a place if `candidate` is, too.
+  struct DroppedAt {
+    const Ranking& ranking;
+    std::uint32_t candidate, place;
+    bool operator[](std::uint32_t buffer) const {
+      const auto covers = [this](std::uint32_t e) { return ranking.candidates_[e].covers(place); };
+      return buffer == candidate || std::ranges::any_of(ranking.chosen_of_[buffer], covers);
     }
   };
 
@@ -164,16 +173,8 @@ class Ranking {
 
   // Nanoseconds to recompute the candidate's content at the place, if it is dropped too.
   double cost(std::uint32_t c, std::uint32_t place, std::vector<VersionId>* inputs) {
-    std::vector<std::uint32_t> set;
-    const auto mark = [&](std::uint32_t b) {
-      if (!dropped_[b]) set.push_back(b);
-      dropped_[b] = true;
-    };
-    mark(candidates_[c].buffer);
-    for (const std::uint32_t e : chosen_around_[place / kStretch]) {
-      if (candidates_[e].covers(place)) mark(candidates_[e].buffer);
-    }
-    const RecomputableAt world(lineage_, dropped_, place, nullptr, 0, {}, kept_[c]);
+    const DroppedAt dropped{*this, candidates_[c].buffer, place};
+    const RecomputableAt world(lineage_, dropped, place, nullptr, 0, {}, kept_[c]);
     RecipeBuilder builder(world);
     double ns = 0;
     if (builder.add(contents_[c])) {
@@ -183,16 +184,11 @@ class Ranking {
     } else {
       ns = kNever;
     }
-    for (const std::uint32_t b : set) dropped_[b] = false;
     return ns;
   }
 
   void choose(std::uint32_t c, const std::vector<VersionId>& inputs) {
-    for (std::uint32_t s = 0; s < chosen_around_.size(); ++s) {
-      const std::uint32_t begin = candidates_[c].last_use / kStretch, end = candidates_[c].next_use / kStretch;
-      const bool is_in = begin <= s && s <= end, goes_round = candidates_[c].goes_round();
-      if (goes_round ? begin <= s || s <= end : is_in) chosen_around_[s].push_back(c);
-    }
+    chosen_of_[candidates_[c].buffer].push_back(c);
     const auto reads = [this](std::uint32_t e, std::uint32_t b) {
       std::vector<std::uint32_t>& readers = readers_[b];
       if (std::ranges::find(readers, e) == readers.end()) readers.push_back(e);
@@ -219,11 +215,9 @@ class Ranking {
   std::vector<Drop> candidates_;
   // By candidate: the version that is recomputed; kNoVersion: none, as far as known.
   std::vector<VersionId> contents_;
-  std::vector<std::vector<VersionId>> kept_;  // by candidate: inputs that are kept for it
-  static constexpr std::uint32_t kStretch = 64;
-  std::vector<std::vector<std::uint32_t>> chosen_around_;  // by place / kStretch: candidates whose gaps include it
-  std::vector<std::vector<std::uint32_t>> readers_;        // by buffer: chosen candidates that are computed from it
-  std::vector<bool> dropped_;                              // scratch of cost()
+  std::vector<std::vector<VersionId>> kept_;           // by candidate: inputs that are kept for it
+  std::vector<std::vector<std::uint32_t>> chosen_of_;  // by buffer: chosen candidates, at most one for each gap
+  std::vector<std::vector<std::uint32_t>> readers_;    // by buffer: chosen candidates that are computed from it
   std::priority_queue<Entry> open_;
 };
 
@@ -242,7 +236,7 @@ constexpr std::uint32_t kKeptLong = 40, kKeptShortly = 12, kKeptForTheNext = 4;
 // This many of the list lengths that look best at first are planned with full effort.
 constexpr std::size_t kPlannedFully = 3;
 constexpr std::size_t kRefinements = 5;
-// Up to this many operations, all lengths are planned with full effort.
+// For iterations of more operations, fewer lengths are tried, and each with less effort.
 constexpr std::size_t kFewPlaces = 4000;
 constexpr double kFaster = 0.999;
 // If a step takes longer than this multiple of its operations, segments are tried as well.
@@ -265,7 +259,8 @@ class JointPlanner {
         limit_(limit),
         link_(link),
         mapping_(mapping),
-        effort_(effort) {}
+        effort_(effort),
+        operations_ns_(nanoseconds_of(profile)) {}
 
   Plan best() {
     best_ = plan_iteration(profile_, limit_, link_, effort_);
@@ -311,7 +306,7 @@ class JointPlanner {
     }
     refine();
     if (takes_longer_than(kSlow)) try_segments();
-    if (tries_quickly()) {
+    if (effort_ == PlanEffort::kFull) {
       std::ranges::stable_sort(promising_, {}, &Promising::predicted_ns);
       for (std::size_t i = 0; i < std::min(promising_.size(), kPlannedFully); ++i) {
         keep_if_faster(promising_[i].rewriting, effort_);
@@ -321,7 +316,7 @@ class JointPlanner {
 
   // Whether the best plan takes longer than its operations by this factor.
   bool takes_longer_than(double factor) const {
-    return !wanted_->fits || wanted_->predicted_ns >= factor * nanoseconds_of(profile_);
+    return !wanted_->fits || wanted_->predicted_ns >= factor * operations_ns_;
   }
   // The time of an iteration's operations alone.
   static double nanoseconds_of(const Profile& profile) {
@@ -354,7 +349,8 @@ class JointPlanner {
     std::uint32_t kept_for;
   };
 
-  bool tries_quickly() const { return profile_.places() > kFewPlaces; }
+  bool has_few_places() const { return profile_.places() <= kFewPlaces; }
+  PlanEffort effort_of_each() const { return has_few_places() ? PlanEffort::kMedium : PlanEffort::kQuick; }
   // The more has been dropped already, the less difference one drop makes.
   static std::size_t length_of(std::size_t i, std::size_t lengths, std::size_t all) {
     const double part = static_cast<double>(i) / static_cast<double>(lengths);
@@ -366,7 +362,7 @@ class JointPlanner {
     Ranking ranking(profile_, lineage_, lasting_, limit_, ns_per_drop, kept_for, which);
     lists_.push_back({ranking.run(), kept_for});
     if (!no_drops_.has_value()) no_drops_ = ranking.why_none();
-    const std::size_t lengths = tries_quickly() ? kLengthsOfMany : kLengths;
+    const std::size_t lengths = has_few_places() ? kLengths : kLengthsOfMany;
     for (std::size_t i = 1; i <= lengths; ++i) {
       attempt(lists_.size() - 1, length_of(i, lengths, lists_.back().ranked.size()));
     }
@@ -387,16 +383,17 @@ class JointPlanner {
   void attempt(std::size_t list, std::size_t length) {
     if (length == 0 || !tried_.insert({list, length}).second) return;
     const auto begin = lists_[list].ranked.begin();
-    const std::shared_ptr<const Rewriting> rewriting = rewritten({begin, begin + static_cast<std::ptrdiff_t>(length)},
-                                                                 {mapping_, lists_[list].kept_for, {}, &lasting_});
+    const std::shared_ptr<const Rewriting> rewriting =
+        rewritten({begin, begin + static_cast<std::ptrdiff_t>(length)},
+                  {mapping_, lists_[list].kept_for, {}, &lasting_, most_recomputed_ns()});
     const double predicted_ns = plan(rewriting);
     if (predicted_ns < (refined_ ? refined_->predicted_ns : kNever)) refined_ = Tried{list, length, predicted_ns};
   }
 
   // keep_if_faster(), with the effort that can be spent on each of many plans.
   double plan(const std::shared_ptr<const Rewriting>& rewriting) {
-    const double predicted_ns = keep_if_faster(rewriting, tries_quickly() ? PlanEffort::kQuick : effort_);
-    if (tries_quickly() && predicted_ns < kNever) promising_.push_back({predicted_ns, rewriting});
+    const double predicted_ns = keep_if_faster(rewriting, std::min(effort_, effort_of_each()));
+    if (effort_ == PlanEffort::kFull && predicted_ns < kNever) promising_.push_back({predicted_ns, rewriting});
     return predicted_ns;
   }
 
@@ -414,11 +411,16 @@ class JointPlanner {
     return rewriting;
   }
 
+  // A plan that takes longer is of no use.
+  double useful_ns() const { return wanted_ == &best_ && best_.fits ? kFaster * best_.predicted_ns : kNever; }
+  // The same for recomputing alone; but the fastest plan that drops something is named, though it is not used.
+  double most_recomputed_ns() const { return std::max(useful_ns(), fastest_drops_ns_) - operations_ns_; }
+
   // The duration of the plan; infinite if it does not fit.
   double keep_if_faster(const std::shared_ptr<const Rewriting>& rewriting, PlanEffort effort) {
-    const bool must_be_faster = wanted_ == &best_ && best_.fits;
-    const double useful_ns = must_be_faster ? kFaster * best_.predicted_ns : kNever;
+    const double useful_ns = this->useful_ns();
     ++tried_drops_;
+    if (rewriting->is_too_slow) return kNever;
     if (const double least = nanoseconds_of(rewriting->profile); least >= useful_ns) {
       fastest_drops_ns_ = std::min(fastest_drops_ns_, least);
       return kNever;
@@ -450,6 +452,7 @@ class JointPlanner {
   const Link& link_;
   const Mapping mapping_;
   const PlanEffort effort_;
+  const double operations_ns_;
   std::vector<List> lists_;
   std::optional<NoDrops> no_drops_;                      // if all lists are empty
   std::set<std::pair<std::size_t, std::size_t>> tried_;  // list, length

@@ -109,20 +109,27 @@ class RecipeBuilder {
     std::uint64_t operation = 0;
     if (!world_.producer(version, &operation) || ++pending_ + recipe_.runs.size() > most_runs_) return false;
     const std::span<const VersionedOperand> operands = world_.operands(operation);
-    std::vector<std::uint32_t> places(operands.size(), Recipe::kInPlace);
+    // Its end of `places_`, because making inputs makes others.
+    const std::size_t first = places_.size();
+    places_.resize(first + operands.size(), Recipe::kInPlace);
+    const auto place_of = [this, first](std::size_t i) -> std::uint32_t& { return places_[first + i]; };
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const VersionedOperand& operand = operands[i];
       if (operand.in_place && (operand.writes || !world_.is_available(operand.read))) return false;
-      if (operand.reads && !operand.writes && !input(operand.read, &places[i])) return false;
+      if (!operand.reads || operand.writes) continue;
+      std::uint32_t from = Recipe::kInPlace;
+      if (!input(operand.read, &from)) return false;
+      place_of(i) = from;
     }
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const VersionedOperand& operand = operands[i];
       if (!operand.writes) continue;
       const bool goes_there = operand.written == version && target != Recipe::kInPlace;
-      places[i] = goes_there ? target : new_value(operand.written, owns(operand.written));
-      if (operand.reads && !make(operand.read, places[i])) return false;
+      place_of(i) = goes_there ? target : new_value(operand.written, owns(operand.written));
+      if (operand.reads && !make(operand.read, place_of(i))) return false;
     }
-    append(operation, operands, places, target);
+    append(operation, operands, std::span(places_).subspan(first), target);
+    places_.resize(first);
     --pending_;
     return true;
   }
@@ -147,6 +154,7 @@ class RecipeBuilder {
   const std::size_t most_runs_;
   Recipe recipe_;
   static constexpr std::size_t kSearched = 64;
+  std::vector<std::uint32_t> places_;  // of the operands of operations that are being added, one after the other
   std::vector<Made> made_;
   std::unordered_map<VersionId, std::size_t> index_;  // of made_, once it is long
   std::size_t indexed_ = 0;

@@ -56,6 +56,11 @@ class Rewriter {
     }
     for (std::uint32_t q = 0; q < places; ++q) {
       recompute_before(q, failed);
+      if (static_cast<double>(out_.recomputed_ns) > terms_.most_recomputed_ns) {
+        out_.is_too_slow = true;
+        failed->clear();
+        return true;
+      }
       const auto at = static_cast<std::uint32_t>(out_.profile.places());
       out_.place_of.push_back(at);
       out_.runs_before.push_back(q == 0 ? at : at - out_.place_of[q - 1] - 1);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -52,25 +53,30 @@ struct Rewriting {
   std::vector<std::uint32_t> reruns;  // the program's operations that run again, in this order
   std::uint64_t recomputed_ns = 0;
   std::uint32_t recomputed_operations = 0;
+  bool is_too_slow = false;  // more than RewritingTerms::most_recomputed_ns: the rest of the iteration was left out
 };
 
 // Parameters of a rewriting. `kept_for`: a recomputed version is kept if it is used again within this many operations;
 // large numbers save reruns, small ones save memory. `recomputations`: further versions to recompute and keep, by
-// place. `lasting`: of the same iteration; null: no drop goes round.
+// place. `lasting`: of the same iteration; null: no drop goes round. `most_recomputed_ns`: rewritings that recompute for
+// longer are of no use.
 struct RewritingTerms {
   Mapping mapping = Mapping::kEachTime;
   std::uint32_t kept_for = 40;
   std::vector<Recomputation> recomputations{};
   const LastingContents* lasting = nullptr;
+  double most_recomputed_ns = std::numeric_limits<double>::infinity();
 };
 
 // Which versions of an iteration exist or may be recomputed, at one place of it, while some buffers are dropped.
+// Dropped: `dropped[buffer of the lineage]` says whether it is.
+template <class Dropped>
 class RecomputableAt {
  public:
-  // `dropped`: by buffer of the lineage. `uses`: by buffer of the lineage, places in order; buffers that are used soon,
+  // `uses`: by buffer of the lineage, places in order; buffers that are used soon,
   // and those of `recomputations`, are recomputed in their own memory. Null: none is. `kept`: versions that may be read
   // after the program has freed their buffers (kept_inputs.h).
-  RecomputableAt(const Lineage& lineage, const std::vector<bool>& dropped, std::uint32_t place,
+  RecomputableAt(const Lineage& lineage, const Dropped& dropped, std::uint32_t place,
                  const std::vector<std::vector<std::uint32_t>>* uses = nullptr, std::uint32_t kept_for = 0,
                  std::span<const Recomputation> recomputations = {}, std::span<const VersionId> kept = {})
       : lineage_(lineage),
@@ -103,7 +109,7 @@ class RecomputableAt {
 
  private:
   const Lineage& lineage_;
-  const std::vector<bool>& dropped_;
+  const Dropped& dropped_;
   const std::uint32_t place_;
   const std::vector<std::vector<std::uint32_t>>* const uses_;
   const std::uint32_t kept_for_;
