@@ -48,15 +48,15 @@ class Planner {
   }
 
   // The plan from the best choice, not improved.
-  Plan of_preferences() {
-    try_preferences();
+  Plan of_preferences(double useful_ns) {
+    try_preferences(useful_ns);
     best_.index(places_);
     return std::move(best_);
   }
 
   Plan best(double useful_ns) {
     try_preferences();
-    if (best_.predicted_ns > kHopeless * useful_ns) {
+    if (is_hopeless(useful_ns)) {
       best_.index(places_);
       return std::move(best_);
     }
@@ -82,11 +82,13 @@ class Planner {
     ChosenUnits chosen;
   };
 
-  // Times all choices roughly, and the fastest ones again precisely.
-  void try_preferences() {
+  // Times all choices roughly, and the fastest ones again precisely. Backward choices only where forward ones come near
+  // `useful_ns`.
+  void try_preferences(double useful_ns = kNever) {
     quick_ = true;
     for (const bool trims : {false, true}) {
       for (const bool backward : {false, true}) {
+        if (backward && best_.predicted_ns != kNever && is_hopeless(useful_ns)) continue;
         for (const Preference preference :
              {Preference::kHidden, Preference::kReach, Preference::kIdleTime, Preference::kSize}) {
           attempt({.preference = preference, .backward = backward, .trims = trims});
@@ -208,6 +210,7 @@ class Planner {
     return false;
   }
 
+  bool is_hopeless(double useful_ns) const { return best_.predicted_ns > kHopeless * useful_ns; }
   // No plan can be much faster: nobody waits for a copy.
   bool is_fast(const Plan& plan) const { return plan.predicted_ns * kFaster <= chooser_.compute_ns(); }
 
@@ -358,7 +361,7 @@ class Planner {
   static constexpr double kMostReserve = 32;  // eviction units
   static constexpr double kFaster = 0.999;
   static constexpr double kLess = 0.99, kCopiesForTime = 10;
-  // Reserves and changes of single gaps gain less than this factor on what the best preference gives.
+  // Reserves, changes of single gaps and other choices gain less than this factor on what the best preference gives.
   static constexpr double kHopeless = 1.15;
   // Time for the host to map pages before the copy can begin.
   static constexpr double kHostLeadNs = 200e3;
@@ -407,8 +410,8 @@ void Plan::index(std::size_t places) {
 Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link, PlanEffort effort, double useful_ns) {
   if (effort == PlanEffort::kQuick) return Planner(profile, limit, link, false).first();
   if (effort == PlanEffort::kMedium) {
-    Plan plan = Planner(profile, limit, link, false).of_preferences();
-    return plan.fits ? std::move(plan) : Planner(profile, limit, link, true).of_preferences();
+    Plan plan = Planner(profile, limit, link, false).of_preferences(useful_ns);
+    return plan.fits ? std::move(plan) : Planner(profile, limit, link, true).of_preferences(useful_ns);
   }
   Plan plan = Planner(profile, limit, link, false).best(useful_ns);
   if (profile.places() > kFewPlaces) return plan;
