@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.dirname(__file__))
 from fit_steps import loss_of, same  # first: without PyTorch it skips the test
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import thermocline.torch as tt
+from thermocline.torch import _command
 
 try:
     from thermocline.torch._partition import check_partitioner
@@ -126,6 +128,17 @@ class Budgets(Checked):
         self.assertEqual(saved, sorted(saved))
         self.assertGreater(len(set(saved)), 4)
         self.assertGreater(saved[-1], whole * 7 // 8)
+
+    def test_equal_regions_are_planned_once_for_all_budgets(self) -> None:
+        asked: list[tuple[str, ...]] = []
+        plan = _command.plan
+        with unittest.mock.patch.object(_command, "plan", lambda *words: (asked.append(words), plan(*words))[1]):
+            counts = []
+            for budget in ("70%", "60%"):
+                self.check(lambda: Blocks(count=3), budget=budget, steps=1)  # no other test has these blocks
+                counts.append(sum("--terms" in words for words in asked))  # the others look whether the device is known
+        self.assertGreater(counts[0], 0)
+        self.assertEqual(counts[0], counts[1])
 
     def test_random_programs(self) -> None:
         wide = lambda: torch.randn(512, 32)  # noqa: E731

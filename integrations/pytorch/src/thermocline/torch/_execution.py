@@ -18,11 +18,13 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ._dynamo import can_skip, skip
 from ._kept import Kept, modified_in
-from ._lineage import Operator, RandomState, Value, make, view_of
+from ._lineage import Blank, Operator, RandomState, Value, generator_of, make, view_of
 from ._moving import Moving
 from ._operators import (
     DETACH,
+    PLAIN,
     copied_whole,
     facts_of,
     fresh_storages,
@@ -40,8 +42,11 @@ from ._states import States, needs_contents
 from ._step_plan import StepPlan
 from ._step_plan import Value as Planned
 from ._streams import Made, use_here
+from ._table import Writes
 
 _NO_TABLE: list[Any] = []
+_STRIDED = torch.strided
+_detach = DETACH._op
 MODIFIED = modified_in("fit")
 LOST = (
     "thermocline.torch.fit: the step ended with an error, and what it had dropped until then is not made again: its graph can not be used any more"
@@ -175,7 +180,7 @@ class Execution(TorchDispatchMode):
     """One step under a plan: ``with Execution(plan, store): step()``. Entered once. Backward may run on autograd's threads."""
 
     def __init__(self, plan: StepPlan, table: list[Any], store: Store | None, min_bytes: int, states: States | None = None) -> None:
-        """table: see make_table(). states: have been entered."""
+        """table: of make_table(). states: have been entered."""
         super().__init__()
         self.counts = Counts()
         self.store = store
@@ -184,6 +189,7 @@ class Execution(TorchDispatchMode):
         self._table = table
         self._at = 0
         self._quiet = False
+        self._keeps_others = store is None and states is None  # of what is not in self._values nothing has to be known
         self._min_bytes = min_bytes
         self._values: dict[int, Value] = {}  # by _cdata of the storage
         self._entries: dict[tuple[int, int], weakref.ref[_Entry]] = {}  # by the plan's key
@@ -214,21 +220,44 @@ class Execution(TorchDispatchMode):
             if self.store is not None:
                 self.store.release_copied()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether PyTorch wraps __torch_dispatch__() in what keeps Dynamo out, at the price of a microsecond an operator."""
+        return not can_skip()
+
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         at = self._at
         try:
-            expected = self._table[at] is function
+            usual = self._table[at]
         except IndexError:
-            expected = False
-        if expected:
+            usual = None
+        if usual is function or (usual is not None and self._changes_nothing_known(usual, function, args)):
             self._at = at + 1
             if self._states is not None and self._states.may_need:
                 self._need(function, args, kwargs)
-            return function(*args, **kwargs) if kwargs else function(*args)
+            # Not function(): that is a function of Python around this one.
+            return function._op(*args, **kwargs) if kwargs else function._op(*args)
+        if function is DETACH:
+            return _detach(*args)
         return self._unusual(function, args, kwargs or {})
 
+    def _changes_nothing_known(self, usual: Any, function: Any, args: tuple) -> bool:
+        """usual: what the table has there. Whether the operator is that one, and writes tensors of which nobody has to know."""
+        if type(usual) is not Writes or usual.function is not function or self._states is not None:
+            return False
+        for position in usual.positions:
+            tensor = args[position] if position < len(args) else self
+            if tensor is None:
+                continue
+            if type(tensor) not in PLAIN or tensor.layout is not _STRIDED:
+                return False
+            key = storage_under(tensor)._cdata
+            if key in self._values or key in self._copies:
+                return False
+        return True
+
     def _unusual(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        if self._quiet or function is DETACH:
+        if self._quiet:
             return function(*args, **kwargs)
         at = self._at
         functions = self._plan.functions
@@ -315,7 +344,7 @@ class Execution(TorchDispatchMode):
     ) -> Operator:
         random = None
         if facts.random:
-            random = RandomState(_generator(args, kwargs))
+            random = RandomState(generator_of(args, kwargs))
         whole = overwritten(facts, changed)
         indices = self._plan.aside.get(at, ())
         keys = dict.fromkeys(storage_under(t)._cdata for t in changed)
@@ -331,7 +360,7 @@ class Execution(TorchDispatchMode):
             if key in whole and any(tensor is t for t in changed):
                 blank = Value(storage)
                 blank.storage_ref = None
-                blank.anchor = _Blank(storage)
+                blank.anchor = Blank(storage)
                 return blank
             value = self._copy_of(storage) if key in keys else None
             if value is not None and value.storage_ref()._cdata in arguments:
@@ -411,6 +440,8 @@ class Execution(TorchDispatchMode):
         return reference() if reference is not None else None
 
     def _pack(self, tensor: torch.Tensor) -> Any:
+        if self._keeps_others and type(tensor) in PLAIN and tensor.layout is _STRIDED and storage_under(tensor)._cdata not in self._values:
+            return Kept(tensor, MODIFIED)
         with self.lock:
             if self.store is not None:
                 self.store.release_copied()
@@ -551,39 +582,5 @@ class Execution(TorchDispatchMode):
             self._table = table
 
 
-class _Blank:
-    """In place of contents that are overwritten whole: memory of that size."""
-
-    __slots__ = ("_bytes", "_device")
-
-    def __init__(self, storage: torch.UntypedStorage) -> None:
-        self._bytes = storage.nbytes()
-        self._device = storage.device
-
-    def clone(self) -> torch.UntypedStorage:
-        return torch.empty(self._bytes, dtype=torch.uint8, device=self._device).untyped_storage()
-
-
-def _generator(args: tuple, kwargs: dict[str, Any]) -> torch.Generator:
-    """The one that the operator draws from."""
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, torch.Generator):
-            return value
-    tensors = tensors_in((args, kwargs))
-    device = tensors[0].device if tensors else torch.device(kwargs.get("device") or "cpu")
-    if device.type == "cuda":
-        index = device.index if device.index is not None else torch.cuda.current_device()
-        return torch.cuda.default_generators[index]
-    return torch.default_generator
-
-
-def make_table(plan: StepPlan) -> list[Any]:
-    """By ordinal: the operator, where nothing has to be done but count; else None."""
-    table: list[Any] = []
-    moving = plan.moves.ordinals() if plan.moves is not None else set()
-    for ordinal, function in enumerate(plan.functions):
-        facts = facts_of(function)
-        plain = not facts.writes and not facts.norm
-        busy = any(ordinal in places for places in (plan.recorded, plan.begins, plan.prefetches, plan.copies, moving))
-        table.append(function if plain and not busy else None)
-    return table
+if can_skip():
+    skip(Execution.__torch_dispatch__)

@@ -12,13 +12,14 @@ import torch
 
 from . import _step_plan
 from ._budget import check_keywords, check_plans, check_step, checked_budget, checked_states, quantity
-from ._execution import Counts, Execution, make_table
+from ._execution import Counts, Execution
 from ._ranks import compare
 from ._saved import Store
 from ._states import States
 from ._step_plan import DoesNotFitError, StepPlan
 from ._step_record import GATHERED, Recorder, StepRecord
 from ._stores import PinnedStore
+from ._table import make_table
 from ._trial import trial
 
 # A step that begins with more than it was planned for is recorded again, so often at most.

@@ -22,6 +22,7 @@ from ._operators import (
     mapped,
     storage_of,
     storages_in,
+    tensors_in,
     written_arguments,
 )
 from ._saved import Evicted
@@ -127,6 +128,32 @@ class RandomState:
 
     def _set(self, state: bytes) -> None:
         self._generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+
+
+def generator_of(args: tuple, kwargs: dict[str, Any]) -> torch.Generator:
+    """The one that the operator draws from."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Generator):
+            return value
+    tensors = tensors_in((args, kwargs))
+    device = tensors[0].device if tensors else torch.device(kwargs.get("device") or "cpu")
+    if device.type == "cuda":
+        index = device.index if device.index is not None else torch.cuda.current_device()
+        return torch.cuda.default_generators[index]
+    return torch.default_generator
+
+
+class Blank:
+    """In place of contents that are overwritten whole: memory of that size."""
+
+    __slots__ = ("_bytes", "_device")
+
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self._bytes = storage.nbytes()
+        self._device = storage.device
+
+    def clone(self) -> torch.UntypedStorage:
+        return torch.empty(self._bytes, dtype=torch.uint8, device=self._device).untyped_storage()
 
 
 class Value:

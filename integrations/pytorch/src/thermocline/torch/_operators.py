@@ -28,7 +28,7 @@ _OVERWRITES = {
     "aten::fill_", "aten::zero_", "aten::copy_", "aten::normal_", "aten::uniform_", "aten::bernoulli_", "aten::random_",
     "aten::exponential_", "aten::log_normal_", "aten::cauchy_", "aten::geometric_",
 }  # fmt: skip
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 DETACH = torch.ops.aten.detach.default
 _CLONE = torch.ops.aten.clone.default
 
@@ -111,7 +111,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 def is_plain(tensor: torch.Tensor) -> bool:
     """Nothing but a view of bytes: dtype, sizes, strides and an offset say everything."""
     return (
-        type(tensor) in _PLAIN
+        type(tensor) in PLAIN
         and tensor.layout is torch.strided
         and not tensor.is_conj()
         and not tensor.is_neg()
@@ -145,7 +145,7 @@ def storages_in(values: Any) -> list[torch.UntypedStorage]:
     """The storages of all tensors in any nesting, each once, in order; sparse tensors and wrappers have those of their parts."""
     found: dict[int, torch.UntypedStorage] = {}
     for tensor in tensors_in(values):
-        for part in (tensor,) if type(tensor) in _PLAIN and tensor.layout is torch.strided else _parts(tensor) or (tensor,):
+        for part in (tensor,) if type(tensor) in PLAIN and tensor.layout is torch.strided else _parts(tensor) or (tensor,):
             storage = storage_of(part)
             if storage is not None:
                 found.setdefault(storage._cdata, storage)

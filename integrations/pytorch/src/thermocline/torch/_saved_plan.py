@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from . import _command
@@ -18,6 +19,8 @@ from ._step_record import cpu_microseconds
 _PAUSE = 32
 # Budgets that are tried between the least and what is saved without a budget.
 _TRIED = 24
+# So many steps of regions whose plans are remembered.
+_REMEMBERED = 64
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class _Trace:
         self._last: dict[tuple[int, int], int] = {}  # last operator that uses it, of all
         self.ballast_bytes = sum(n * use.count for use, base in zip(uses, bases, strict=True) for n in base.sizes.values())
 
-    def write(self, path: str) -> None:
+    def text(self) -> str:
         order = [(r, op) for r, base in enumerate(self._bases) for op in base.forward]
         split = len(order)
         order += [(r, op) for r in reversed(range(len(self._bases))) for op in self._bases[r].backward]
@@ -79,9 +82,8 @@ class _Trace:
         if split == len(order):
             self._pause()
         self._line(e="step", i=1)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write('{"schema":"thermocline-trace/1"}\n')
-            file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in self._lines)
+        lines = (json.dumps(line, separators=(",", ":")) + "\n" for line in self._lines)
+        return '{"schema":"thermocline-trace/1"}\n' + "".join(lines)
 
     def _line(self, **event: Any) -> None:
         self._lines.append(event)
@@ -116,46 +118,62 @@ class _Trace:
             self.once.append(self._places)
         self._places += 1
 
-    def made_again(self, answer: dict[str, Any]) -> list[set[int]]:
-        """By region: the buffers that the answer drops."""
+    def made_again(self, drops: list[list[Any]]) -> list[set[int]]:
+        """By region: the buffers that these drops make again in backward."""
         buffers = {number: key for key, number in self._numbers.items()}
         found: list[set[int]] = [set() for _ in self._bases]
-        for number, begin, end in answer.get("drops", ()):
+        for number, begin, end in drops:
             if begin < self.middle and (end is None or end > self.middle):
                 region, buffer = buffers[number]
                 found[region].add(buffer)
         return found
 
 
-def _ask(uses: list[Use], bases: list[Base], device: str) -> list[Choice]:
-    """The planner's choices from the least budget to everything, by one file."""
-    trace = _Trace(uses, bases, all(use.region.on_cpu for use in uses))
-    found: list[Choice] = []
+@dataclass(frozen=True)
+class _Answer:
+    """A plan that fits."""
+
+    milliseconds: float
+    drops: list[list[Any]]
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _answers(trace: str, terms: str, device: str, beside_bytes: int) -> tuple[_Answer, ...]:
+    """The planner's answers from the least budget to everything. They depend on nothing else, so equal regions are planned once, however often
+    they are compiled and whatever the user's budget is."""
+    found: list[_Answer] = []
     with tempfile.TemporaryDirectory(prefix="thermocline-compile-") as folder:
-        path, terms = os.path.join(folder, "step.jsonl"), os.path.join(folder, "terms.json")
-        trace.write(path)
-        with open(terms, "w", encoding="utf-8") as file:
-            said = {"stays": [trace.ballast], "results": [*trace.results, trace.ballast], "once": trace.once}
-            json.dump({"schema": "thermocline-plan-terms/1", **said}, file)
-        beside = trace.ballast_bytes + trace.before_bytes
+        paths = [os.path.join(folder, name) for name in ("step.jsonl", "terms.json")]
+        for path, text in zip(paths, (trace, terms), strict=True):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
 
         def plan(saved_bytes: int) -> dict[str, Any]:
-            words = ["--terms", terms, "--budget", str(beside + saved_bytes), "--device", device, "--plans", "recompute"]
-            return _command.plan(path, *words)
-
-        def add(answer: dict[str, Any]) -> None:
-            again = trace.made_again(answer)
-            nodes = [tuple(u.region.saved_by(b, a)) for u, b, a in zip(uses, bases, again, strict=True)]
-            count = sum(u.region.saved_bytes(n) * u.count for u, n in zip(uses, nodes, strict=True))
-            found.append(Choice(count, answer["step_ms"], tuple(nodes)))
+            words = ["--terms", paths[1], "--budget", str(beside_bytes + saved_bytes), "--device", device, "--plans", "recompute"]
+            return _command.plan(paths[0], *words)
 
         answer = plan(1)
-        least = (answer["peak_bytes"] if answer["fits"] else answer["found_bytes"]) - beside
-        whole = answer["whole_peak_bytes"] - beside
+        least = (answer["peak_bytes"] if answer["fits"] else answer["found_bytes"]) - beside_bytes
+        whole = answer["whole_peak_bytes"] - beside_bytes
         for i in range(_TRIED):
             answer = plan(least + (whole - least) * i // (_TRIED - 1))
             if answer["fits"]:
-                add(answer)
+                found.append(_Answer(answer["step_ms"], answer.get("drops", [])))
+    return tuple(found)
+
+
+def _ask(uses: list[Use], bases: list[Base], device: str) -> list[Choice]:
+    """The planner's choices from the least budget to everything, by one file."""
+    trace = _Trace(uses, bases, all(use.region.on_cpu for use in uses))
+    text = trace.text()
+    said = {"stays": [trace.ballast], "results": [*trace.results, trace.ballast], "once": trace.once}
+    terms = json.dumps({"schema": "thermocline-plan-terms/1", **said})
+    found: list[Choice] = []
+    for answer in _answers(text, terms, device, trace.ballast_bytes + trace.before_bytes):
+        again = trace.made_again(answer.drops)
+        nodes = [tuple(u.region.saved_by(b, a)) for u, b, a in zip(uses, bases, again, strict=True)]
+        count = sum(u.region.saved_bytes(n) * u.count for u, n in zip(uses, nodes, strict=True))
+        found.append(Choice(count, answer.milliseconds, tuple(nodes)))
     return found
 
 
