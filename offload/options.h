@@ -32,7 +32,8 @@ enum class HostFallback { kOff, kAuto, kFull };
 enum class Recompute { kOff, kAuto };
 
 // Which plans recompute. kJoint: the fastest of all plans. kRecomputeOnly, for comparison: never copies.
-enum class RecomputePlans { kJoint, kRecomputeOnly };
+// kRecomputeExchanged: the same, and single drops are exchanged for others, for executors that have no copies.
+enum class RecomputePlans { kJoint, kRecomputeOnly, kRecomputeExchanged };
 
 // Whether digests are used to compare an eviction unit with its host copy before it is evicted, if something may have
 // written to it (docs/directions.md). auto: if that pays, and the device can do it.

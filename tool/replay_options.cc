@@ -43,6 +43,7 @@ std::optional<StepPlanKind> possible_plans(const ReplayOptions& options) {
   if (options.engine.schedules != nullptr) return StepPlanKind::kRecompute;
   switch (options.engine.recompute_plans) {
     case RecomputePlans::kRecomputeOnly:
+    case RecomputePlans::kRecomputeExchanged:
       return StepPlanKind::kRecompute;
     case RecomputePlans::kJoint:
       break;

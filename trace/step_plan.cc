@@ -23,7 +23,7 @@ Plan planned(const StepProfile& step, Bytes budget, const Link& link, StepPlanKi
     case StepPlanKind::kJoint:
       return jointly(RecomputePlans::kJoint, effort);
     case StepPlanKind::kRecompute:
-      return jointly(RecomputePlans::kRecomputeOnly, PlanEffort::kQuick);
+      return jointly(RecomputePlans::kRecomputeExchanged, PlanEffort::kQuick);
     case StepPlanKind::kOffload:
       break;
   }

@@ -236,6 +236,8 @@ constexpr std::uint32_t kKeptLong = 40, kKeptShortly = 12, kKeptForTheNext = 4;
 // This many of the list lengths that look best at first are planned with full effort.
 constexpr std::size_t kPlannedFully = 3;
 constexpr std::size_t kRefinements = 5;
+// Exchanges of one drop for another that are tried at most; each takes about as long as a list length.
+constexpr std::size_t kMostExchanges = 200;
 // For iterations of more operations, fewer lengths are tried, and each with less effort.
 constexpr std::size_t kFewPlaces = 4000;
 constexpr double kFaster = 0.999;
@@ -278,6 +280,12 @@ class JointPlanner {
     wanted_ = &without_copies_;
     take(plan_iteration(profile_, limit_, link_, effort_), nullptr);
     try_lists();
+    return std::move(without_copies_);
+  }
+
+  Plan exchanged() {
+    without_copies_ = without_copies();
+    if (has_few_places()) exchange();
     return std::move(without_copies_);
   }
 
@@ -380,6 +388,59 @@ class JointPlanner {
     }
   }
 
+  // The last drops of a list may free more than is needed, and others that come later in it may take less time.
+  void exchange() {
+    if (chosen_.rewriting == nullptr || chosen_.rewriting != without_copies_.rewriting) return;
+    const List& list = lists_[chosen_.list];
+    const auto middle = list.ranked.begin() + static_cast<std::ptrdiff_t>(chosen_.length);
+    std::vector<Drop> in(list.ranked.begin(), middle), out(middle, list.ranked.end());
+    std::size_t left = kMostExchanges;
+    while (exchange_one(list.kept_for, &left, &in, &out)) {
+    }
+  }
+
+  // Exchanges one drop, of those that take longest first, for one that takes less time, or for none. False: none fits and
+  // makes the plan faster, or no more may be tried.
+  bool exchange_one(std::uint32_t kept_for, std::size_t* left, std::vector<Drop>* in, std::vector<Drop>* out) {
+    std::ranges::stable_sort(*in, std::ranges::greater(), [this](const Drop& drop) { return time_of(drop); });
+    for (std::size_t i = 0; i < in->size(); ++i) {
+      const Drop removed = (*in)[i];
+      std::vector<Drop> tried = *in;
+      tried.erase(tried.begin() + static_cast<std::ptrdiff_t>(i));
+      if (fits_and_is_faster(tried, kept_for, left)) {
+        *in = std::move(tried);
+        return true;
+      }
+      tried.emplace_back();
+      for (Drop& other : *out) {
+        if (time_of(other) >= time_of(removed)) continue;
+        tried.back() = other;
+        if (!fits_and_is_faster(tried, kept_for, left)) continue;
+        *in = std::move(tried);
+        other = removed;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool fits_and_is_faster(const std::vector<Drop>& drops, std::uint32_t kept_for, std::size_t* left) {
+    if (*left == 0) return false;
+    --*left;
+    const auto rewriting = rewritten(drops, {mapping_, kept_for, {}, &lasting_});
+    if (nanoseconds_of(rewriting->profile) >= kFaster * without_copies_.predicted_ns) return false;
+    if (std::ranges::max(live_bytes_of(rewriting->profile)) > static_cast<double>(limit_)) return false;
+    keep_if_faster(rewriting, effort_);
+    return without_copies_.rewriting == rewriting;
+  }
+
+  // The time of the operation alone that makes the dropped content.
+  std::uint64_t time_of(const Drop& drop) const {
+    if (drop.version == kNoVersion) return 0;
+    const std::uint32_t producer = lineage_.versions[drop.version].producer;
+    return producer == LineageVersion::kBefore ? 0 : profile_.nanoseconds[producer];
+  }
+
   void attempt(std::size_t list, std::size_t length) {
     if (length == 0 || !tried_.insert({list, length}).second) return;
     const auto begin = lists_[list].ranked.begin();
@@ -387,6 +448,7 @@ class JointPlanner {
         rewritten({begin, begin + static_cast<std::ptrdiff_t>(length)},
                   {mapping_, lists_[list].kept_for, {}, &lasting_, most_recomputed_ns()});
     const double predicted_ns = plan(rewriting);
+    if (without_copies_.rewriting == rewriting) chosen_ = Chosen{list, length, rewriting};
     if (predicted_ns < (refined_ ? refined_->predicted_ns : kNever)) refined_ = Tried{list, length, predicted_ns};
   }
 
@@ -461,6 +523,11 @@ class JointPlanner {
     double predicted_ns;
   };
   std::optional<Tried> refined_;  // the best of these
+  struct Chosen {
+    std::size_t list = 0, length = 0;
+    std::shared_ptr<const Rewriting> rewriting;
+  };
+  Chosen chosen_;  // without_copies_, if it is of a list
   std::vector<Promising> promising_;
   std::uint32_t tried_drops_ = 0;  // Plan
   double fastest_drops_ns_ = kNever;
@@ -474,7 +541,15 @@ class JointPlanner {
 Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping,
                   RecomputePlans plans, PlanEffort effort) {
   JointPlanner planner(profile, lineage, limit, link, mapping, effort);
-  return plans == RecomputePlans::kRecomputeOnly ? planner.without_copies() : planner.best();
+  switch (plans) {
+    case RecomputePlans::kRecomputeOnly:
+      return planner.without_copies();
+    case RecomputePlans::kRecomputeExchanged:
+      return planner.exchanged();
+    case RecomputePlans::kJoint:
+      break;
+  }
+  return planner.best();
 }
 
 Plan plan_scheduled(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping,
