@@ -6,7 +6,7 @@
 
 Peaks are the most bytes of storages alive at once, as a dispatch mode sees them; flops are PyTorch's own count
 (torch.utils.flop_counter: matrix multiplies, convolutions, attention). Both are exact, and do not
-depend on the machine; `microseconds_an_operator` does. Needs PyTorch and the command `thermocline`.
+depend on the machine; `microseconds_an_operator` does (of the step's operators; those of an empty dispatch mode beside it). Needs PyTorch and the command `thermocline`.
 """
 
 from __future__ import annotations
@@ -167,33 +167,66 @@ class Empty(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def overhead() -> dict[str, float]:
-    """Microseconds of an operator that is neither dropped nor offloaded, the least of several runs. Of this thread alone: what else the machine
-    does does not count."""
-    count = 1000
-    a = torch.randn(8)
+def timed(body, operators: int, fit, runs: int) -> dict[str, float]:
+    """Microseconds an operator, the least of several runs. Of this thread alone: what else the machine does does not count."""
+    least = {"plain": 1e9, "empty_mode": 1e9, "fit": 1e9}
+    for _ in range(runs):
+        for kind, context in (("plain", nullcontext()), ("empty_mode", Empty()), ("fit", fit)):
+            with context:
+                begun = time.thread_time()
+                body()
+                least[kind] = min(least[kind], (time.thread_time() - begun) / operators * 1e6)
+    return {name: round(value, 2) for name, value in least.items()}
 
-    def run() -> None:
-        for _ in range(count):
-            a.neg()
+
+def small(body, count: int) -> dict[str, float]:
+    """Of small operators that are neither dropped nor offloaded."""
 
     def training() -> None:
-        run()
+        body()
         x = torch.randn(4, requires_grad=True)
         (x * 2).sum().backward()
 
     fit = tt.fit(training, budget="100%", verbose=False)
     fit()
     fit()
+    return timed(body, count, fit, 60)
 
-    least = {"plain": 1e9, "empty_mode": 1e9, "fit": 1e9}
-    for _ in range(60):
-        for kind, context in (("plain", nullcontext()), ("empty_mode", Empty()), ("fit", fit)):
-            with context:
-                begun = time.thread_time()
-                run()
-                least[kind] = min(least[kind], (time.thread_time() - begun) / count * 1e6)
-    return {name: round(value, 2) for name, value in least.items()}
+
+def model_step(name: str) -> dict[str, float]:
+    """Of all operators of a small model's step whose plan drops nothing, saves for backward and their returns included."""
+    torch.manual_seed(1)
+    make, inputs = MODELS[name]
+    model, x = make(), inputs()[:1]
+
+    def training() -> None:
+        model(x).float().square().mean().backward()
+        for p in model.parameters():
+            p.grad = None
+
+    fit = tt.fit(training, budget="100%", verbose=False)
+    fit()
+    fit()
+    return {"operators": len(fit.record.functions), **timed(training, len(fit.record.functions), fit, 20)}
+
+
+def overhead() -> dict[str, dict[str, float]]:
+    count = 1000
+    a, b, leaf = torch.randn(8), torch.randn(8), torch.ones(8, requires_grad=True)
+
+    def chain() -> None:
+        y = leaf
+        for _ in range(count // 4):  # sin, and three operators of its backward and its save
+            y = y.sin()
+        y.sum().backward()
+        leaf.grad = None
+
+    return {
+        "negation": small(lambda: [a.neg() for _ in range(count)], count),
+        "addition in place": small(lambda: [b.add_(a) for _ in range(count)], count),
+        "saved for backward": small(chain, count),
+        **{name: model_step(name) for name in ("GPT-2", "ResNet")},
+    }
 
 
 def main() -> None:

@@ -244,6 +244,36 @@ def pytorch_fit() -> str:
     return table(head, [cells(row) for row in found["half"]])
 
 
+def pytorch_overhead() -> str:
+    def cells(name: str, of: dict) -> list[str]:
+        return [name, f"{of['plain']:.1f}", *(f"{of[key] - of['plain']:.1f}" for key in ("empty_mode", "fit"))]
+
+    head = ["operators", "plain, us", "in an empty mode, more", "in a step of `fit()`, more"]
+    return table(head, [cells(name, of) for name, of in results("pytorch_fit")["microseconds_an_operator"].items()])
+
+
+def pytorch_models() -> str:
+    found = results("pytorch_models")
+    keys = dict.fromkeys((row["model"], row["dtype"]) for row in found["eager"])
+
+    def of(kind: str, key: tuple[str, str]) -> list[dict]:
+        return [row for row in found[kind] if (row["model"], row["dtype"]) == key]
+
+    def mib(count: int) -> str:
+        return f"{count / 2**20:,.1f}"
+
+    def cells(key: tuple[str, str]) -> list[str]:
+        eager, compiled = of("eager", key), of("compiled", key)
+        peaks = ", ".join(mib(row["peak_bytes"]) for row in eager)
+        budgets = ", ".join(mib(row["budget_bytes"]) for row in eager)
+        saved = ", ".join(mib(row["saved_bytes"]) for row in compiled)
+        equal = all(row["same_bits"] for row in (*eager, *compiled))
+        return [*key, mib(eager[0]["whole_bytes"]), budgets, peaks, mib(compiled[0]["whole_bytes"]), saved, "yes" if equal else "no"]
+
+    head = ["model", "type", "whole, MiB", "budgets", "peaks", "saved whole", "saved within the same parts of the way", "bits of plain PyTorch"]
+    return table(head, [cells(key) for key in keys])
+
+
 def gpu_model_runs() -> dict[tuple[str, str], float]:
     """Milliseconds of a step, by run and commit; a run of the same name was repeated on later commits."""
     return {(row["run"], row["commit"]): row["step_ms"] for row in results("h200_models")["runs"]}
@@ -539,6 +569,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "directions": directions,
     "false-directions": false_directions,
     "pytorch-fit": pytorch_fit,
+    "pytorch-models": pytorch_models,
+    "pytorch-overhead": pytorch_overhead,
     "instructions": instructions,
     "metadata": metadata,
     "planning": planning,
