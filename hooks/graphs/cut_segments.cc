@@ -29,7 +29,7 @@ constexpr const char* kLostNode = "a disabled node that the driver does not find
 bool fits(const EngineSet& engines, const AccessList& accesses) {
   return std::ranges::all_of(engines, [&](const ActiveEngine* active) {
     const AccessList part = part_of(accesses, *active);
-    return part.empty() || active->engine->demand_of(part.all()).fits();
+    return part.empty() || active->engine->demand_of(part.all()).may_fit();
   });
 }
 

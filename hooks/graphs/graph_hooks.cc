@@ -14,6 +14,7 @@
 #include "hooks/graphs/graph_execs.h"
 #include "hooks/graphs/graph_memory.h"
 #include "hooks/graphs/kept_graphs.h"
+#include "hooks/graphs/stored_addresses.h"
 #include "hooks/operands/values.h"
 #include "hooks/pointers/tables_in_place.h"
 #include "hooks/pointers/uploads.h"
@@ -230,18 +231,6 @@ CUresult add_any(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams
   return result;
 }
 
-// The launch has happened: kernels of the graph may have stored addresses that they were given.
-void note_tables(const GraphAccess& access) {
-  const HeldEngines engines;
-  if (engines.none() || access.kernels.empty()) return;
-  const Inside inside;
-  const CaptureTruce truce;
-  for (const ActiveEngine* active : *engines) {
-    const CurrentContext context(*active);
-    active->engine->written_by_graph(access.kernels);
-  }
-}
-
 // Whether all work that may write the host memory that the graph is about to upload has completed. Does not ask the
 // driver if no pointers are stored that the upload could replace.
 bool has_nothing_before(StreamHandle stream) {
@@ -268,13 +257,14 @@ bool fits_with_its_allocation(const GraphAccess& access) {
   return !active->engine->fits_beside(part.all(), access.largest.bytes).is_out_of_memory();
 }
 
-// Launches a whole graph; `access`: its accesses.
-CUresult submit_graph(StreamHandle stream, GraphAccess& access, Call call) {
+// Launches a whole graph, or a part of one; `access`: its accesses.
+CUresult submit_graph(StreamHandle stream, GraphAccess& access, MayKeep may_keep, Call call) {
   if (access.sources_may_change || access.first.empty() || !has_nothing_before(stream)) access.first.clear();
   if (const HeldEngines engines; !engines.none()) {
     expect_moves_outside(*engines, access.first);
     search_moves(*engines, access.moves, access.beyond, access.sources_may_change);
     add_tables_in_place(*engines, access.words_in_place, &access.accesses);
+    name_stored_sources(*engines, access);
   }
   if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
   // Host functions of its nodes, and waits for what others do.
@@ -284,7 +274,7 @@ CUresult submit_graph(StreamHandle stream, GraphAccess& access, Call call) {
       submit(stream, Host::kGoesOn, std::move(access.accesses), {.follows = true, .may_block = may_block}, call);
   if (result != CUDA_SUCCESS) return result;
   if (const HeldEngines engines; !engines.none()) moved_outside(*engines, access.first);
-  note_tables(access);
+  note_stored_addresses(access, may_keep);
   return result;
 }
 
@@ -313,7 +303,7 @@ CUresult launch_in_segments(KeptGraph& kept, StreamHandle stream, bool sources_m
           [&](Call call) {
             GraphAccess access = access_of(segment);
             access.sources_may_change |= sources_may_change;
-            return submit_graph(stream, access, call);
+            return submit_graph(stream, access, MayKeep::kNo, call);
           },
           [&] { return launch(segment); });
     });
@@ -334,7 +324,7 @@ CUresult launch_kept(KeptGraph& kept, StreamHandle stream, GraphAccess& access, 
     const CUresult result = launch_in_segments(kept, stream, access.sources_may_change, launch, &is_done);
     if (is_done) return result;
   }
-  return launch_as_a_whole(kept, stream, [&] { return submit_graph(stream, access, call); });
+  return launch_as_a_whole(kept, stream, [&] { return submit_graph(stream, access, MayKeep::kYes, call); });
 }
 
 CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call, CallOf<CUgraphExec> launch) {
@@ -346,7 +336,7 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call, CallOf<C
     GraphAccess access = access_of(exec);
     const std::shared_ptr<KeptGraph> kept = kept_graph(exec);
     if (kept != nullptr) return launch_kept(*kept, stream, access, call, launch);
-    return submit_graph(stream, access, call);
+    return submit_graph(stream, access, MayKeep::kYes, call);
   });
 }
 

@@ -233,6 +233,8 @@ void Changes::for_each_replaced(bool with_pinned, Visit visit) const {
   }
 }
 
+AddressRange span_of_source(const Move& move) { return span_of(move.from, move, move.from_layer, move.from_pitch); }
+
 namespace {
 
 template <class Visit>
@@ -249,7 +251,6 @@ void search_from_host(const EngineSet& engines, const Move& move) {
 }
 
 AddressRange destination_of(const Move& move) { return span_of(move.to, move, move.to_layer, move.to_pitch); }
-AddressRange source_of(const Move& move) { return span_of(move.from, move, move.from_layer, move.from_pitch); }
 
 // The destinations of some of these copies, to test whether a range overlaps them.
 class Destinations {
@@ -284,7 +285,7 @@ void take_all_along(const EngineSet& engines, std::span<const Move> moves) {
     const Destinations changed(next);
     next.clear();
     std::ranges::copy_if(moves, std::back_inserter(next),
-                         [&](const Move& move) { return changed.overlap(source_of(move)); });
+                         [&](const Move& move) { return changed.overlap(span_of_source(move)); });
   }
 }
 
@@ -315,8 +316,15 @@ bool write_their_sources(const EngineSet& engines, std::span<const Move> moves) 
   const Destinations written(moves);
   return std::ranges::any_of(moves, [&](const Move& move) {
     const bool is_upload = kind_of(move.to).device && engines.owner(DeviceAddress{move.from}) == nullptr;
-    return is_upload && written.overlap(source_of(move));
+    return is_upload && written.overlap(span_of_source(move));
   });
+}
+
+void carry_along(const EngineSet& engines, std::span<const Move> moves) {
+  std::vector<Move> on_device;
+  std::ranges::copy_if(moves, std::back_inserter(on_device),
+                       [](const Move& move) { return kind_of(move.to).device && kind_of(move.from).device; });
+  take_all_along(engines, on_device);
 }
 
 void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond,

@@ -81,6 +81,9 @@ class AllChanges {
   boost::container::small_vector<Changes, 1> all_;
 };
 
+// From the first byte that the copy reads to the last.
+AddressRange span_of_source(const Move& move);
+
 // Limit for one executable graph, at every launch.
 inline constexpr std::size_t kMostSearchedMoves = 4096;
 
@@ -89,6 +92,9 @@ inline constexpr std::size_t kMostSearchedMoves = 4096;
 // sources may have changed when the copies run, because the copies may then write the same pointers.
 void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond,
                   bool sources_may_change);
+
+// Carries along what is stored in the sources of these copies by now, after the launch.
+void carry_along(const EngineSet& engines, std::span<const Move> moves);
 
 // Whether some of these copies write what others of them bring to the device.
 bool write_their_sources(const EngineSet& engines, std::span<const Move> moves);

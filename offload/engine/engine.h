@@ -110,13 +110,15 @@ struct GraphKernel {
 
 // The memory that one operation needs on the device at once.
 struct Demand {
-  Bytes bytes = 0;   // what it may come to, as far as it is not pinned
-  Bytes stays = 0;   // pinned, or mapped by the program itself
-  Bytes budget = 0;  // for both
+  Bytes bytes = 0;    // what it may come to, as far as it is not pinned
+  Bytes certain = 0;  // of these: without what only a kernel may have stored the address of, which can be read
+  Bytes stays = 0;    // pinned, or mapped by the program itself
+  Bytes budget = 0;   // for both
   // Whether what does not fit is brought there in turn: there is a policy that evicts, and no limit that may be exceeded.
   bool takes_turns = true;
 
   bool fits() const noexcept { return bytes + stays <= budget; }
+  bool may_fit() const noexcept { return certain + stays <= budget; }
 };
 
 class Engine {
@@ -210,8 +212,11 @@ class Engine {
   void forget_former(AddressRange range);
   // A kernel was given these accesses, and may have stored them in the small buffers among them.
   void written_by_kernel(std::span<const MemoryAccess> accesses);
-  // A graph was launched: its kernels may have stored the addresses that they were given (graph_kernels.cc).
-  void written_by_graph(std::span<const GraphKernel> kernels);
+  // A graph was launched: its kernels may have stored the addresses that they were given (graph_kernels.cc). `may_keep`:
+  // the buffers may stay on the device instead. Returns whether more is stored now.
+  bool written_by_graph(std::span<const GraphKernel> kernels, bool may_keep);
+  // Whether kernels may have stored addresses in the range.
+  bool may_be_stored_in(AddressRange range);
 
   // Begins to fetch the buffer at `address`; it stays on the device until as many unpins as pins (`reason`: a literal,
   // for reports). Does not wait for the fetch: operations that name the buffer wait, on their stream.

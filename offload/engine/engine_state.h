@@ -132,7 +132,7 @@ class Engine::State {
   void count_allocation(const Buffer& buffer, Bytes bytes);
   Status pin(DeviceAddress address, const char* reason, bool for_good);
   Status read_stored(AddressRange range, StreamHandle handle);
-  void written_by_graph(std::span<const GraphKernel> kernels);
+  void written_by_graph(std::span<const GraphKernel> kernels, bool may_keep);
   void unpin(const Buffer& buffer);
   Status wait_until_fetched(DeviceAddress address);
   void keep_pinned(const Buffer& buffer);

@@ -2,7 +2,9 @@
 // Pointers that the kernels of a graph store. A probe after the graph would show only what is left of them, not what
 // each kernel stored, so none is made. Kernels whose own launches were probed, in the steps before the graph was
 // captured, are known. The arguments of any other kernel stay on the device until they are freed: otherwise tables
-// would have to be read before every later operation that is given one of the small buffers.
+// would have to be read before every later operation that is given one of the small buffers. They take at most half of
+// the budget so, and nothing for a graph that is launched in parts, since later parts need the room. Beyond that the
+// addresses count as stored, and tables are read.
 #include <algorithm>
 #include <vector>
 
@@ -13,6 +15,8 @@ namespace thermocline {
 namespace {
 
 constexpr const char* kMayBeStored = "a kernel of a graph may have stored its address";
+// One part in this many of the budget, at most, is pinned so that tables need not be read.
+constexpr Bytes kShareKept = 2;
 }  // namespace
 
 bool Engine::State::is_given_a_table(const GraphKernel& kernel) const {
@@ -30,35 +34,48 @@ bool Engine::State::is_known_to_store_none(const GraphKernel& kernel) {
 }
 
 bool Engine::State::keep_what_was_given(const GraphKernel& kernel) {
-  return std::ranges::all_of(kernel.accesses, [this](const MemoryAccess& access) {
-    // The first pin may free the other buffer, if that is cached.
+  // The first pin may free other buffers, if these are cached.
+  std::vector<DeviceAddress> all;
+  std::unordered_set<const Block*> blocks;
+  Bytes bytes = pinned_block_bytes + external_bytes;
+  for (const MemoryAccess& access : kernel.accesses) {
     const MeantBuffers meant = heap.meant_by(access.address);
-    std::vector<DeviceAddress> all;
     for (const Buffer* const buffer : {meant.within, meant.behind}) {
-      if (buffer != nullptr) all.push_back(buffer->address());
+      if (buffer == nullptr) continue;
+      all.push_back(buffer->address());
+      const bool is_new = blocks.insert(&buffer->block()).second && residency.pins_of(buffer->block()) == 0;
+      bytes += is_new ? buffer->block().bytes() : 0;
     }
-    return std::ranges::all_of(all, [this](DeviceAddress at) { return pin(at, kMayBeStored, true).ok(); });
-  });
+  }
+  if (bytes > budget_bytes / kShareKept) return false;
+  return std::ranges::all_of(all, [this](DeviceAddress at) { return pin(at, kMayBeStored, true).ok(); });
 }
 
-void Engine::State::written_by_graph(std::span<const GraphKernel> kernels) {
+void Engine::State::written_by_graph(std::span<const GraphKernel> kernels, bool may_keep) {
   if (looks.any_under_way()) collect_probes(Wait::kNo);
   for (const GraphKernel& kernel : kernels) {
     if (!is_given_a_table(kernel) || is_known_to_store_none(kernel)) continue;
-    // If not all of it can stay, the tables are read when they are needed.
-    if (!keep_what_was_given(kernel))
+    if (!may_keep || !keep_what_was_given(kernel))
       static_cast<void>(references.written_by_kernel(references.given(kernel.accesses)));
   }
 }
 
-void Engine::written_by_graph(std::span<const GraphKernel> kernels) {
+bool Engine::written_by_graph(std::span<const GraphKernel> kernels, bool may_keep) {
   const std::lock_guard lock(mutex_);
-  if (!state_->looks_at_tables) return;
+  if (!state_->looks_at_tables) return false;
   state_->note_cache_changes();
   const WaitsInPlace behind_a_launch;
   const HostPool::TrimsInPlace there_too(state_->host);
-  state_->written_by_graph(kernels);
+  const std::uint64_t before = state_->references.runs();
+  state_->written_by_graph(kernels, may_keep);
   state_->show_references();
+  return state_->references.runs() != before;
+}
+
+bool Engine::may_be_stored_in(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  state_->note_cache_changes();
+  return state_->references.may_be_stored_in(range);
 }
 
 }  // namespace thermocline

@@ -307,10 +307,17 @@ bool Engine::State::fits(std::span<const MemoryAccess> list) {
 
 Demand Engine::State::demand_of(std::span<const MemoryAccess> list) {
   note_cache_changes();
-  if (collect_operands(list, true).anywhere) add_all();
+  const References::Followed followed = collect_operands(list, true);
+  if (followed.anywhere) add_all();
   Demand demand;
   demand.stays = pinned_block_bytes + external_bytes;
-  demand.bytes = operand_bytes() - demand.stays;
+  demand.bytes = demand.certain = operand_bytes() - demand.stays;
+  if (followed.by_tables && options.host_is_readable) {
+    begin_operands(list);
+    if (references.follow_certain(list, &reachable)) add_all();
+    for (const DeviceAddress address : reachable) access({address, 0, Access::kUnknown});
+    demand.certain = operand_bytes() - demand.stays;
+  }
   raise_budget(demand.bytes + demand.stays);
   demand.budget = budget_bytes;
   demand.takes_turns = options.policy->evicts() && !residency.has_stopped() && !options.soft_limit;

@@ -509,6 +509,19 @@ bool References::follow_read(std::span<const MemoryAccess> accesses, const Table
   return anywhere;
 }
 
+bool References::follow_certain(std::span<const MemoryAccess> accesses, std::vector<DeviceAddress>* out) {
+  bool anywhere = false;
+  const auto written = [&](const std::vector<Run>& runs) {
+    if (&runs != &outside_.written) return;
+    for (const Run& run : runs) {
+      anywhere |= run.target == kAnywhere;
+      if (run.target != kAnywhere) out->push_back(run.target);
+    }
+  };
+  walk(accesses, written, out);
+  return anywhere;
+}
+
 void References::validate() const {
   std::uint64_t runs = outside_.size();
   for (const auto& [address, holder] : holders_) {

@@ -110,6 +110,8 @@ class References {
   };
   // Appends the buffers that a kernel with these accesses can reach.
   Followed follow(std::span<const MemoryAccess> accesses, std::vector<DeviceAddress>* out);
+  // Appends only what copies have stored, and what may be stored outside the engine. True: any address may be there.
+  bool follow_certain(std::span<const MemoryAccess> accesses, std::vector<DeviceAddress>* out);
   // Addresses that were read from ranges in which kernels may have written some.
   using TableWords = std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<DeviceAddress>>;
   // follow() with `read` in place of what may have been written; appends the ranges that still have to be read.

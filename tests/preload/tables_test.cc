@@ -167,6 +167,47 @@ TEST(TablesOfGraphs, LeadToWhatCopiesOfGraphsInPartsBrought) {
   EXPECT_EQ(statistic(squeezed, "unfetched_targets"), 0u);
 }
 
+// A kernel of one part may have stored addresses: this keeps no buffer on the device for the other parts.
+TEST(TablesOfGraphs, LeadToWhatKernelsOfGraphsInPartsStored) {
+  for (const char* const kind : {"stored_in_parts", "stored_in_parts_for_later"}) {
+    SCOPED_TRACE(kind);
+    const std::vector<std::string> program = {"tables", kind};
+    const ProcessResult squeezed = run_without_net(program, "");
+    expect_same(run_plain(program), squeezed);
+    EXPECT_GT(statistic(squeezed, "cut_graphs"), 0u);
+    EXPECT_GT(statistic(squeezed, "table_reads"), 0u);
+    EXPECT_EQ(squeezed.err.find("out of memory"), std::string::npos) << squeezed.err;
+    EXPECT_EQ(statistic(squeezed, "unfetched_targets"), 0u);
+  }
+}
+
+// Tables need not be read as long as their targets stay, but these leave room for others.
+TEST(TablesOfGraphs, KeepNoMoreThanHalfOfTheBudgetOnTheDevice) {
+  const std::vector<std::string> program = {"tables", "stored_by_all_that_fits"};
+  const ProcessResult squeezed = run_without_net(program, "");
+  expect_same(run_plain(program), squeezed);
+  EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+  EXPECT_EQ(statistic(squeezed, "cut_graphs"), 0u);
+  EXPECT_EQ(statistic(squeezed, "oom_reports"), 0u);
+}
+
+// Nobody could give it the room, so it does not wait for others. A part of the graph has run by then.
+TEST(TablesOfGraphs, ThatLeadAPartToMoreThanTheBudgetEndTheProgramsWork) {
+  const ProcessResult squeezed = run_without_net({"tables", "stored_too_widely"}, "");
+  EXPECT_NE(squeezed.status, 0);
+  EXPECT_NE(squeezed.err.find("cuGraphLaunch(ready, p.stream): CUDA_ERROR_UNKNOWN"), std::string::npos) << squeezed.err;
+  EXPECT_NE(squeezed.err.find("lead one of its nodes to more than the budget"), std::string::npos) << squeezed.err;
+  EXPECT_EQ(squeezed.err.find("for 10 seconds"), std::string::npos) << squeezed.err;
+}
+
+TEST(TablesOfGraphs, LeadWhereTheyAreCopiedToAlsoIfTheyAreReadBefore) {
+  const std::vector<std::string> program = {"tables", "copied_on_when_read"};
+  const ProcessResult squeezed = run_without_net(program, "");
+  expect_same(run_plain(program), squeezed);
+  EXPECT_GT(statistic(squeezed, "table_reads"), 0u);
+  EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+}
+
 // Beside such buffers the large ones are not pinned, if the kernel is known: all of them together are more than the budget.
 TEST(TablesOfGraphs, SmallBuffersOfKnownKernelsKeepNothingOnTheDevice) {
   const std::vector<std::string> program = {"tables", "small_ones_in_graphs"};

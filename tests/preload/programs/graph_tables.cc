@@ -127,6 +127,120 @@ void uploaded_in_parts(Program& p) {
   for (const CUdeviceptr table : tables) CHECK(cuMemFree(table));
 }
 
+// The tables of the programs below: all buffers but two of them, more than fits.
+constexpr int kTables = (kBuffers - 2) / kTargets;
+struct Tables {
+  CUdeviceptr written[kTables] = {}, copied[kTables] = {};
+};
+
+// Kernels of the graph write tables, which copies move on; it works on more than fits, and follows each table then. What all
+// of them lead to does not fit either.
+void stored(Program& p, bool follows_in_graph) {
+  Tables tables;
+  CUfunction function = nullptr;
+  CHECK(cuModuleGetFunction(&function, p.module, "write_table"));
+  for (int i = 0; i < kTables; ++i) {
+    CHECK(cuMemAlloc(&tables.written[i], 4096));
+    CHECK(cuMemAlloc(&tables.copied[i], 4096));
+  }
+  const auto follow_all = [&] {
+    for (const CUdeviceptr table : tables.copied) launch_follow(p, table, kTargets, 0);
+  };
+  CUgraphExec ready = capture(p, [&] {
+    for (int i = 0; i < kTables; ++i) {
+      CUdeviceptr* const first = &p.buffers[kTargets * i];
+      void* list[] = {&tables.written[i], first, first + 1, first + 2};
+      CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
+      CHECK(cuMemcpyDtoDAsync(tables.copied[i], tables.written[i], kTargets * 8, p.stream));
+      CHECK(cuMemsetD8Async(tables.written[i], 0, 4096, p.stream));
+    }
+    crowd(p);
+    if (follows_in_graph) follow_all();
+  });
+  for (int round = 0; round < kRounds; ++round) {
+    CHECK(cuGraphLaunch(ready, p.stream));
+    crowd(p);
+    follow_all();
+  }
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(ready));
+  for (int i = 0; i < kTables; ++i) {
+    CHECK(cuMemFree(tables.written[i]));
+    CHECK(cuMemFree(tables.copied[i]));
+  }
+}
+void stored_in_parts(Program& p) { stored(p, true); }
+void stored_in_parts_for_later(Program& p) { stored(p, false); }
+
+// A graph that fits, but leaves no room for anything else: its kernels store addresses in three tables.
+void stored_by_all_that_fits(Program& p) {
+  constexpr int kFitting = 3;
+  CUdeviceptr tables[kFitting] = {};
+  CUfunction function = nullptr;
+  CHECK(cuModuleGetFunction(&function, p.module, "write_table"));
+  for (CUdeviceptr& table : tables) CHECK(cuMemAlloc(&table, 4096));
+  CUgraphExec ready = capture(p, [&] {
+    for (int i = 0; i < kFitting; ++i) {
+      CUdeviceptr* const first = &p.buffers[kTargets * i];
+      void* list[] = {&tables[i], first, first + 1, first + 2};
+      CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
+    }
+  });
+  for (int round = 0; round < kRounds; ++round) {
+    CHECK(cuGraphLaunch(ready, p.stream));
+    crowd(p);
+    for (const CUdeviceptr table : tables) launch_follow(p, table, kTargets, 0);
+  }
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(ready));
+  for (const CUdeviceptr table : tables) CHECK(cuMemFree(table));
+}
+
+// Kernels of the graph fill one table with the addresses of more than fits, and one of its kernels follows all of them.
+void stored_too_widely(Program& p) {
+  CUfunction function = nullptr;
+  CHECK(cuModuleGetFunction(&function, p.module, "write_table"));
+  CUgraphExec ready = capture(p, [&] {
+    for (int i = 0; i < kTables; ++i) {
+      CUdeviceptr at = p.table + 8 * kTargets * i;
+      CUdeviceptr* const first = &p.buffers[kTargets * i];
+      void* list[] = {&at, first, first + 1, first + 2};
+      CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
+    }
+    crowd(p);
+    launch_follow(p, p.table, kTables * kTargets, 0);
+  });
+  CHECK(cuGraphLaunch(ready, p.stream));
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(ready));
+}
+
+// Beside what the graph clears, the table may lead to more than fits. So it and its copy are read at the launch of the graph,
+// which copies the table and follows the copy.
+void copied_on_when_read(Program& p) {
+  CUfunction function = nullptr;
+  CHECK(cuModuleGetFunction(&function, p.module, "set_pointers"));
+  CUgraphExec ready = capture(p, [&] {
+    CHECK(cuMemcpyDtoDAsync(p.other, p.table, kTargets * 8, p.stream));
+    CHECK(cuMemsetD8Async(p.buffers[kBuffers - 1], 1, kBytes, p.stream));
+    launch_follow(p, p.other, kTargets, 0);
+  });
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = kTargets; i < 3 * kTargets; i += kTargets) {
+      void* list[] = {&p.table, &p.buffers[i], &p.buffers[i + 1], &p.buffers[i + 2]};
+      CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
+    }
+    crowd(p);
+    write_table(p, "set_pointers");
+    for (int i = 0; i < 2; ++i) crowd(p);
+    CHECK(cuGraphLaunch(ready, p.stream));
+    crowd(p);
+    launch_follow(p, p.other, kTargets, 0);
+  }
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(ready));
+}
+
 // The graph copies the table on to a lower address.
 void copied_down_in_graph(Program& p) {
   if (p.other < p.table) std::swap(p.other, p.table);
@@ -277,6 +391,11 @@ constexpr Kind kKinds[] = {{"captured", captured},
                            {"captured_in_words", captured_in_words},
                            {"captured_outside", captured_outside},
                            {"uploaded_in_parts", uploaded_in_parts},
+                           {"stored_in_parts", stored_in_parts},
+                           {"stored_in_parts_for_later", stored_in_parts_for_later},
+                           {"stored_by_all_that_fits", stored_by_all_that_fits},
+                           {"stored_too_widely", stored_too_widely},
+                           {"copied_on_when_read", copied_on_when_read},
                            {"copied_down_in_graph", copied_down_in_graph},
                            {"built", built},
                            {"written_in_graph", written_in_graph},
