@@ -169,6 +169,10 @@ void* HostPool::allocate_pages(Bytes bytes) {
   return state_->keep_whole(state_->steps.take_mappable(bytes), round_up(bytes, state_->mappable->page_bytes()));
 }
 
+void* HostPool::allocate_pageable(Bytes bytes) {
+  return state_->keep_whole(state_->steps.take_pageable(bytes), round_up(bytes, HostSteps::kPage));
+}
+
 bool HostPool::pages_of(const void* at, Bytes bytes, std::vector<PageHandle>* out) const {
   return state_->mappable != nullptr && state_->mappable->pages_of(at, bytes, out);
 }
@@ -200,6 +204,8 @@ Bytes HostPool::live_bytes() const { return state_->live.load(std::memory_order_
 Bytes HostPool::peak_live_bytes() const { return state_->peak_live.load(std::memory_order_relaxed); }
 Bytes HostPool::pinned_bytes() const { return state_->steps.pinned_bytes(); }
 Bytes HostPool::peak_pinned_bytes() const { return state_->steps.peak_pinned_bytes(); }
+Bytes HostPool::pageable_bytes() const { return state_->steps.pageable_bytes(); }
+Bytes HostPool::peak_pageable_bytes() const { return state_->steps.peak_pageable_bytes(); }
 Bytes HostPool::taken_bytes() const { return state_->steps.taken_bytes(); }
 
 void HostPool::reset_peaks() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/host_steps.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -30,12 +32,13 @@ HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int no
       mappable_(mappable) {}
 
 HostSteps::~HostSteps() {
-  for (const auto& [address, step] : steps_) static_cast<void>(free_step(address));
+  for (const auto& [address, step] : steps_) static_cast<void>(free_step(address, step.bytes, step.first->tag.kind));
   enter(0, 0);
 }
 
-bool HostSteps::free_step(std::uint64_t at) {
+bool HostSteps::free_step(std::uint64_t at, Bytes bytes, StepKind kind) {
   void* const step = reinterpret_cast<void*>(at);
+  if (kind == StepKind::kPageable) return munmap(step, bytes) == 0;
   return source_ != nullptr && source_->owns(step) ? source_->give(step) : driver_->free_host(step).ok();
 }
 
@@ -45,12 +48,12 @@ void* HostSteps::take(Bytes bytes, Bytes alignment) {
   const std::uint64_t pages = round_up(bytes, kPage) / kPage;
   const std::uint64_t alignment_pages = std::max<std::uint64_t>(alignment / kPage, 1);
   const MutexLock lock(mutex_);
-  for (const bool mappable : {false, true}) {
-    Chunk* const chunk = take_locked(StepTag::shelf_of(mappable), pages, alignment_pages);
+  for (const StepKind kind : {StepKind::kPinned, StepKind::kMappable}) {
+    Chunk* const chunk = take_locked(StepTag::shelf_of(kind), pages, alignment_pages);
     if (chunk != nullptr) return hand_out(chunk);
   }
-  if (!add_step((pages + alignment_pages - 1) * kPage, kPage)) return nullptr;
-  Chunk* const chunk = take_locked(StepTag::shelf_of(false), pages, alignment_pages);
+  if (!add_step((pages + alignment_pages - 1) * kPage, kPage, StepKind::kPinned)) return nullptr;
+  Chunk* const chunk = take_locked(StepTag::shelf_of(StepKind::kPinned), pages, alignment_pages);
   THERMOCLINE_CHECK(chunk != nullptr, "A new step has room for the extent it was made for.");
   return chunk == nullptr ? nullptr : hand_out(chunk);
 }
@@ -61,11 +64,22 @@ void* HostSteps::take_mappable(Bytes bytes) {
   if (source_ == nullptr || bytes == 0 || bytes > (Bytes{1} << 62)) return nullptr;
   const Bytes unit = source_->page_bytes();
   const std::uint64_t pages = round_up(bytes, unit) / kPage;
-  Chunk* chunk = take_locked(StepTag::shelf_of(true), pages, unit / kPage);
-  if (chunk == nullptr && mappable_ != nullptr && add_step(pages * kPage, unit)) {
-    chunk = take_locked(StepTag::shelf_of(true), pages, unit / kPage);
+  const unsigned shelf = StepTag::shelf_of(StepKind::kMappable);
+  Chunk* chunk = take_locked(shelf, pages, unit / kPage);
+  if (chunk == nullptr && mappable_ != nullptr && add_step(pages * kPage, unit, StepKind::kMappable)) {
+    chunk = take_locked(shelf, pages, unit / kPage);
     THERMOCLINE_CHECK(chunk != nullptr, "A new step begins with a page and has room for what it was made for.");
   }
+  return chunk == nullptr ? nullptr : hand_out(chunk);
+}
+
+void* HostSteps::take_pageable(Bytes bytes) {
+  const MutexLock lock(mutex_);
+  if (!pinning_refused_ || bytes == 0 || bytes > (Bytes{1} << 62)) return nullptr;
+  const std::uint64_t pages = round_up(bytes, kPage) / kPage;
+  const unsigned shelf = StepTag::shelf_of(StepKind::kPageable);
+  Chunk* chunk = take_locked(shelf, pages, 1);
+  if (chunk == nullptr && add_step(pages * kPage, kPage, StepKind::kPageable)) chunk = take_locked(shelf, pages, 1);
   return chunk == nullptr ? nullptr : hand_out(chunk);
 }
 
@@ -83,18 +97,18 @@ HostSteps::Chunk* HostSteps::take_locked(unsigned shelf, std::uint64_t pages, st
   return fit != nullptr ? space_.take(fit, aligned(fit), pages) : nullptr;
 }
 
-bool HostSteps::add_step(Bytes bytes, Bytes unit) {
+bool HostSteps::add_step(Bytes bytes, Bytes unit, StepKind kind) {
   // A large extent gets a registration of exactly its size; smaller ones of the same size share a registration without
   // a remainder.
   const Bytes about = std::min(step_bytes_, std::max(pinned_, kFirstStepBytes));
   const Bytes wanted = bytes >= step_bytes_ / 4 ? bytes : (about + bytes - 1) / bytes * bytes;
-  const bool from_mappable = unit != kPage;
   driver_refused_ = false;
+  if (kind == StepKind::kPinned) pinning_refused_ = false;
   for (int attempt = 0; attempt < 2; ++attempt) {
     const Bytes room = limit_ == 0 ? wanted : limit_ - pinned_;
     Bytes step = std::min(wanted, round_down(room, unit));
     while (step >= bytes) {
-      if (register_step(step, from_mappable)) return true;
+      if (register_step(step, kind)) return true;
       if (step == bytes) break;
       step = std::max(bytes, round_up(step / 2, unit));
     }
@@ -132,36 +146,54 @@ bool HostSteps::enter(Bytes pinned, Bytes claimed) {
   return true;
 }
 
-bool HostSteps::register_step(Bytes bytes, bool from_mappable) {
-  if (from_mappable && mappable_ == nullptr) return false;
+Status HostSteps::take_step(Bytes bytes, StepKind kind, void** out) {
+  if (kind == StepKind::kMappable) return source_->take(bytes, out);
+  if (kind == StepKind::kPinned) {
+    const PreferNode near_the_device(node_);
+    return driver_->allocate_host(bytes, out);
+  }
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  *out = at == MAP_FAILED ? nullptr : at;
+  return at == MAP_FAILED ? Status::out_of_memory() : Status();
+}
+
+void HostSteps::count(StepKind kind, Bytes bytes) {
+  pinned_ += bytes;
+  taken_ += bytes;
+  peak_pinned_ = std::max(peak_pinned_, pinned_);
+  if (kind != StepKind::kPageable) return;
+  pageable_ += bytes;
+  peak_pageable_ = std::max(peak_pageable_, pageable_);
+}
+
+void HostSteps::discount(StepKind kind, Bytes bytes) {
+  pinned_ -= bytes;
+  if (kind == StepKind::kPageable) pageable_ -= bytes;
+}
+
+bool HostSteps::register_step(Bytes bytes, StepKind kind) {
+  if (kind == StepKind::kMappable && mappable_ == nullptr) return false;
   if (!enter(pinned_ + bytes, claimed_)) return false;
   void* at = nullptr;
-  Status status;
-  if (from_mappable) {
-    status = source_->take(bytes, &at);
-    driver_refused_ |= !status.ok();
-    // Memory that has failed its proof is not tried again.
-    if (status == Status::not_supported()) mappable_ = nullptr;
-  } else {
-    const PreferNode near_the_device(node_);
-    status = driver_->allocate_host(bytes, &at);
-  }
+  Status status = take_step(bytes, kind, &at);
+  driver_refused_ |= kind == StepKind::kMappable && !status.ok();
+  // Memory that has failed its proof is not tried again.
+  if (kind == StepKind::kMappable && status == Status::not_supported()) mappable_ = nullptr;
   const auto address = reinterpret_cast<std::uint64_t>(at);
   if (status.ok() && address % kPage != 0) {
-    static_cast<void>(free_step(address));
+    static_cast<void>(free_step(address, bytes, kind));
     status = Status::not_supported();
   }
+  pinning_refused_ |= kind == StepKind::kPinned && !status.ok();
   if (!status.ok()) {
     enter(pinned_, claimed_);
     return false;
   }
   StepTag tag;
   tag.step = address;
-  tag.mappable = from_mappable;
+  tag.kind = kind;
   steps_.emplace(address, Step{space_.add_range(address / kPage, bytes / kPage, tag), bytes, 0});
-  pinned_ += bytes;
-  taken_ += bytes;
-  peak_pinned_ = std::max(peak_pinned_, pinned_);
+  count(kind, bytes);
   return true;
 }
 
@@ -182,9 +214,10 @@ bool HostSteps::owns(void* at) const {
 }
 
 void HostSteps::give_back(std::map<std::uint64_t, Step>::iterator step) {
-  if (!free_step(step->first)) return;
+  const StepKind kind = step->second.first->tag.kind;
+  if (!free_step(step->first, step->second.bytes, kind)) return;
   space_.remove_range(step->second.first);
-  pinned_ -= step->second.bytes;
+  discount(kind, step->second.bytes);
   steps_.erase(step);
   enter(pinned_, claimed_);
 }
@@ -202,7 +235,7 @@ std::vector<HostSteps::Leaving> HostSteps::let_leave(Bytes keep) {
   Bytes left = 0;
   for (const auto& [address, step] : steps_) {
     if (step.used_pages != 0) continue;
-    empty.push_back({address, step.bytes, step.first->tag.mappable});
+    empty.push_back({address, step.bytes, step.first->tag.kind});
     left += step.bytes;
   }
   std::ranges::stable_sort(empty, std::ranges::greater(), &Leaving::bytes);
@@ -223,18 +256,18 @@ void HostSteps::has_left(const Leaving& step, bool given) {
   leaving_ -= step.bytes;
   if (leaving_ == 0) left_.notify_all();
   if (given) {
-    pinned_ -= step.bytes;
+    discount(step.kind, step.bytes);
     enter(pinned_, claimed_);
     return;
   }
   StepTag tag;
   tag.step = step.at;
-  tag.mappable = step.mappable;
+  tag.kind = step.kind;
   steps_.emplace(step.at, Step{space_.add_range(step.at / kPage, step.bytes / kPage, tag), step.bytes, 0});
 }
 
 void HostSteps::trim(Bytes keep) {
-  for (const Leaving& step : let_leave(keep)) has_left(step, free_step(step.at));
+  for (const Leaving& step : let_leave(keep)) has_left(step, free_step(step.at, step.bytes, step.kind));
 }
 
 bool HostSteps::trim_later(bool later) {
@@ -266,6 +299,16 @@ Bytes HostSteps::peak_pinned_bytes() const {
   return peak_pinned_;
 }
 
+Bytes HostSteps::pageable_bytes() const {
+  const MutexLock lock(mutex_);
+  return pageable_;
+}
+
+Bytes HostSteps::peak_pageable_bytes() const {
+  const MutexLock lock(mutex_);
+  return peak_pageable_;
+}
+
 Bytes HostSteps::taken_bytes() const {
   const MutexLock lock(mutex_);
   return taken_;
@@ -274,20 +317,23 @@ Bytes HostSteps::taken_bytes() const {
 void HostSteps::reset_peak() {
   const MutexLock lock(mutex_);
   peak_pinned_ = pinned_;
+  peak_pageable_ = pageable_;
 }
 
 void HostSteps::validate() const {
   const MutexLock lock(mutex_);
   space_.validate();
-  Bytes pinned = 0;
+  Bytes pinned = 0, pageable = 0;
   std::uint64_t used = 0;
   for (const auto& [address, step] : steps_) {
     pinned += step.bytes;
+    if (step.first->tag.kind == StepKind::kPageable) pageable += step.bytes;
     used += step.used_pages;
     THERMOCLINE_CHECK(step.first->offset() * kPage == address, "A step begins with its first chunk.");
   }
   THERMOCLINE_CHECK(pinned + leaving_ == pinned_ && (limit_ == 0 || pinned_ <= limit_),
                     "Pinned bytes are the steps' and of what is being given back, under the limit.");
+  THERMOCLINE_CHECK(leaving_ > 0 ? pageable <= pageable_ : pageable == pageable_, "Pageable bytes are counted.");
   THERMOCLINE_CHECK(ledger_ == nullptr || entered_ == std::max(pinned_, claimed_),
                     "The ledger has what is pinned or claimed.");
   std::uint64_t in_use = 0;

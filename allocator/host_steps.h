@@ -8,6 +8,8 @@
 // If device addresses may map to host memory (mappable_host.h), steps are made of such memory as long as the driver
 // provides it, and are multiples of its page size.
 //
+// Where the driver pins no more although the limit allows it, callers may ask for steps of ordinary, pageable memory.
+//
 // Thread-safe. The lock is innermost (jemalloc calls in here with its own locks held).
 #pragma once
 
@@ -29,13 +31,15 @@ namespace thermocline {
 
 class HostLedger;
 
-struct StepTag {
-  static constexpr unsigned kShelves = 2;
-  static constexpr unsigned shelf_of(bool mappable) { return mappable ? 1 : 0; }
-  std::uint64_t step = 0;  // address of the step
-  bool mappable = false;
+enum class StepKind : std::uint8_t { kPinned, kMappable, kPageable };
 
-  unsigned shelf() const { return shelf_of(mappable); }
+struct StepTag {
+  static constexpr unsigned kShelves = 3;
+  static constexpr unsigned shelf_of(StepKind kind) { return static_cast<unsigned>(kind); }
+  std::uint64_t step = 0;  // address of the step
+  StepKind kind = StepKind::kPinned;
+
+  unsigned shelf() const { return shelf_of(kind); }
   // Extents of two registrations are never merged, even if the registrations are adjacent.
   bool merges_with(const StepTag& right) const { return step == right.step; }
   void join(const StepTag&) {}
@@ -43,7 +47,7 @@ struct StepTag {
 };
 
 // Invariants: pinned bytes are the sum of the steps, including those being returned to the driver, and never exceed the
-// limit; extents lie within their step and do not overlap. If there is a ledger, this process's entry is at least what
+// limit; they include the pageable ones, which are also counted by themselves; extents lie within their step and do not overlap. If there is a ledger, this process's entry is at least what
 // is pinned and what is claimed.
 class HostSteps {
  public:
@@ -62,6 +66,8 @@ class HostSteps {
   void* take(Bytes bytes, Bytes alignment);
   // Takes whole pages of MappableHost; null also if there is no such memory.
   void* take_mappable(Bytes bytes);
+  // Takes pageable memory. Null unless the driver refused the last request for pinned memory; null when the limit refuses.
+  void* take_pageable(Bytes bytes);
   // False when no extent begins at `at`.
   bool give(void* at);
   bool owns(void* at) const;
@@ -84,6 +90,9 @@ class HostSteps {
   Bytes limit() const { return limit_; }
   Bytes pinned_bytes() const;
   Bytes peak_pinned_bytes() const;
+  // The part of it that is not pinned, because the driver refused it.
+  Bytes pageable_bytes() const;
+  Bytes peak_pageable_bytes() const;
   // Bytes ever taken from the driver, in total.
   Bytes taken_bytes() const;
   void reset_peak();
@@ -102,14 +111,17 @@ class HostSteps {
   Chunk* take_locked(unsigned shelf, std::uint64_t pages, std::uint64_t alignment_pages) THERMOCLINE_REQUIRES(mutex_);
   void* hand_out(Chunk* chunk) THERMOCLINE_REQUIRES(mutex_);
   // Adds a step for `bytes`, a multiple of `unit`: the page size of MappableHost, or of this class.
-  bool add_step(Bytes bytes, Bytes unit) THERMOCLINE_REQUIRES(mutex_);
-  bool register_step(Bytes bytes, bool from_mappable) THERMOCLINE_REQUIRES(mutex_);
-  bool free_step(std::uint64_t at);
+  bool add_step(Bytes bytes, Bytes unit, StepKind kind) THERMOCLINE_REQUIRES(mutex_);
+  bool register_step(Bytes bytes, StepKind kind) THERMOCLINE_REQUIRES(mutex_);
+  Status take_step(Bytes bytes, StepKind kind, void** out) THERMOCLINE_REQUIRES(mutex_);
+  bool free_step(std::uint64_t at, Bytes bytes, StepKind kind);
+  void count(StepKind kind, Bytes bytes) THERMOCLINE_REQUIRES(mutex_);
+  void discount(StepKind kind, Bytes bytes) THERMOCLINE_REQUIRES(mutex_);
   // A step that is being returned to the driver without the lock held: no longer usable, but still pinned.
   struct Leaving {
     std::uint64_t at;
     Bytes bytes;
-    bool mappable;
+    StepKind kind;
   };
   std::vector<Leaving> let_leave(Bytes keep);
   void has_left(const Leaving& step, bool given);
@@ -131,6 +143,7 @@ class HostSteps {
   Bytes entered_ THERMOCLINE_GUARDED_BY(mutex_) = 0;       // in the ledger, of these steps
   MappableHost* mappable_ THERMOCLINE_GUARDED_BY(mutex_);  // null once it has refused
   bool driver_refused_ THERMOCLINE_GUARDED_BY(mutex_) = false;
+  bool pinning_refused_ THERMOCLINE_GUARDED_BY(mutex_) = false;         // by the driver, at the last request
   Space space_ THERMOCLINE_GUARDED_BY(mutex_);                          // in pages of host addresses
   std::map<std::uint64_t, Step> steps_ THERMOCLINE_GUARDED_BY(mutex_);  // by address
   // By the address handed out.
@@ -139,6 +152,8 @@ class HostSteps {
   Bytes leaving_ THERMOCLINE_GUARDED_BY(mutex_) = 0;  // of steps that are being returned to the driver
   Bytes pinned_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
   Bytes peak_pinned_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  Bytes pageable_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  Bytes peak_pageable_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
   Bytes taken_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
   Bytes claimed_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
 };

@@ -122,6 +122,11 @@ struct EngineOptions {
   KeepApart buffers_apart = KeepApart::kNone;
   // Notified of every movement (movement.h); must outlive the engine. Null: nobody is.
   MovementObserver* movements = nullptr;
+  // Host memory that the driver refuses to pin, although the host limit allows it, may be pageable memory instead: slower,
+  // and counted (EngineStatistics::pageable_bytes). `pinning_refused` is called the first time, with the engine's lock
+  // held and the bytes that are pinned. Null: nobody is told.
+  bool may_use_pageable = false;
+  void (*pinning_refused)(Bytes pinned) = nullptr;
   // Called at most once, with the engine's lock held, when mapped host memory turns out not to work. From then on host
   // copies are in ordinary pinned memory. Null: nobody is told.
   void (*without_host_memory)() = nullptr;

@@ -35,11 +35,12 @@ struct AuditStatistics {
 // Counters since the engine began; in bytes unless named otherwise.
 struct EngineStatistics {
   Bytes budget_bytes = 0;
-  Bytes live_bytes = 0, peak_live_bytes = 0;      // the bytes that the program has allocated
-  Bytes device_bytes = 0, peak_device_bytes = 0;  // the bytes that the engine has allocated on the device
-  Bytes host_bytes = 0, peak_host_bytes = 0;      // pinned host memory taken
-  Bytes external_bytes = 0;                       // external memory: the program's own mappings
-  Bytes evicted_bytes = 0, restored_bytes = 0;    // copied out and in
+  Bytes live_bytes = 0, peak_live_bytes = 0;          // the bytes that the program has allocated
+  Bytes device_bytes = 0, peak_device_bytes = 0;      // the bytes that the engine has allocated on the device
+  Bytes host_bytes = 0, peak_host_bytes = 0;          // pinned host memory taken, and pageable
+  Bytes pageable_bytes = 0, peak_pageable_bytes = 0;  // of it: not pinned, because the driver refused to
+  Bytes external_bytes = 0;                           // external memory: the program's own mappings
+  Bytes evicted_bytes = 0, restored_bytes = 0;        // copied out and in
   std::uint64_t allocations = 0, frees = 0;
   std::uint64_t operations = 0;
   std::uint64_t evictions = 0, restores = 0;  // eviction units evicted, and fetched

@@ -90,6 +90,8 @@ constexpr std::array kTable = {
     bytes<&S::host_limit_bytes>("host_limit_bytes", "Most pinned host memory to take; 0: no limit."),
     bytes<&S::host_bytes>("host_bytes", "Pinned host memory taken."),
     peak<&S::peak_host_bytes>("peak_host_bytes", "The most pinned host memory taken."),
+    bytes<&S::pageable_bytes>("pageable_bytes", "Of it, what the driver refused to pin: copies there are slower."),
+    peak<&S::peak_pageable_bytes>("peak_pageable_bytes", "The most of that."),
     bytes<&S::host_live_bytes>("host_live_bytes", "Of the pinned host memory, what holds copies."),
     total<&S::host_taken_bytes>("host_taken_bytes", "Pinned host memory taken from the driver so far."),
     total<&S::host_given_bytes>("host_given_bytes", "Pinned host memory given back so far."),

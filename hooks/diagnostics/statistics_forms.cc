@@ -117,6 +117,7 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
       {"table_reads", statistics.table_reads},
       {"pointer_probes", statistics.pointer_probes},
       {"pointer_writing_kernels", statistics.pointer_writing_kernels},
+      {"peak_pageable_bytes", statistics.peak_pageable_bytes},
       {"spill_written_bytes", statistics.spill_written_bytes},
       {"spill_read_bytes", statistics.spill_read_bytes},
       {"spill_full", statistics.spill_full},
@@ -178,7 +179,11 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
   if (s.evicted_bytes == 0 && s.restored_bytes == 0) {
     add_row(&text, "moved          %s", nothing_moved(s));
   } else {
-    add_row(&text, "on the host    %s at most, pinned", human_bytes(s.peak_host_bytes).c_str());
+    add_row(
+        &text, "on the host    %s at most, pinned%s", human_bytes(s.peak_host_bytes).c_str(),
+        s.peak_pageable_bytes == 0
+            ? ""
+            : (", except " + human_bytes(s.peak_pageable_bytes) + " that the driver refused to pin: slower").c_str());
     add_row(&text, "evicted        %s copied in %s%s", human_bytes(s.evicted_bytes).c_str(),
             quantity(s.evictions, "eviction").c_str(),
             s.uncopied_bytes == 0 ? "" : (", and " + human_bytes(s.uncopied_bytes) + " unchanged, not copied").c_str());

@@ -298,6 +298,14 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   options.waits_without_lock = true;
   options.movements = movement_log();
   notify(&EngineObserver::engine_options, &options);
+  options.may_use_pageable = true;
+  options.pinning_refused = [](Bytes pinned) {
+    log_line(
+        LogLevel::kWarning,
+        "the driver pins no more than %s of host memory (ulimit -l, or what the machine has): further host copies are "
+        "in pageable memory, which is slower",
+        human_bytes(pinned).c_str());
+  };
   options.without_host_memory = [] { do_without(Mechanism::kHostMemory); };
   if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
   if (options.host_fallback == HostFallback::kFull && !(facts->can_map_host && options.may_alias)) {

@@ -10,7 +10,8 @@ namespace {
 using S = EngineStatistics;
 using Number = std::uint64_t S::*;
 
-constexpr Number kPeaks[] = {&S::peak_live_bytes, &S::peak_device_bytes, &S::peak_host_bytes, &S::peak_live_buffers};
+constexpr Number kPeaks[] = {&S::peak_live_bytes, &S::peak_device_bytes, &S::peak_host_bytes, &S::peak_pageable_bytes,
+                             &S::peak_live_buffers};
 constexpr Number kCounts[] = {&S::allocated_bytes,
                               &S::freed_bytes,
                               &S::created_bytes,
@@ -73,11 +74,11 @@ constexpr Number kCounts[] = {&S::allocated_bytes,
                               &S::pointer_probes,
                               &S::pointer_writing_kernels};
 // Current values, which are 0 once the engine has ended.
-constexpr Number kHeld[] = {&S::live_bytes,       &S::live_buffers,      &S::device_bytes,      &S::external_bytes,
-                            &S::block_bytes,      &S::nonresident_bytes, &S::free_mapped_bytes, &S::slab_bytes,
-                            &S::slab_live_bytes,  &S::pinned_bytes,      &S::pinned_buffers,    &S::host_bytes,
-                            &S::host_live_bytes,  &S::references,        &S::asleep_bytes,      &S::spilled_bytes,
-                            &S::spill_limit_bytes};
+constexpr Number kHeld[] = {&S::live_bytes,        &S::live_buffers,      &S::device_bytes,      &S::external_bytes,
+                            &S::block_bytes,       &S::nonresident_bytes, &S::free_mapped_bytes, &S::slab_bytes,
+                            &S::slab_live_bytes,   &S::pinned_bytes,      &S::pinned_buffers,    &S::host_bytes,
+                            &S::host_live_bytes,   &S::references,        &S::asleep_bytes,      &S::spilled_bytes,
+                            &S::spill_limit_bytes, &S::pageable_bytes};
 // Current values that are not added up over engines.
 constexpr Number kHeldByOne[] = {&S::available_bytes, &S::host_shared_bytes, &S::host_claimed_bytes,
                                  &S::predicted_step_ns};
@@ -139,6 +140,7 @@ void forget_peaks(EngineStatistics* statistics) {
   statistics->peak_live_buffers = statistics->live_buffers;
   statistics->peak_device_bytes = statistics->device_bytes;
   statistics->peak_host_bytes = statistics->host_bytes;
+  statistics->peak_pageable_bytes = statistics->pageable_bytes;
   statistics->largest_allocation_bytes = 0;
 }
 

@@ -60,6 +60,8 @@ void Engine::State::collect_host(EngineStatistics* all) const {
   all->host_limit_bytes = options.host_limit_bytes;
   all->host_bytes = host.pinned_bytes();
   all->peak_host_bytes = host.peak_pinned_bytes();
+  all->pageable_bytes = host.pageable_bytes();
+  all->peak_pageable_bytes = host.peak_pageable_bytes();
   all->host_live_bytes = host.live_bytes();
   all->host_taken_bytes = host.taken_bytes();
   all->host_given_bytes = all->host_taken_bytes - all->host_bytes;

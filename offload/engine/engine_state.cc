@@ -127,6 +127,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
     state->migration.spill_to(std::make_unique<FileCopies>(std::move(spill_file), options.spill_limit_bytes, in_place,
                                                            state->host, options.spill_problem));
   }
+  if (options.may_use_pageable) state->migration.may_use_pageable(options.pinning_refused);
   state->may_recompute();
   if (options.audit) state->audit = std::make_unique<Audit>(state->foundation->driver, options.device);
   if (options.annotate) {

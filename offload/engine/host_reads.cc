@@ -8,9 +8,10 @@
 namespace thermocline {
 namespace {
 
-// The unit's contents are its host copy, or will be when the copy out has completed.
+// The unit's contents are its host copy, or will be when the copy out has completed. A copy from pageable memory would make
+// the host wait in the program's stream.
 bool is_evicted(const EvictionUnit& unit) {
-  return unit.host != nullptr && (unit.state == ResidencyState::kEvicted || unit.hollow);
+  return unit.host != nullptr && !unit.is_pageable && (unit.state == ResidencyState::kEvicted || unit.hollow);
 }
 
 // The part of the range that begins there that the host copy has.
@@ -68,7 +69,7 @@ Status Engine::State::leave_source_on_host(std::span<const MemoryAccess> list) {
   if (Status status = residency.make_host_copy(*unit); !status.ok())
     return status.is_out_of_memory() ? Status() : status;
   // A copy that is only in the spill file is of no use here.
-  if (unit->host == nullptr) return {};
+  if (unit->host == nullptr || unit->is_pageable) return {};
   begin_operands({&target, 1});
   const bool is_target_too = unit->whole->listed == resolution && unit->whole->wants(*unit);
   if (is_target_too || source.address + source.bytes > unit->begin() + unit->host_bytes) {

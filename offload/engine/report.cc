@@ -475,7 +475,8 @@ void append_state(std::string* text, const RefusalFacts& facts) {
   append(text, "  live       %12s in %s, peak %s; not on the device %s\n", amount(now.live_bytes).c_str(),
          quantity(now.live_buffers, "buffer").c_str(), amount(now.peak_live_bytes).c_str(),
          amount(now.nonresident_bytes).c_str());
-  append(text, "  host       %12s of pinned memory, holding %s; limit %s\n", amount(now.host_bytes).c_str(),
+  append(text, "  host       %12s of pinned memory%s, holding %s; limit %s\n", amount(now.host_bytes).c_str(),
+         now.pageable_bytes == 0 ? "" : (", " + amount(now.pageable_bytes) + " of it pageable").c_str(),
          amount(now.host_live_bytes).c_str(),
          now.host_limit_bytes == 0 ? "none" : amount(now.host_limit_bytes).c_str());
   if (facts.spills) {

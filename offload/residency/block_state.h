@@ -78,6 +78,7 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   bool hollow = false;          // its contents are its host copy, whatever its pages contain
   bool prefetched = false;      // fetched or kept for a future use, and not accessed since
   bool fetched_ahead = false;   // prefetched by a copy; implies prefetched
+  bool is_pageable = false;     // its host memory is not pinned: the device can not access it
   bool stays_on_host = false;   // since its host copy was made, writing it to the file has failed
   bool asleep = false;          // evicted since its program was put to sleep (sleep.cc)
   bool uploaded = false;        // its host copy is that of an upload, and has saved no copy out yet (upload_copies.cc)
@@ -180,6 +181,7 @@ inline Bytes EvictionUnit::bytes() const { return range.count * whole->block->pa
 inline void EvictionUnit::reset() {
   whole = nullptr;
   mapped_to_host = used_there = defined = hollow = prefetched = fetched_ahead = stays_on_host = asleep = false;
+  is_pageable = false;
   uploaded = is_input = false;
   evict_reason.reset();
   digest = 0;

@@ -30,7 +30,7 @@ constexpr std::uint64_t kNowAndThen = 8;
 
 bool Residency::takes_digests(const EvictionUnit& unit) const {
   // Contents that a slab got since it was copied are not in the copy.
-  return takes_digests() && !host_mappings_.full() && unit.host_bytes >= kLeastBytes &&
+  return takes_digests() && !host_mappings_.full() && !unit.is_pageable && unit.host_bytes >= kLeastBytes &&
          unit.host_bytes == migration_.contents_of(unit);
 }
 

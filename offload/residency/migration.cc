@@ -8,6 +8,19 @@
 #include "driver/locks.h"
 
 namespace thermocline {
+namespace {
+
+// While the host waits in a copy to or from pageable memory. What such a copy comes behind is not blocked, so it ends
+// without this thread or one that waits for the engine's lock.
+struct InPlaceIf {
+  explicit InPlaceIf(bool is_pageable) {
+    if (is_pageable) [[unlikely]]
+      allowed.emplace();
+  }
+  std::optional<WaitsInPlace> allowed;
+};
+
+}  // namespace
 
 // The unit's bytes up to the end of the contents of the block's buffers. With a host fallback, includes bytes that no
 // seen operation uses; in a slab these may belong to a buffer that it gets while it is evicted.
@@ -39,7 +52,16 @@ Status Migration::open(void (*without_host_memory)()) {
   return {};
 }
 
-Status Migration::copy_out(EvictionUnit& unit) {
+// Not where there is a file: memory to pass through is enough then.
+void* Migration::allocate_pageable(Bytes bytes) {
+  if (!may_use_pageable_ || files_ != nullptr || host_.wants_trim()) return nullptr;
+  void* const host = host_.allocate_pageable(bytes);
+  if (host != nullptr && pinning_refused_ != nullptr)
+    std::exchange(pinning_refused_, nullptr)(host_.pinned_bytes() - host_.pageable_bytes());
+  return host;
+}
+
+Status Migration::copy_out(EvictionUnit& unit, bool may_wait) {
   BlockState& state = *unit.whole;
   THERMOCLINE_CHECK(unit.mapped() && unit.defined && unit.copy == HostCopy::kNone,
                     "only defined contents on the device, without a host copy, are copied out");
@@ -47,8 +69,10 @@ Status Migration::copy_out(EvictionUnit& unit) {
   if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(unit.uses)) return Status::not_ready();
   const Bytes bytes = contents_of(unit);
   void* host = allocate_host(bytes, unit.bytes());
+  const bool is_pageable = host == nullptr && may_wait && (host = allocate_pageable(bytes)) != nullptr;
   host_refused_ = host == nullptr ? bytes : 0;
   if (host == nullptr) return Status::out_of_memory();
+  const InPlaceIf behind_what_goes_on(is_pageable);
   Status status = clock_.wait_all(out_index_, state.block->uses);
   if (status.ok()) status = clock_.wait_all(out_index_, unit.uses);
   if (status.ok()) {
@@ -62,6 +86,7 @@ Status Migration::copy_out(EvictionUnit& unit) {
   }
   unit.host = host;
   unit.host_bytes = bytes;
+  unit.is_pageable = is_pageable;
   unit.stays_on_host = false;
   const Use use{out_index_, clock_.advance(out_index_)};
   static_cast<void>(clock_.fence(out_index_));
@@ -113,6 +138,7 @@ Status Migration::copy_in(EvictionUnit& unit) {
   if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(unit.uses)) return Status::not_ready();
   // The pages may still be in use by an earlier page owner's last operations, and the host copy may be on its way out.
   Status status = clock_.wait_all(in_index_, state.block->uses);
+  const InPlaceIf behind_what_goes_on(unit.is_pageable);
   if (status.ok()) status = clock_.wait_all(in_index_, unit.uses);
   if (status.ok()) {
     const LinkMeter::Sample sample = meter_.begin(LinkMeter::kIn, unit.host_bytes, in_);
@@ -161,6 +187,7 @@ void Migration::drop_host_copy(EvictionUnit& unit) {
   }
   unit.host = nullptr;
   unit.host_bytes = 0;
+  unit.is_pageable = false;
   unit.copy = HostCopy::kNone;
 }
 

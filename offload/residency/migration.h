@@ -37,8 +37,15 @@ class Migration {
 
   Status open(void (*without_host_memory)() = nullptr);
 
+  // Where the driver pins no more, copies may be in pageable memory (EngineOptions::may_use_pageable).
+  void may_use_pageable(void (*pinning_refused)(Bytes pinned)) {
+    may_use_pageable_ = true;
+    pinning_refused_ = pinning_refused;
+  }
+
   // Submits the copy of a mapped, defined unit without host copy: then kCopyingOut. out_of_memory: the host limit.
-  Status copy_out(EvictionUnit& unit);
+  // `may_wait`: the copy may go to pageable memory, for which the host waits.
+  Status copy_out(EvictionUnit& unit, bool may_wait);
   // Gives a unit without contents host memory to which its addresses can be mapped; false: there is none.
   bool set_aside(EvictionUnit& unit);
   // Submits the copy into a unit that has just got pages. The host copy is valid until something writes to the unit.
@@ -116,6 +123,7 @@ class Migration {
   // Allocates `bytes` of host memory, in pages if there is a host fallback. Waits for copies that still use retired
   // memory only if there is no other memory.
   void* allocate_host(Bytes bytes, Bytes page_bytes);
+  void* allocate_pageable(Bytes bytes);
   void free_abandoned(Wait wait);
   static UseSet uses_of_host(EvictionUnit& unit);
   void collect_ended();
@@ -136,6 +144,8 @@ class Migration {
   std::deque<Use> copies_out_, returning_;
   LinkMeter meter_{driver_};
   Bytes host_refused_ = 0;
+  bool may_use_pageable_ = false;
+  void (*pinning_refused_)(Bytes pinned) = nullptr;  // null also once it has been called
   MigrationStatistics statistics_;
 };
 

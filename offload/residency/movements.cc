@@ -6,11 +6,14 @@ namespace thermocline {
 
 Status Residency::copy_out(EvictionUnit& unit, EvictReason reason) {
   const Bytes before = migration_.statistics().evicted_bytes;
-  Status status = migration_.copy_out(unit);
+  Status status = migration_.copy_out(unit, false);
   while (status.is_out_of_memory() && !migration_.wants_trim() && drop_a_stale_copy())
-    status = migration_.copy_out(unit);
+    status = migration_.copy_out(unit, false);
   while (status.is_out_of_memory() && make_host_room_again(migration_.contents_of(unit), false))
-    status = migration_.copy_out(unit);
+    status = migration_.copy_out(unit, false);
+  // Ahead of need nobody waits.
+  const bool may_wait = reason != EvictReason::kWriteBehind && reason != EvictReason::kPlanned;
+  if (status.is_out_of_memory() && may_wait && !migration_.wants_trim()) status = migration_.copy_out(unit, true);
   if (!status.ok()) return status;
   // A copy that the device can reach while the unit is evicted may have changed when the unit is fetched.
   if (!host_mappings_.on() || reason == EvictReason::kWriteBehind) take_digest_of_copy(unit);

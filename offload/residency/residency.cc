@@ -370,6 +370,9 @@ bool Residency::is_free_to_come(const EvictionUnit& unit) {
 }
 
 bool Residency::fetch(EvictionUnit& unit) {
+  const bool is_ahead = fetches_for_ == FetchReason::kPredicted || fetches_for_ == FetchReason::kPlanned;
+  // The host would wait for it.
+  if (unit.is_pageable && is_ahead) return false;
   if (!is_on_host(unit)) return false;
   bool untouched = false;
   if (!heap_.map(*unit.whole->block, unit.range, Wait::kBehind, &unit.uses, &untouched).ok()) return false;

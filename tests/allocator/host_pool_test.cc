@@ -39,6 +39,38 @@ class HostPoolTest : public testing::Test {
   }
 };
 
+// Only after the driver has refused to pin, and within the limit.
+TEST_F(HostPoolTest, PageableMemoryIsForWhatTheDriverDoesNotPin) {
+  make(40 * kMiB, 16 * kMiB);
+  EXPECT_EQ(pool->allocate_pageable(kMiB), nullptr) << "nothing was refused";
+  void* const pinned = pool->allocate(16 * kMiB);
+  ASSERT_NE(pinned, nullptr);
+  fake.host_bytes = 16 * kMiB;
+  EXPECT_EQ(pool->allocate(8 * kMiB), nullptr);
+  void* const first = pool->allocate_pageable(8 * kMiB);
+  void* const second = pool->allocate_pageable(8 * kMiB);
+  ASSERT_TRUE(first != nullptr && second != nullptr);
+  std::memset(first, 1, 8 * kMiB);
+  std::memset(second, 2, 8 * kMiB);
+  pool->validate();
+  EXPECT_EQ(pool->pageable_bytes(), 16 * kMiB);
+  EXPECT_EQ(pool->pinned_bytes(), 32 * kMiB);
+  EXPECT_EQ(pool->allocate_pageable(16 * kMiB), nullptr) << "beyond the limit";
+  pool->free(first);
+  EXPECT_EQ(pool->allocate(8 * kMiB), nullptr) << "never in place of pinned memory";
+  void* const third = pool->allocate_pageable(8 * kMiB);
+  EXPECT_NE(third, nullptr);
+  for (void* const at : {second, third, pinned}) pool->free(at);
+  pool->trim();
+  EXPECT_EQ(pool->pageable_bytes(), 0u);
+  EXPECT_EQ(pool->peak_pageable_bytes(), 16 * kMiB);
+  fake.host_bytes = kGiB;
+  void* const again = pool->allocate(16 * kMiB);
+  EXPECT_NE(again, nullptr);
+  EXPECT_EQ(pool->allocate_pageable(kMiB), nullptr) << "the driver pins again";
+  pool->free(again);
+}
+
 // 16, 16 and 32 MiB.
 TEST_F(HostPoolTest, MemoryComesFromTheDriverInLargeStepsOnceMuchIsPinned) {
   make(0);

@@ -58,6 +58,8 @@ class EngineRunner final : public Runner, private Relauncher {
                           .recompute = setup_.recompute ? Recompute::kAuto : Recompute::kOff,
                           .relauncher = setup_.recompute ? this : nullptr};
     options.spill_limit_bytes = setup_.spill_limit;
+    // No draw of the seed, so that its program stays the same.
+    options.may_use_pageable = setup_.seed % 2 == 0;
     options.spills_in_place = true;
     if (setup_.spill_limit != 0) file_ = std::make_shared<TagFile>(setup_.spill_limit, setup_.spill_fault_one_in);
     const Status status = Engine::create(faulty_->driver(), options, &engine_, file_);

@@ -45,25 +45,65 @@ TEST_F(Spill, WhatExceedsDeviceAndHostTogetherRunsAndPrintsTheSame) {
   }
 }
 
-// The driver pins no more, far below the limit: with a file in memory the rest is in ordinary memory.
+// The driver pins no more, far below the limit: the rest is in ordinary memory, or in a file in memory.
 TEST_F(Spill, WhatCanNotBePinnedGoesToOrdinaryMemory) {
-  const std::vector<std::string> arguments = {"workload"};
+  const std::vector<std::string> arguments = {"workload", "--threads", "3", "--streams"};
   const ProcessResult plain = run_plain(arguments);
-  for (const char* const folder : {"", "/dev/shm"}) {
-    Running refusing{.preload = {LIBRARY_FILE}, .budget = "20MiB", .order = 0, .environment = {}};
+  struct Case {
+    const char *folder, *fallback;
+    std::uint64_t order;
+  };
+  for (const auto& [folder, fallback, order] :
+       {Case{"", "auto", 0}, {"", "off", 1}, {"", "off", 2}, {"/dev/shm", "off", 0}}) {
+    Running refusing{.preload = {LIBRARY_FILE}, .budget = "20MiB", .order = order, .environment = {}};
     refusing.environment = {"THERMOCLINE_SIMULATE_FAULTS=fail cuMemHostAlloc from 2 OUT_OF_MEMORY",
-                            "THERMOCLINE_HOST_FALLBACK=off", "THERMOCLINE_HOST_SPILL=" + std::string(folder)};
+                            "THERMOCLINE_SIMULATE_DRIVER=host_mapping=off",
+                            std::string("THERMOCLINE_HOST_FALLBACK=") + fallback,
+                            std::string("THERMOCLINE_HOST_SPILL=") + folder};
     const ProcessResult result = run_program(arguments, refusing);
-    if (*folder == '\0') {
-      EXPECT_NE(result.status, 0);
-      EXPECT_NE(result.err.find("or host_spill = \"/dev/shm\""), std::string::npos) << result.err;
-      continue;
-    }
     expect_same(plain, result);
-    EXPECT_GT(statistic(result, "spill_written_bytes"), 0u);
-    EXPECT_GT(statistic(result, "spill_read_bytes"), 0u);
+    const bool is_in_file = *folder != '\0';
+    EXPECT_EQ(statistic(result, "spill_written_bytes") > 0, is_in_file);
+    EXPECT_EQ(statistic(result, "peak_pageable_bytes") > 0, !is_in_file);
+    EXPECT_EQ(result.err.find("the driver pins no more than ") != std::string::npos, !is_in_file) << result.err;
     EXPECT_EQ(statistic(result, "oom_reports"), 0u);
   }
+}
+
+// Also where it pins nothing at all.
+TEST_F(Spill, AProgramForWhichNothingCanBePinnedRuns) {
+  const std::vector<std::string> arguments = {"workload", "--memory", "in-order", "--streams"};
+  Running refusing{.preload = {LIBRARY_FILE}, .budget = "20MiB", .order = 0, .environment = {}};
+  refusing.environment = {"THERMOCLINE_SIMULATE_FAULTS=fail cuMemHostAlloc from 1 OUT_OF_MEMORY",
+                          "THERMOCLINE_HOST_FALLBACK=off"};
+  const ProcessResult result = run_program(arguments, refusing);
+  expect_same(run_plain(arguments), result);
+  EXPECT_EQ(statistic(result, "peak_pageable_bytes"), statistic(result, "peak_host_bytes"));
+}
+
+// The host would wait there.
+TEST_F(Spill, NothingGoesToPageableMemoryAheadOfNeed) {
+  Running refusing{.preload = {LIBRARY_FILE}, .budget = "20MiB", .order = 0, .environment = {}};
+  refusing.environment = {"THERMOCLINE_HOST_FALLBACK=off", "THERMOCLINE_POLICY=reactive"};
+  const std::vector<std::string> arguments = {"workload"};
+  EXPECT_GT(statistic(run_program(arguments, refusing), "write_behinds"), 0u);
+  refusing.environment.emplace_back("THERMOCLINE_SIMULATE_FAULTS=fail cuMemHostAlloc from 1 OUT_OF_MEMORY");
+  const ProcessResult result = run_program(arguments, refusing);
+  EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
+  EXPECT_EQ(statistic(result, "write_behinds"), 0u);
+  EXPECT_EQ(statistic(result, "prefetches"), 0u);
+}
+
+// The limit holds for both kinds together.
+TEST_F(Spill, PageableMemoryCountsAgainstTheHostLimit) {
+  Running refusing = running("");
+  refusing.environment.insert(
+      refusing.environment.end(),
+      {"THERMOCLINE_HOST_FALLBACK=off", "THERMOCLINE_SIMULATE_FAULTS=fail cuMemHostAlloc from 1 OUT_OF_MEMORY"});
+  const ProcessResult refused = run_program({"workload"}, refusing);
+  EXPECT_NE(refused.status, 0);
+  EXPECT_LE(statistic(refused, "peak_host_bytes"), 16 * kMiB);
+  EXPECT_GE(statistic(refused, "oom_reports"), 1u);
 }
 
 TEST_F(Spill, WithoutAFolderItIsRefusedAndToldOfOne) {
