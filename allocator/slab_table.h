@@ -8,11 +8,13 @@
 // A bit for each window finds the last chunk before an address a word at a time.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "driver/check.h"
@@ -40,8 +42,10 @@ class TableMemory {
   void validate() const {
     for (const auto& [words, all] : by_words_) {
       for (const std::uint64_t* run : all.spare) {
-        for (std::size_t word = 0; word < words; ++word)
-          THERMOCLINE_CHECK(run[word] == 0, "A table without a slab is empty.");
+        // As bytes: the words may have been pointers.
+        const auto bytes = std::as_bytes(std::span(run, words));
+        THERMOCLINE_CHECK(std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; }),
+                          "A table without a slab is empty.");
       }
     }
   }

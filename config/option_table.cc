@@ -12,11 +12,13 @@
 
 #include "config/suggest.h"
 #include "offload/options.h"
+#include "offload/sharing/slice_watch.h"
 
 namespace thermocline {
 namespace {
 
 constexpr std::uint64_t kNanosecondsASecond = 1'000'000'000;
+constexpr auto kShortestSlice = std::chrono::duration_cast<Duration>(std::chrono::nanoseconds(SliceWatch::kShortestNs));
 
 template <auto member>
 void store(Settings& settings, const Value& value) {
@@ -190,9 +192,9 @@ constexpr std::array kOptions = {
                                     "With budget = \"shared\": by these, 1 to 10000, the processes that are active "
                                     "divide what the minimums leave."),
     option<&Settings::share_slice>(
-        "share_slice", "THERMOCLINE_SHARE_SLICE", OptionType::kDuration, "off",
+        "share_slice", "THERMOCLINE_SHARE_SLICE", OptionType::kSlice, "off",
         "With budget = \"shared\": programs that are found to thrash together take turns on the device; this is the "
-        "longest turn (10s is a good choice); off: no turns (docs/processes.md)."),
+        "longest turn (200ms or more; 10s is a good choice); off: no turns (docs/processes.md)."),
     option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, kEngine.policy->name,
                               kPolicyDoc.data(), kPolicyChoices),
     option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, name_in(kSafeties, kEngine.safety),
@@ -379,6 +381,20 @@ bool parse_number(std::string_view text, Value* out, ParseError* error) {
   return false;
 }
 
+bool parse_any_duration(std::string_view text, Value* out, ParseError* error) {
+  const std::optional<Duration> duration = parse_duration(text, error);
+  if (duration) out->duration = *duration;
+  return duration.has_value();
+}
+
+bool parse_slice(std::string_view text, Value* out, ParseError* error) {
+  if (!parse_any_duration(text, out, error)) return false;
+  if (out->duration == Duration(0) || out->duration >= kShortestSlice) return true;
+  const std::string least = duration_text(kShortestSlice);
+  *error = {"'" + std::string(text) + "' is shorter than any time slice: give " + least + " or more, or off", least};
+  return false;
+}
+
 SizeRules size_rules(OptionType type) {
   return {.allow_bytes = type != OptionType::kPercent,
           .allow_percent = type != OptionType::kSize,
@@ -410,11 +426,8 @@ bool parse_value(const Option& option, std::string_view text, Value* out, ParseE
   if (option.type == OptionType::kOperators) return parse_operators(text, out, error);
   if (option.type == OptionType::kFolder) return parse_folder(text, out, error);
   if (option.type == OptionType::kNumber) return parse_number(text, out, error);
-  if (option.type == OptionType::kDuration) {
-    const std::optional<Duration> duration = parse_duration(text, error);
-    if (duration) out->duration = *duration;
-    return duration.has_value();
-  }
+  if (option.type == OptionType::kSlice) return parse_slice(text, out, error);
+  if (option.type == OptionType::kDuration) return parse_any_duration(text, out, error);
   const std::optional<SizeSetting> size = parse_size(text, size_rules(option.type), error);
   if (size) out->size = *size;
   return size.has_value();
@@ -424,7 +437,7 @@ std::string value_text(const Option& option, const Settings& settings) {
   const Value value = option.load(settings);
   if (option.type == OptionType::kBool) return value.flag ? "true" : "false";
   if (option.type == OptionType::kOperators) return text_of(value.operators);
-  if (option.type == OptionType::kDuration) return duration_text(value.duration);
+  if (option.type == OptionType::kDuration || option.type == OptionType::kSlice) return duration_text(value.duration);
   if (option.type == OptionType::kFolder) return value.folder;
   if (option.type == OptionType::kNumber) return std::to_string(value.number);
   if (option.type != OptionType::kChoice) return value.size.text();
@@ -452,6 +465,8 @@ std::string expected_text(const Option& option) {
       return "a list of PATTERN=CLASS (my_gemm*=matrix_multiply, my_pack=copy)";
     case OptionType::kDuration:
       return "a duration (1s, 250ms, off)";
+    case OptionType::kSlice:
+      return "a duration of " + duration_text(kShortestSlice) + " or more (10s, off)";
     case OptionType::kFolder:
       return "the absolute path of a folder (/scratch)";
     case OptionType::kChoice:

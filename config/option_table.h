@@ -23,6 +23,7 @@ enum class OptionType {
   kBool,
   kOperators,
   kDuration,
+  kSlice,  // a duration that is off, or no shorter than a time slice can be
   kFolder,
   kBudget,
   kNumber

@@ -112,6 +112,7 @@ ordered_json schema_of(const Option& option) {
       out["type"] = "boolean";
       break;
     case OptionType::kDuration:
+    case OptionType::kSlice:
       out["type"] = "string";
       out["pattern"] = R"(^ *(off|0|[0-9]+ *(ms|s|min|h)) *$)";
       break;

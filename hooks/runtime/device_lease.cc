@@ -79,7 +79,9 @@ std::unique_ptr<DeviceLease> DeviceLease::begin(const Settings& settings, Bytes 
     *why = "the driver does not identify the device";
     return nullptr;
   }
-  const Bytes wished = settings.share_minimum.resolve(device_bytes);
+  // A small part of a tiny device is a page all the same.
+  const bool is_part = settings.share_minimum.is_percent();
+  const Bytes wished = std::max(settings.share_minimum.resolve(device_bytes), is_part ? kDefaultPageBytes : Bytes{0});
   std::unique_ptr<LeaseLedger> ledger = LeaseLedger::open(
       places.folder,
       {.device = places.device, .device_bytes = device_bytes, .minimum = wished, .weight = settings.share_weight}, why,
@@ -91,7 +93,7 @@ std::unique_ptr<DeviceLease> DeviceLease::begin(const Settings& settings, Bytes 
       new DeviceLease(std::move(ledger), places.longest_wait_ns, static_cast<std::uint64_t>(longest_slice)));
   if (wished < kDefaultPageBytes) {
     *why = "share_minimum = " + human_bytes(wished) + " is less than a page; give " + human_bytes(kDefaultPageBytes) +
-           " or more, or a percentage";
+           " or more, or a percentage, which is rounded up to one";
     return nullptr;
   }
   if (minimum < kDefaultPageBytes) {

@@ -91,6 +91,19 @@ std::unique_ptr<const Kept> take_kept() {
   return std::unique_ptr<const Kept>(std::exchange(kept, nullptr));
 }
 
+// The library has an unwinder of its own (-static-libgcc), which takes part when an exception of the program meets a frame
+// of the library that catches it. Until it has been used once it knows no sizes of registers, and ends the process.
+void wake_unwinder() {
+  static const bool was_used = [] {
+    try {
+      throw 0;
+    } catch (int) {
+    }
+    return true;
+  }();
+  static_cast<void>(was_used);
+}
+
 void give_out() {
   const std::unique_ptr<const Kept> all = take_kept();
   for (const Kept::Line& line : all->lines) log_line(line.level, "%s", line.text.c_str());
@@ -106,10 +119,13 @@ void give_out() {
   }
   if (function == nullptr || is_in_callback) return;
   is_in_callback = true;
+  wake_unwinder();
   try {
     function(report.c_str(), user);
   } catch (...) {
-    // Exceptions of a callback are ignored.
+    log_line(
+        LogLevel::kError,
+        "the program's out-of-memory callback threw an exception, which is dropped: the call is refused all the same");
   }
   is_in_callback = false;
 }

@@ -93,8 +93,8 @@ thermocline_result thermocline_reset_peaks(void);
  * has been restored, and before the refused call returns. `report` is the text that is also written to stderr (one
  * page: the reason, what to change, what would have fitted, which allocations hold memory). The callback may use this
  * interface and CUDA, for example to free memory; the call is refused all the same. What is refused within the
- * callback does not call it. The callback must not throw, as no function that C calls may: an exception ends the
- * process without a message. */
+ * callback does not call it. The callback should not throw, as no function that C calls may: an exception is dropped, and a
+ * line on stderr says so. */
 typedef void (*thermocline_out_of_memory_callback)(const char* report, void* user);
 
 /* One callback for the process; NULL removes it (a call on another thread may still be running). */

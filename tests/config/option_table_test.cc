@@ -50,6 +50,7 @@ TEST(OptionTable, EveryRowStoresIntoAFieldOfItsOwn) {
                         : option.type == OptionType::kChoice    ? option.choices.front().name
                         : option.type == OptionType::kOperators ? "my_kernel=copy"
                         : option.type == OptionType::kDuration  ? "7min"
+                        : option.type == OptionType::kSlice     ? "7min"
                         : option.type == OptionType::kFolder    ? "/scratch"
                         : option.type == OptionType::kNumber    ? "7"
                                                                 : "7MiB";
@@ -81,6 +82,18 @@ TEST(OptionTable, ABudgetCanBeSharedAndNothingElseCan) {
     EXPECT_FALSE(parse_value(*find_option("share_weight"), wrong, &value, &error)) << wrong;
     EXPECT_NE(error.message.find("is no whole number from 1 to 10000"), std::string::npos) << error.message;
   }
+}
+
+TEST(OptionTable, ATimeSliceIsNotShorterThanSlicesAre) {
+  const Option& option = *find_option("share_slice");
+  Value value;
+  ParseError error;
+  for (const char* const right : {"off", "0", "200ms", "10s"}) {
+    EXPECT_TRUE(parse_value(option, right, &value, &error)) << right;
+  }
+  EXPECT_FALSE(parse_value(option, "1ms", &value, &error));
+  EXPECT_EQ(error.message, "'1ms' is shorter than any time slice: give 200ms or more, or off");
+  EXPECT_FALSE(parse_value(option, "soon", &value, &error));
 }
 
 TEST(OptionTable, AnOperatorRuleWithoutAClassListsTheClasses) {

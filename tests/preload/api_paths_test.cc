@@ -133,6 +133,19 @@ TEST_P(ApiPaths, GiveTheSameBits) { expect_same_bits({"api_paths/" + GetParam()}
 
 INSTANTIATE_TEST_SUITE_P(Small, ApiPaths, testing::ValuesIn(kPrograms), test_name);
 
+// The exception is dropped, with a line that says so, and the program goes on.
+TEST(ApiPathsOfCallbacks, AnExceptionOfTheOutOfMemoryCallbackDoesNotEndTheProgram) {
+  const std::vector<std::string> program = {"api_paths/process/throwing_callback"};
+  const ProcessResult plain = run_plain(program);
+  for (const char* const budget : {"", kBudget}) {
+    const ProcessResult preloaded = run_preloaded(program, budget);
+    expect_same(plain, preloaded);
+    EXPECT_NE(preloaded.err.find("out-of-memory callback threw an exception, which is dropped"), std::string::npos)
+        << preloaded.err;
+    EXPECT_EQ(statistic(preloaded, "oom_reports"), 2u);
+  }
+}
+
 TEST(ApiPathsOfValues, WordsKeepNothingOnTheDevice) {
   const ProcessResult squeezed = run_preloaded({"api_paths/copies/values", "unfreed"}, kBudget);
   EXPECT_EQ(squeezed.status, 0) << squeezed.err;
