@@ -210,6 +210,18 @@ TEST_F(SharedDevice, AMinimumIsCutToWhatOthersLeaveAndSaid) {
       << first.err;
 }
 
+TEST_F(SharedDevice, APercentageThatIsLessThanAPageIsAPage) {
+  const ProcessResult percentage =
+      run_program({"sleeper", "rests", "sleep 0.3", kStats}, with({"THERMOCLINE_SHARE_MINIMUM=1%"}));
+  EXPECT_EQ(percentage.status, 0) << percentage.err;
+  const json shares = shares_in(percentage.out);
+  ASSERT_EQ(shares.size(), 1u) << percentage.out << percentage.err;
+  EXPECT_EQ(shares[0]["minimum_bytes"], 2 * kMiB);
+  const ProcessResult bytes = run_program({"sleeper", "rests", "true"}, with({"THERMOCLINE_SHARE_MINIMUM=64KiB"}));
+  EXPECT_NE(bytes.err.find("share_minimum = 65536 bytes is less than a page; give 2.0 MiB or more"), std::string::npos)
+      << bytes.err;
+}
+
 TEST_F(SharedDevice, WithoutALedgerTheBudgetIsFixedAndThatIsSaid) {
   const ProcessResult plain = run_plain({"sleeper", "rests", "true"});
   std::filesystem::create_directory(ledger());
