@@ -4,10 +4,11 @@
 # reading the trace, as JSON: bench/results/planning_time.json, from which the tables of docs/measurements.md are made.
 set -euo pipefail
 build=${1:?the build folder}
-joint=$(for name in cifar_resnet1001_b64 gpt2_b8 resnet50_b64 vgg16_b32; do
-  # The status is 1 where there is no plan, which takes as long.
-  seconds=$({ TIMEFORMAT=%U; time { "$build/bin/thermocline" plan "bench/traces/$name.jsonl.gz" --budget 50%peak --json >/dev/null 2>&1 || true; }; } 2>&1)
-  jq -cn --arg name "$name" --argjson seconds "$seconds" '{workload: $name, budget_percent: 50, cpu_ms: ($seconds * 1000 | round)}'
+joint=$(for row in cifar_resnet1001_b64:50 gpt2_b8:50 gpt2_b8:33 resnet50_b64:50 resnet50_b64:33 vgg16_b32:60; do
+  name=${row%:*} percent=${row#*:}
+  seconds=$({ TIMEFORMAT=%U; time "$build/bin/thermocline" plan "bench/traces/$name.jsonl.gz" --budget "$percent%peak" --json >/dev/null 2>&1; } 2>&1)
+  jq -cn --arg name "$name" --argjson percent "$percent" --argjson seconds "$seconds" \
+    '{workload: $name, budget_percent: $percent, cpu_ms: ($seconds * 1000 | round)}'
 done | jq -cs .)
 "$build/bench/planner_bench" --benchmark_filter='operations:20000' --benchmark_repetitions=3 --benchmark_format=json 2>/dev/null |
   jq --argjson joint "$joint" --arg commit "$(git rev-parse --short=8 HEAD)" --arg processor "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" '

@@ -542,8 +542,11 @@ def planning() -> str:
 
 
 def planning_joint() -> str:
-    rows = [[row["workload"], f"{row['cpu_ms'] / 1000:.1f} s"] for row in results("planning_time")["joint"]]
-    return table(["joint plan at 50 %", "CPU time"], rows)
+    rows = [
+        [row["workload"], f"{row['budget_percent']} %", f"{row['cpu_ms'] / 1000:.1f} s"]
+        for row in results("planning_time")["joint"]
+    ]
+    return table(["joint plan", "budget", "CPU time"], rows)
 
 
 TABLES: dict[str, Callable[[], str]] = {

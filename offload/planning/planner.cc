@@ -50,6 +50,7 @@ class Planner {
   // The plan from the best choice, not improved.
   Plan of_preferences(double useful_ns) {
     try_preferences(useful_ns);
+    if (is_always_crowded()) attempt({Preference::kEven});
     best_.index(places_);
     return std::move(best_);
   }
@@ -62,8 +63,7 @@ class Planner {
     }
     refines_ = true;
     const Choice choice = best_choice_;
-    const std::vector<double>& live = chooser_.live();
-    if (std::all_of(live.begin(), live.end(), [this](double bytes) { return bytes > limit_; })) {
+    if (is_always_crowded()) {
       attempt({Preference::kEven});
       try_reserves({Preference::kEven});
     }
@@ -210,6 +210,10 @@ class Planner {
     return false;
   }
 
+  // Something has to be evicted at every place.
+  bool is_always_crowded() const {
+    return std::ranges::all_of(chooser_.live(), [this](double bytes) { return bytes > limit_; });
+  }
   bool is_hopeless(double useful_ns) const { return best_.predicted_ns > kHopeless * useful_ns; }
   // No plan can be much faster: nobody waits for a copy.
   bool is_fast(const Plan& plan) const { return plan.predicted_ns * kFaster <= chooser_.compute_ns(); }

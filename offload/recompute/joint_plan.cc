@@ -8,12 +8,11 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <queue>
 #include <set>
 #include <utility>
 
+#include "offload/recompute/drop_ranking.h"
 #include "offload/recompute/forward_pass.h"
-#include "offload/recompute/kept_inputs.h"
 #include "offload/recompute/lasting_contents.h"
 #include "offload/recompute/segment_schedules.h"
 
@@ -21,216 +20,6 @@ namespace thermocline {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Shorter gaps gain little, and there are many; except gaps of buffers larger than this part of the memory.
-constexpr std::uint32_t kLeastGap = 20;
-constexpr Bytes kLargePart = 32;
-
-// kPlain: without short gaps of large buffers, and without contents that need kept inputs. If these look cheap and
-// crowd out others, lists without them are better. kShort: includes short gaps of small buffers.
-enum class Candidates { kAll, kPlain, kShort };
-
-class Ranking {
- public:
-  Ranking(const Profile& profile, const Lineage& lineage, const LastingContents& lasting, Bytes limit,
-          double ns_per_drop, std::uint32_t kept_for, Candidates which)
-      : profile_(profile),
-        lineage_(lineage),
-        kept_inputs_(lineage),
-        lasting_(lasting),
-        limit_(limit),
-        which_(which),
-        ns_per_drop_(ns_per_drop),
-        kept_for_(kept_for),
-        chosen_of_(lineage.buffers.size()),
-        readers_(lineage.buffers.size()) {
-    find_crowded(limit);
-    find_candidates();
-  }
-
-  std::vector<Drop> run() {
-    for (std::uint32_t c = 0; c < candidates_.size(); ++c) push(c);
-    std::vector<Drop> chosen;
-    while (!open_.empty()) {
-      const Entry best = open_.top();
-      open_.pop();
-      std::vector<VersionId> inputs;
-      const double key = key_of(best.candidate, &inputs);
-      if (key <= 0) continue;
-      // Other choices have made the candidate more expensive since.
-      if (!open_.empty() && Entry{key, best.candidate} < open_.top()) {
-        open_.push({key, best.candidate});
-        continue;
-      }
-      choose(best.candidate, inputs);
-      chosen.push_back(candidates_[best.candidate]);
-    }
-    return chosen;
-  }
-
-  bool has_special() const { return has_special_; }
-
-  // Why run() has chosen nothing.
-  NoDrops why_none() const {
-    const auto made = [](VersionId content) { return content != kNoVersion; };
-    const auto is_repeatable = [this](VersionId content) {
-      const std::uint32_t producer = lineage_.versions[content].producer;
-      return producer != LineageVersion::kBefore && lineage_.is_repeatable(producer);
-    };
-    if (std::ranges::none_of(contents_, made)) return NoDrops::kSlower;
-    const bool may = std::ranges::any_of(contents_, [&](VersionId c) { return made(c) && is_repeatable(c); });
-    return may ? NoDrops::kInputsGone : NoDrops::kNotRepeatable;
-  }
-
- private:
-  struct Entry {
-    double key;
-    std::uint32_t candidate;
-    bool operator<(const Entry& other) const {
-      return key != other.key ? key < other.key : candidate > other.candidate;
-    }
-  };
-
-  // Buffers that are dropped at a place if `candidate` is, too.
-  struct DroppedAt {
-    const Ranking& ranking;
-    std::uint32_t candidate, place;
-    bool operator[](std::uint32_t buffer) const {
-      const auto covers = [this](std::uint32_t e) { return ranking.candidates_[e].covers(place); };
-      return buffer == candidate || std::ranges::any_of(ranking.chosen_of_[buffer], covers);
-    }
-  };
-
-  void find_crowded(Bytes limit) {
-    const std::vector<double> live = live_bytes_of(profile_);
-    crowded_.assign(live.size() + 1, 0);
-    for (std::size_t q = 0; q < live.size(); ++q) {
-      crowded_[q + 1] = crowded_[q] + (live[q] > static_cast<double>(limit) ? 1 : 0);
-    }
-  }
-  bool is_crowded_between(std::uint32_t last_use, std::uint32_t next_use) const {
-    if (next_use <= last_use) return crowded_.back() > crowded_[last_use + 1] || crowded_[next_use] > 0;
-    return crowded_[next_use] > crowded_[last_use + 1];
-  }
-
-  void find_candidates() {
-    std::vector<Drop> last(lineage_.buffers.size());  // by buffer: its last use (`last_use`), and the version after it
-    std::vector<bool> used(lineage_.buffers.size());
-    for (std::uint32_t q = 0; q < lineage_.places(); ++q) {
-      const std::span<const VersionedOperand> operands = lineage_.operands(q);
-      const std::span<const std::uint32_t> buffers = lineage_.operand_buffers(q);
-      for (std::size_t i = 0; i < buffers.size(); ++i) {
-        const std::uint32_t b = buffers[i];
-        Drop& drop = last[b];
-        // For lasting buffers, dead contents are handled below.
-        const bool may = may_be_dropped(profile_, lineage_, b) || (lasting_.is_lasting(b) && operands[i].reads);
-        if (used[b] && may) drop.last_use = std::max(drop.last_use, held_until(b));
-        if (used[b] && may && q > drop.last_use) {
-          drop.next_use = q;
-          drop.version = operands[i].reads ? operands[i].read : kNoVersion;
-          add_if_worth_it(drop, q - drop.last_use, drop.version);
-        }
-        drop = {.buffer = b, .last_use = q, .next_use = q, .version = kNoVersion};
-        used[b] = true;
-      }
-    }
-    const auto places = static_cast<std::uint32_t>(lineage_.places());
-    for (const Drop& dead : lasting_.dead()) {
-      const std::uint32_t gap = dead.next_use + (dead.goes_round() ? places : 0) - dead.last_use;
-      add_if_worth_it(dead, gap, lasting_.content_of(dead));
-    }
-  }
-  void add_if_worth_it(const Drop& drop, std::uint32_t gap, VersionId content) {
-    if (!is_worth_a_look(drop.buffer, gap) || !is_crowded_between(drop.last_use, drop.next_use)) return;
-    candidates_.push_back(drop);
-    contents_.push_back(content);
-    kept_.push_back(which_ != Candidates::kPlain ? kept_inputs_.of(drop) : std::vector<VersionId>());
-    has_special_ |= gap < kLeastGap || !kept_.back().empty();
-  }
-  bool is_worth_a_look(std::uint32_t b, std::uint32_t gap) const {
-    if (gap >= kLeastGap || which_ == Candidates::kShort) return true;
-    return which_ == Candidates::kAll && lineage_.buffers[b].bytes >= limit_ / kLargePart;
-  }
-  std::uint32_t held_until(std::uint32_t b) const { return profile_.buffers[lineage_.buffers[b].name].held_until; }
-  void push(std::uint32_t c) {
-    std::vector<VersionId> inputs;
-    if (const double key = key_of(c, &inputs); key > 0) open_.push({key, c});
-  }
-
-  // Bytes freed per nanosecond of recomputation; 0: it can not be recomputed, or others no longer could be.
-  double key_of(std::uint32_t c, std::vector<VersionId>* inputs) {
-    const Drop& drop = candidates_[c];
-    const auto bytes = static_cast<double>(profile_.buffers[lineage_.buffers[drop.buffer].name].bytes);
-    double ns = drop.version == kNoVersion ? 0 : cost(c, drop.next_use, inputs);
-    for (const std::uint32_t e : readers_[drop.buffer]) {
-      const Drop& other = candidates_[e];
-      if (!drop.covers(other.next_use) || ns == kNever) continue;
-      const double again = contents_[c] == kNoVersion ? 0 : cost(c, other.next_use, nullptr);
-      // A version that is recomputed for the other one is kept until its own use.
-      if (again == kNever || drop.goes_round() || drop.next_use > other.next_use + kept_for_) ns += again;
-    }
-    return ns == kNever ? 0 : bytes / std::max(ns + ns_per_drop_, 1.0);
-  }
-
-  // Nanoseconds to recompute the candidate's content at the place, if it is dropped too.
-  double cost(std::uint32_t c, std::uint32_t place, std::vector<VersionId>* inputs) {
-    const DroppedAt dropped{*this, candidates_[c].buffer, place};
-    const RecomputableAt world(lineage_, dropped, place, nullptr, 0, {}, kept_[c]);
-    RecipeBuilder builder(world);
-    double ns = 0;
-    if (builder.add(contents_[c])) {
-      for (const Recipe::Run& run : builder.recipe().runs)
-        ns += static_cast<double>(profile_.nanoseconds[run.operation]);
-      if (inputs != nullptr) *inputs = builder.recipe().inputs;
-    } else {
-      ns = kNever;
-    }
-    return ns;
-  }
-
-  void choose(std::uint32_t c, const std::vector<VersionId>& inputs) {
-    chosen_of_[candidates_[c].buffer].push_back(c);
-    const auto reads = [this](std::uint32_t e, std::uint32_t b) {
-      std::vector<std::uint32_t>& readers = readers_[b];
-      if (std::ranges::find(readers, e) == readers.end()) readers.push_back(e);
-    };
-    for (const VersionId input : inputs) reads(c, lineage_.versions[input].buffer);
-    // Contents that were computed from this version must be computed from its inputs now.
-    const Drop& drop = candidates_[c];
-    for (const std::uint32_t e : std::vector<std::uint32_t>(readers_[drop.buffer])) {
-      if (!drop.covers(candidates_[e].next_use)) continue;
-      for (const VersionId input : inputs) reads(e, lineage_.versions[input].buffer);
-    }
-  }
-
-  const Profile& profile_;
-  const Lineage& lineage_;
-  const KeptInputs kept_inputs_;
-  const LastingContents& lasting_;
-  const Bytes limit_;
-  const Candidates which_;
-  bool has_special_ = false;
-  const double ns_per_drop_;
-  const std::uint32_t kept_for_;
-  std::vector<std::uint32_t> crowded_;  // number of earlier places with more live bytes than the limit
-  std::vector<Drop> candidates_;
-  // By candidate: the version that is recomputed; kNoVersion: none, as far as known.
-  std::vector<VersionId> contents_;
-  std::vector<std::vector<VersionId>> kept_;           // by candidate: inputs that are kept for it
-  std::vector<std::vector<std::uint32_t>> chosen_of_;  // by buffer: chosen candidates, at most one for each gap
-  std::vector<std::vector<std::uint32_t>> readers_;    // by buffer: chosen candidates that are computed from it
-  std::priority_queue<Entry> open_;
-};
-
-}  // namespace
-
-std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop,
-                             std::uint32_t kept_for) {
-  const LastingContents lasting(profile, lineage);
-  return Ranking(profile, lineage, lasting, limit, ns_per_drop, kept_for, Candidates::kAll).run();
-}
-
-namespace {
-
 constexpr std::size_t kLengths = 20, kLengthsOfMany = 10;
 constexpr std::uint32_t kKeptLong = 40, kKeptShortly = 12, kKeptForTheNext = 4;
 // This many of the list lengths that look best at first are planned with full effort.
@@ -314,12 +103,7 @@ class JointPlanner {
     }
     refine();
     if (takes_longer_than(kSlow)) try_segments();
-    if (effort_ == PlanEffort::kFull) {
-      std::ranges::stable_sort(promising_, {}, &Promising::predicted_ns);
-      for (std::size_t i = 0; i < std::min(promising_.size(), kPlannedFully); ++i) {
-        keep_if_faster(promising_[i].rewriting, effort_);
-      }
-    }
+    for (const Promising& one : promising_) keep_if_faster(one.rewriting, effort_);
   }
 
   // Whether the best plan takes longer than its operations by this factor.
@@ -367,14 +151,14 @@ class JointPlanner {
 
   // False: there is no other list with these candidates than with plain ones.
   bool sweep(double ns_per_drop, std::uint32_t kept_for, Candidates which = Candidates::kAll) {
-    Ranking ranking(profile_, lineage_, lasting_, limit_, ns_per_drop, kept_for, which);
-    lists_.push_back({ranking.run(), kept_for});
-    if (!no_drops_.has_value()) no_drops_ = ranking.why_none();
+    RankedDrops ranked = rank_drops(profile_, lineage_, lasting_, {limit_, ns_per_drop, kept_for, which});
+    lists_.push_back({std::move(ranked.drops), kept_for});
+    if (!no_drops_.has_value()) no_drops_ = ranked.why_none;
     const std::size_t lengths = has_few_places() ? kLengths : kLengthsOfMany;
     for (std::size_t i = 1; i <= lengths; ++i) {
       attempt(lists_.size() - 1, length_of(i, lengths, lists_.back().ranked.size()));
     }
-    return ranking.has_special();
+    return ranked.has_special;
   }
 
   // Searches around the best length in decreasing steps.
@@ -388,48 +172,73 @@ class JointPlanner {
     }
   }
 
-  // The last drops of a list may free more than is needed, and others that come later in it may take less time.
+  // The last drops of a list may free more than is needed, and others that come later in it may take less time. Those that
+  // take longest are exchanged first.
   void exchange() {
     if (chosen_.rewriting == nullptr || chosen_.rewriting != without_copies_.rewriting) return;
     const List& list = lists_[chosen_.list];
     const auto middle = list.ranked.begin() + static_cast<std::ptrdiff_t>(chosen_.length);
     std::vector<Drop> in(list.ranked.begin(), middle), out(middle, list.ranked.end());
+    std::ranges::stable_sort(in, std::ranges::greater(), [this](const Drop& drop) { return time_of(drop); });
     std::size_t left = kMostExchanges;
-    while (exchange_one(list.kept_for, &left, &in, &out)) {
+    for (std::size_t i = 0; i < in.size() && left > 0;) {
+      if (!exchange_one(i, list.kept_for, &left, &in, &out)) ++i;
     }
   }
 
-  // Exchanges one drop, of those that take longest first, for one that takes less time, or for none. False: none fits and
-  // makes the plan faster, or no more may be tried.
-  bool exchange_one(std::uint32_t kept_for, std::size_t* left, std::vector<Drop>* in, std::vector<Drop>* out) {
-    std::ranges::stable_sort(*in, std::ranges::greater(), [this](const Drop& drop) { return time_of(drop); });
-    for (std::size_t i = 0; i < in->size(); ++i) {
-      const Drop removed = (*in)[i];
-      std::vector<Drop> tried = *in;
-      tried.erase(tried.begin() + static_cast<std::ptrdiff_t>(i));
-      if (fits_and_is_faster(tried, kept_for, left)) {
-        *in = std::move(tried);
-        return true;
-      }
-      tried.emplace_back();
-      for (Drop& other : *out) {
-        if (time_of(other) >= time_of(removed)) continue;
-        tried.back() = other;
-        if (!fits_and_is_faster(tried, kept_for, left)) continue;
-        *in = std::move(tried);
-        other = removed;
-        return true;
-      }
+  // Exchanges in[i] for one that takes less time, or for none. False: none fits and makes the plan faster.
+  bool exchange_one(std::size_t i, std::uint32_t kept_for, std::size_t* left, std::vector<Drop>* in,
+                    std::vector<Drop>* out) {
+    const Drop removed = (*in)[i];
+    std::vector<Drop> tried = *in;
+    tried.erase(tried.begin() + static_cast<std::ptrdiff_t>(i));
+    Excess excess;
+    if (fits_and_is_faster(tried, kept_for, left, &excess)) {
+      *in = std::move(tried);
+      return true;
+    }
+    if (excess.bytes == 0) return false;
+    for (Drop& other : *out) {
+      if (time_of(other) >= time_of(removed) || !frees(other, excess)) continue;
+      tried = *in;
+      tried[i] = other;
+      if (!fits_and_is_faster(tried, kept_for, left, nullptr)) continue;
+      *in = std::move(tried);
+      other = removed;
+      return true;
     }
     return false;
   }
 
-  bool fits_and_is_faster(const std::vector<Drop>& drops, std::uint32_t kept_for, std::size_t* left) {
+  // Where an iteration lacks most memory; 0 bytes: nowhere, or it is not known.
+  struct Excess {
+    std::uint32_t place = 0;  // of the program's operations
+    double bytes = 0;
+  };
+  Excess excess_of(const Rewriting& rewriting) const {
+    const std::vector<double> live = live_bytes_of(rewriting.profile);
+    const auto most = std::ranges::max_element(live);
+    const auto at = static_cast<std::uint32_t>(most - live.begin());
+    const auto place = std::ranges::lower_bound(rewriting.place_of, at);
+    return {static_cast<std::uint32_t>(place - rewriting.place_of.begin()),
+            std::max(0.0, *most - static_cast<double>(limit_))};
+  }
+  bool frees(const Drop& drop, const Excess& excess) const {
+    const Bytes bytes = profile_.buffers[lineage_.buffers[drop.buffer].name].bytes;
+    return static_cast<double>(bytes) >= excess.bytes && drop.covers(excess.place);
+  }
+
+  // `excess`: set if the drops are not enough.
+  bool fits_and_is_faster(const std::vector<Drop>& drops, std::uint32_t kept_for, std::size_t* left, Excess* excess) {
     if (*left == 0) return false;
     --*left;
-    const auto rewriting = rewritten(drops, {mapping_, kept_for, {}, &lasting_});
-    if (nanoseconds_of(rewriting->profile) >= kFaster * without_copies_.predicted_ns) return false;
-    if (std::ranges::max(live_bytes_of(rewriting->profile)) > static_cast<double>(limit_)) return false;
+    const double useful_ns = kFaster * without_copies_.predicted_ns;
+    const auto rewriting = rewritten(drops, {mapping_, kept_for, {}, &lasting_, useful_ns - operations_ns_});
+    if (rewriting->is_too_slow || nanoseconds_of(rewriting->profile) >= useful_ns) return false;
+    if (const Excess found = excess_of(*rewriting); found.bytes > 0) {
+      if (excess != nullptr) *excess = found;
+      return false;
+    }
     keep_if_faster(rewriting, effort_);
     return without_copies_.rewriting == rewriting;
   }
@@ -455,7 +264,11 @@ class JointPlanner {
   // keep_if_faster(), with the effort that can be spent on each of many plans.
   double plan(const std::shared_ptr<const Rewriting>& rewriting) {
     const double predicted_ns = keep_if_faster(rewriting, std::min(effort_, effort_of_each()));
-    if (effort_ == PlanEffort::kFull && predicted_ns < kNever) promising_.push_back({predicted_ns, rewriting});
+    if (effort_ == PlanEffort::kFull && predicted_ns < kNever) {
+      const auto slower = std::ranges::upper_bound(promising_, predicted_ns, {}, &Promising::predicted_ns);
+      promising_.insert(slower, {predicted_ns, rewriting});
+      if (promising_.size() > kPlannedFully) promising_.pop_back();
+    }
     return predicted_ns;
   }
 
@@ -527,9 +340,9 @@ class JointPlanner {
     std::size_t list = 0, length = 0;
     std::shared_ptr<const Rewriting> rewriting;
   };
-  Chosen chosen_;  // without_copies_, if it is of a list
-  std::vector<Promising> promising_;
-  std::uint32_t tried_drops_ = 0;  // Plan
+  Chosen chosen_;                     // without_copies_, if it is of a list
+  std::vector<Promising> promising_;  // the fastest kPlannedFully, fastest first
+  std::uint32_t tried_drops_ = 0;     // Plan
   double fastest_drops_ns_ = kNever;
   Plan best_;
   Plan without_copies_;          // the fastest without copies

@@ -19,11 +19,6 @@
 
 namespace thermocline {
 
-// In the order in which they are chosen. `limit`: only buffers that are live where live bytes exceed it are dropped.
-// `ns_per_drop`: cost of a drop in addition to what runs again. `kept_for`: see RewritingTerms.
-std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop = 0,
-                             std::uint32_t kept_for = 40);
-
 // Plan::rewriting says what is dropped and recomputed; null: nothing. `effort`: of the search for copies. kQuick is for
 // plans without copies: the first choice of copies shows whether any are needed, and plans that need some do not guide
 // the search.

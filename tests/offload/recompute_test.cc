@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "offload/planning/plan_timing.h"
+#include "offload/recompute/drop_ranking.h"
 #include "offload/recompute/joint_plan.h"
 #include "offload/recompute/kept_inputs.h"
 #include "offload/recompute/lasting_contents.h"
@@ -307,7 +308,8 @@ TEST(JointPlan, DropsLastingContentsOnlyForWhoCarriesThatOut) {
 
 TEST(JointPlan, CheapOnesGoFirst) {
   const Net net(6);
-  const std::vector<Drop> drops = rank_drops(net.profile, net.lineage, 8 * kSize);
+  const std::vector<Drop> drops =
+      rank_drops(net.profile, net.lineage, LastingContents(net.profile, net.lineage), {.limit = 8 * kSize}).drops;
   ASSERT_GE(drops.size(), 6u);
   for (std::size_t i = 0; i < 6; ++i) {
     EXPECT_NE(std::ranges::find(net.cheap, drops[i].buffer), net.cheap.end()) << "the " << i << "-th";
@@ -318,7 +320,8 @@ TEST(JointPlan, CheapOnesGoFirst) {
 TEST(JointPlan, IsNearTheBestOfAllSetsOfDrops) {
   const Net net(4);
   for (const Bytes limit : {8 * kSize, 7 * kSize, 6 * kSize, 5 * kSize}) {
-    const std::vector<Drop> all = rank_drops(net.profile, net.lineage, limit);
+    const std::vector<Drop> all =
+        rank_drops(net.profile, net.lineage, LastingContents(net.profile, net.lineage), {.limit = limit}).drops;
     ASSERT_LE(all.size(), 12u);
     double best = std::numeric_limits<double>::infinity();
     for (std::uint32_t set = 0; set < 1u << all.size(); ++set) {
