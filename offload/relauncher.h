@@ -29,6 +29,8 @@ struct RelaunchInfo {
   std::span<const OperandUse> uses;
   // The trial of its kernel; outlives the engine. Null: its recomputed results need no verification.
   KernelTrial* trial = nullptr;
+  // Not 0: all operations of this number are equal but for `id`. They have the same accesses, which are used in the same way.
+  std::uint64_t same_as = 0;
 };
 
 // A recomputed result differed from the original.

@@ -82,9 +82,10 @@ bool any_wants_relaunches(const EngineSet& engines) {
   return std::ranges::any_of(engines, [](const ActiveEngine* one) { return one->engine->wants_relaunches(); });
 }
 
-// Rare: only if contents may be recomputed, or if a recording tells how kernels access memory.
+// Only if contents may be recomputed, or if a recording tells how kernels access memory.
+template <class Submit>
 [[gnu::noinline]] CUresult launch_known(const EngineSet& engines, StreamHandle stream, const Launch& launch,
-                                        const Layouts::Facts& facts, AccessList&& accesses, Call call) {
+                                        const Layouts::Facts& facts, AccessList& accesses, const Submit& call) {
   const Shape& shape = launch.shape;
   const LaunchedKernel kernel{.function = launch.function,
                               .name = facts.name,
@@ -97,14 +98,18 @@ bool any_wants_relaunches(const EngineSet& engines) {
   const LaunchAskedBy asker = recompute_is_on.load(std::memory_order_relaxed) && any_wants_relaunches(engines)
                                   ? LaunchAskedBy::kEngine
                                   : LaunchAskedBy::kRecording;
+  OperationInfo info = info_of(launch.function, facts, shape);
   std::optional<KnownLaunch> known;
   const CUresult read = guarded([&] {
-    AccessList copy;
-    if (asker == LaunchAskedBy::kRecording) copy.join(accesses);
-    known.emplace(engines, kernel, asker, asker == LaunchAskedBy::kEngine ? &accesses : &copy);
+    if (asker == LaunchAskedBy::kEngine) {
+      known.emplace(engines, kernel, info.kind, asker, &accesses);
+    } else {
+      AccessList copy;
+      copy.join(accesses);
+      known.emplace(engines, kernel, info.kind, asker, &copy);
+    }
     return CUDA_SUCCESS;
   });
-  OperationInfo info = info_of(launch.function, facts, shape);
   if (read != CUDA_SUCCESS && asker == LaunchAskedBy::kEngine) {
     captures().refuse(stream);
     return read;
@@ -112,7 +117,7 @@ bool any_wants_relaunches(const EngineSet& engines) {
   // A recording goes on without facts that could not be found out.
   if (asker == LaunchAskedBy::kEngine) info.relaunch = known->info();
   if (read == CUDA_SUCCESS) info.seen = known->seen();
-  return submit(stream, Host::kGoesOn, std::move(accesses), info, call);
+  return submit_launch(engines, stream, accesses, info, call);
 }
 
 // NCCL's queue in pinned memory has operands of earlier collectives, too; its hooks have pinned this one's operands.
@@ -158,7 +163,7 @@ template <class Submit>
     return launch_unread(stream, read, call);
   const bool is_asked_for = code_is_read.load(std::memory_order_relaxed) && !is_pinned(facts);
   if (is_asked_for && (any_wants_relaunches(*engines) || Recorder::get() != nullptr)) [[unlikely]]
-    return launch_known(*engines, stream, launch, facts, std::move(accesses), call);
+    return launch_known(*engines, stream, launch, facts, accesses, call);
   return submit_launch(*engines, stream, accesses, info_of(launch.function, facts, launch.shape), call);
 }
 

@@ -498,12 +498,23 @@ std::vector<std::uint64_t> BlockRuns::values_of(std::uint64_t loads, void* const
   return values;
 }
 
-bool BlockRuns::hold_for(const LaunchShape& shape, void* const* parameters) const {
+void BlockRuns::add_used(std::uint64_t loads, UsedParameters* used) const {
+  for (const std::size_t i : parameter_loads_) {
+    if ((load_bits_[i] & loads) == 0) continue;
+    const PtxInstruction& one = kernel_.instructions[i];
+    used->add({static_cast<std::uint32_t>(kernel_.parameter(one.operands[1].text)),
+               static_cast<std::uint32_t>(one.operands[1].value), ptx_type_bytes(one.type())});
+  }
+}
+
+bool BlockRuns::hold_for(const LaunchShape& shape, void* const* parameters, UsedParameters* used) const {
   const MutexLock lock(mutex_);
   for (const Found& one : found_) {
     if (std::ranges::equal(one.shape.threads, shape.threads) && std::ranges::equal(one.shape.blocks, shape.blocks) &&
-        one.shape.shared_bytes == shape.shared_bytes && one.values == values_of(one.loads, parameters))
+        one.shape.shared_bytes == shape.shared_bytes && one.values == values_of(one.loads, parameters)) {
+      add_used(one.loads, used);
       return one.holds;
+    }
   }
   if (steps_left_ == 0) return false;
   Run run(*this, shape, parameters);
@@ -512,6 +523,7 @@ bool BlockRuns::hold_for(const LaunchShape& shape, void* const* parameters) cons
   const bool holds = run.run(&left);
   steps_left_ -= given - left;
   if (found_.size() == kMostFound) found_.erase(found_.begin());
+  add_used(run.loads(), used);
   found_.push_back({shape, run.loads(), values_of(run.loads(), parameters), holds});
   return holds;
 }

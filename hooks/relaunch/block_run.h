@@ -28,8 +28,9 @@ class BlockRuns {
  public:
   BlockRuns(const PtxKernel& kernel, const PtxBlocks& blocks);
 
-  // False: the order is not determined by the launch, or that is not known.
-  bool hold_for(const LaunchShape& shape, void* const* parameters) const;
+  // False: the order is not determined by the launch, or that is not known. `used`: gets the parameters on which that
+  // depends.
+  bool hold_for(const LaunchShape& shape, void* const* parameters, UsedParameters* used) const;
 
  private:
   class Run;
@@ -55,6 +56,7 @@ class BlockRuns {
   std::uint64_t parameter_at(std::size_t load, void* const* parameters) const;
   // The values of the parameters whose bits are set in `loads`.
   std::vector<std::uint64_t> values_of(std::uint64_t loads, void* const* parameters) const;
+  void add_used(std::uint64_t loads, UsedParameters* used) const;
 
   const PtxKernel& kernel_;
   const PtxBlocks& blocks_;

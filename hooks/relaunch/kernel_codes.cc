@@ -75,26 +75,31 @@ void KernelCodes::found(const void* function, const void* handle, const char* na
   const MutexLock lock(mutex_);
   const auto image = images_.find(handle);
   if (image == images_.end()) {
-    functions_.erase(function);
+    if (functions_.erase(function) != 0) change();
     return;
   }
   Function& one = functions_[function];
-  if (one.image != image->second || one.name != name) one = {image->second, name};
+  if (one.image == image->second && one.name == name) return;
+  one = {image->second, name};
+  change();
 }
 
 void KernelCodes::same_function(const void* function, const void* as) {
   const MutexLock lock(mutex_);
   const auto other = functions_.find(as);
   if (other == functions_.end()) {
-    functions_.erase(function);
-  } else {
-    const Function copy = other->second;
-    functions_[function] = copy;
+    if (functions_.erase(function) != 0) change();
+    return;
   }
+  const Function copy = other->second;
+  Function& one = functions_[function];
+  if (one.image != copy.image || one.name != copy.name) change();
+  one = copy;
 }
 
 void KernelCodes::unloaded(const void* handle) {
   const MutexLock lock(mutex_);
+  change();
   const auto image = images_.find(handle);
   if (image == images_.end()) return;
   // A function of the image may be known by other handles of it, too.
@@ -105,6 +110,7 @@ void KernelCodes::unloaded(const void* handle) {
 
 void KernelCodes::forget_functions() {
   const MutexLock lock(mutex_);
+  change();
   functions_.clear();
 }
 

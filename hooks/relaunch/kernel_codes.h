@@ -62,6 +62,11 @@ class KernelCodes {
   // A context has ended: the handles of its functions may be reused.
   void forget_functions();
 
+  // Another number whenever knowledge_of() may have got another answer for a function. Lock-free.
+  std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  // Ends what was found out about launches so far.
+  void change() { version_.fetch_add(1, std::memory_order_acq_rel); }
+
   // Valid until the process ends. `name`: for a function that was not seen to be loaded; may be null.
   const KernelKnowledge& knowledge_of(const void* function, const char* name);
   // The verdicts of all kernels that were launched. Code that was loaded several times, as before and after a device
@@ -85,6 +90,7 @@ class KernelCodes {
   std::vector<KernelVerdict> verdicts(LaunchCounts KernelKnowledge::*counts) const;
 
   mutable Mutex mutex_{"kernels' codes", lock_level::kLeaf};
+  std::atomic<std::uint64_t> version_{0};
   std::unordered_map<const void*, std::shared_ptr<Image>> images_ THERMOCLINE_GUARDED_BY(mutex_);
   std::unordered_map<const void*, Function> functions_ THERMOCLINE_GUARDED_BY(mutex_);
   // Never removed; one for each code and name.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "hooks/relaunch/examined_launches.h"
 #include "hooks/relaunch/kernel_codes.h"
 #include "hooks/relaunch/launches.h"
 #include "hooks/runtime/runtime.h"
@@ -114,15 +115,78 @@ bool add_buffers(const Engine& engine, const ParameterWord& word, std::uint64_t 
 
 std::uint64_t launches_with(LaunchVerdict verdict) { return counts[static_cast<int>(verdict)].load(); }
 
-KnownLaunch::KnownLaunch(const EngineSet& engines, const LaunchedKernel& kernel, LaunchAskedBy asker,
-                         AccessList* accesses) {
-  const KernelKnowledge& known = kernel_codes().knowledge_of(kernel.function, kernel.name);
-  const LaunchVerdict verdict = look(engines, known, kernel, asker, accesses);
+namespace {
+
+void count(LaunchVerdict verdict, const KernelKnowledge& known) {
   known.seen[static_cast<std::size_t>(verdict)].fetch_add(1, std::memory_order_relaxed);
-  if (asker == LaunchAskedBy::kRecording) return;
-  info_.may_run_again = verdict == LaunchVerdict::kMayRunAgain;
   counts[static_cast<int>(verdict)].fetch_add(1, std::memory_order_relaxed);
   known.launches[static_cast<std::size_t>(verdict)].fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+// What was found while a launch was examined, for those that come again.
+struct KnownLaunch::Reached {
+  const Engine* engine = nullptr;  // of all buffers; null: there are none
+  std::uint64_t placement = 0;
+  UsedParameters used;
+  std::shared_ptr<const LaunchForm> form;
+};
+
+KnownLaunch::KnownLaunch(const EngineSet& engines, const LaunchedKernel& kernel, std::uint64_t kind,
+                         LaunchAskedBy asker, AccessList* accesses) {
+  const std::uint64_t code = kernel_codes().version();
+  std::uint64_t key = 0;
+  const bool may_come_again = asker == LaunchAskedBy::kEngine && ExaminedLaunches::key_of(kind, accesses->all(), &key);
+  if (may_come_again && came_before(engines, kernel, code, key, accesses)) return;
+  const KernelKnowledge& known = kernel_codes().knowledge_of(kernel.function, kernel.name);
+  Reached reached;
+  const LaunchVerdict verdict = look(engines, known, kernel, asker, accesses, &reached);
+  if (asker == LaunchAskedBy::kRecording) {
+    known.seen[static_cast<std::size_t>(verdict)].fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  info_.may_run_again = verdict == LaunchVerdict::kMayRunAgain;
+  count(verdict, known);
+  if (may_come_again && is_vouched_for_ && reached.engine != nullptr)
+    keep(engines, kernel, code, key, verdict, known, reached, *accesses);
+}
+
+bool KnownLaunch::came_before(const EngineSet& engines, const LaunchedKernel& kernel, std::uint64_t code,
+                              std::uint64_t key, AccessList* accesses) {
+  std::uint64_t id = 0;
+  examined_ = examined_launches().find(kernel, {&engines, code}, key, &id);
+  if (examined_ == nullptr) return false;
+  const ExaminedLaunch::Findings& findings = examined_->findings();
+  info_ = examined_->info();
+  info_.id = id;
+  is_vouched_for_ = true;
+  count(findings.verdict, *findings.known);
+  accesses->clear();
+  for (const MemoryAccess& one : findings.accesses) accesses->add(one);
+  return true;
+}
+
+void KnownLaunch::keep(const EngineSet& engines, const LaunchedKernel& kernel, std::uint64_t code, std::uint64_t key,
+                       LaunchVerdict verdict, const KernelKnowledge& known, const Reached& reached,
+                       const AccessList& accesses) {
+  const Circumstances circumstances{&engines, code};
+  ExaminedLaunch::Findings findings{.verdict = verdict,
+                                    .known = &known,
+                                    .may_run_again = info_.may_run_again,
+                                    .trial = info_.trial,
+                                    .uses = {uses_.begin(), uses_.end()},
+                                    .accesses = {accesses.all().begin(), accesses.all().end()},
+                                    .seen = {seen_.begin(), seen_.end()},
+                                    .form = reached.form};
+  auto examined = std::make_shared<const ExaminedLaunch>(kernel, circumstances, *reached.engine, reached.placement,
+                                                         reached.used, std::move(findings));
+  examined_launches().keep(key, std::move(examined), info_.id);
+}
+
+std::span<const MemoryAccess> KnownLaunch::seen() const {
+  if (examined_ != nullptr) return examined_->findings().seen;
+  return {seen_.data(), seen_.size()};
 }
 
 namespace {
@@ -133,37 +197,30 @@ bool are_of_parameters(const AccessList& accesses) {
   return std::ranges::all_of(accesses.all(), [](const MemoryAccess& one) { return !one.found && one.bytes == 0; });
 }
 
-Launch by_value(const LaunchedKernel& kernel, const Given& given) {
-  Launch launch{.function = kernel.function,
-                .grid = std::to_array(kernel.grid),
-                .block = std::to_array(kernel.block),
-                .shared_bytes = kernel.shared_bytes,
-                .parameters = {},
-                .parameter_at = {},
-                .words = {}};
-  for (std::size_t i = 0; i < kernel.layout->size(); ++i) {
-    // Kernels may be given structures of any alignment up to this.
-    launch.parameters.resize((launch.parameters.size() + 15) / 16 * 16);
-    launch.parameter_at.push_back(static_cast<std::uint32_t>(launch.parameters.size()));
-    const auto* const from = static_cast<const unsigned char*>(kernel.arguments.parameters[i]);
-    launch.parameters.insert(launch.parameters.end(), from, from + (*kernel.layout)[i].bytes);
-  }
+std::shared_ptr<const LaunchForm> form_of(const LaunchedKernel& kernel, const Given& given) {
+  LaunchForm form{.function = kernel.function,
+                  .grid = std::to_array(kernel.grid),
+                  .block = std::to_array(kernel.block),
+                  .shared_bytes = kernel.shared_bytes,
+                  .parameter_at = places_of(*kernel.layout),
+                  .words = {}};
   for (const Pointer& pointer : given.pointers) {
-    launch.words.push_back({.at = launch.parameter_at[pointer.word->parameter] + pointer.word->offset,
-                            .access = static_cast<std::uint32_t>(pointer.buffer),
-                            .offset = pointer.value - given.buffers[pointer.buffer].facts.address.value});
+    form.words.push_back({.at = form.parameter_at[pointer.word->parameter] + pointer.word->offset,
+                          .access = static_cast<std::uint32_t>(pointer.buffer),
+                          .offset = pointer.value - given.buffers[pointer.buffer].facts.address.value});
   }
-  return launch;
+  return std::make_shared<const LaunchForm>(std::move(form));
 }
 
 // A pointer to where one buffer ends and another one begins means the other one. If the kernel may read before it, both
 // count as read. False: it does read before it; a rerun would not find that if one of the buffers were elsewhere.
-bool count_ended(const KernelKnowledge& known, const LaunchedKernel& kernel, const LaunchShape& shape, Given* given) {
+bool count_ended(const KernelKnowledge& known, const LaunchedKernel& kernel, const LaunchShape& shape, Given* given,
+                 UsedParameters* used) {
   for (const Pointer& pointer : given->pointers) {
     if (pointer.ended < 0) continue;
     bool is_known = true;
     for (const std::unique_ptr<KernelCode>& one : known.kernels) {
-      const PlacesReach reach = one->proof().reach_of(pointer.index, shape, kernel.arguments.parameters);
+      const PlacesReach reach = one->proof().reach_of(pointer.index, shape, kernel.arguments.parameters, used);
       if (reach == PlacesReach::kBefore) return false;
       is_known &= reach == PlacesReach::kFromBegin;
     }
@@ -173,7 +230,8 @@ bool count_ended(const KernelKnowledge& known, const LaunchedKernel& kernel, con
 }
 
 // Whether this launch meets the conditions of the proofs. Outputs that are not written completely are read, too.
-LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& kernel, Given* given) {
+LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& kernel, Given* given,
+                            UsedParameters* used) {
   if (known.refused) return LaunchVerdict::kNotProven;
   if (kernel.is_special) return LaunchVerdict::kSpecial;
   PtxProof::Result result;
@@ -184,7 +242,7 @@ LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& 
   shape.shared_bytes = kernel.shared_bytes;
   for (std::size_t i = 0; i < known.kernels.size(); ++i) {
     PtxProof::Result one;
-    const bool holds = known.kernels[i]->proof().holds_for(shape, kernel.arguments.parameters, &one);
+    const bool holds = known.kernels[i]->proof().holds_for(shape, kernel.arguments.parameters, &one, used);
     if (!holds || (i > 0 && one.written_bytes != result.written_bytes)) {
       if (!holds && one.exchanges_unknown) return LaunchVerdict::kExchange;
       OtherShape other{.shape = shape};
@@ -198,7 +256,7 @@ LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& 
     }
     result = std::move(one);
   }
-  if (!count_ended(known, kernel, shape, given)) return LaunchVerdict::kOutside;
+  if (!count_ended(known, kernel, shape, given, used)) return LaunchVerdict::kOutside;
   for (const Pointer& pointer : given->pointers) {
     GivenBuffer& buffer = given->buffers[pointer.buffer];
     if (pointer.word->is_value) return LaunchVerdict::kByAddress;
@@ -215,7 +273,7 @@ LaunchVerdict may_run_again(const KernelKnowledge& known, const LaunchedKernel& 
 }  // namespace
 
 LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge& known, const LaunchedKernel& kernel,
-                                LaunchAskedBy asker, AccessList* accesses) {
+                                LaunchAskedBy asker, AccessList* accesses, Reached* reached) {
   if (known.unknown) return LaunchVerdict::kOtherCode;
   for (const std::unique_ptr<KernelCode>& one : known.kernels) {
     if (one->accesses().may_wait) return LaunchVerdict::kMayWait;
@@ -228,6 +286,7 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
   bool reaches_others = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::uint64_t value = value_of(kernel, words[i]);
+    reached->used.add({words[i].parameter, words[i].offset, sizeof value});
     const bool is_accessed = words[i].reads || words[i].writes;
     // An argument that is left out leads to no buffer. Of one that is not used otherwise, either, only whether it is null may
     // matter.
@@ -238,6 +297,7 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
       continue;
     }
     if (engine != nullptr && engine != owner->engine) return LaunchVerdict::kOtherMemory;
+    if (engine == nullptr) reached->placement = owner->engine->placement();
     engine = owner->engine;
     if (!add_buffers(*engine, words[i], value, i, &given)) return LaunchVerdict::kOtherMemory;
   }
@@ -247,10 +307,15 @@ LaunchVerdict KnownLaunch::look(const EngineSet& engines, const KernelKnowledge&
     return LaunchVerdict::kOtherMemory;
   }
   is_vouched_for_ = true;
-  LaunchVerdict verdict = reaches_others ? LaunchVerdict::kOtherMemory : may_run_again(known, kernel, &given);
+  reached->engine = engine;
+  LaunchVerdict verdict =
+      reaches_others ? LaunchVerdict::kOtherMemory : may_run_again(known, kernel, &given, &reached->used);
   if (verdict == LaunchVerdict::kMayRunAgain) {
     given.forget_unused();
-    if (asker == LaunchAskedBy::kEngine) info_.id = launches().add(by_value(kernel, given));
+    if (asker == LaunchAskedBy::kEngine) {
+      reached->form = form_of(kernel, given);
+      info_.id = launches().add({reached->form, parameters_of(*kernel.layout, kernel.arguments.parameters)});
+    }
     info_.trial = known.trial.get();
   } else {
     given.count_all_ended();

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <memory>
 #include <boost/container/small_vector.hpp>
 
 #include "hooks/operands/accesses.h"
@@ -41,6 +43,8 @@ struct LaunchedKernel {
   KernelArguments arguments;
 };
 
+class ExaminedLaunch;
+
 // The recipient of the facts about a launch.
 enum class LaunchAskedBy : std::uint8_t {
   kEngine,     // the engine may have it run again
@@ -50,22 +54,28 @@ enum class LaunchAskedBy : std::uint8_t {
 // Must live until the operation has been submitted.
 class KnownLaunch {
  public:
-  // If the library vouches for the launch, `accesses` name whole buffers afterwards.
-  KnownLaunch(const EngineSet& engines, const LaunchedKernel& kernel, LaunchAskedBy asker, AccessList* accesses);
+  // If the library vouches for the launch, `accesses` name whole buffers afterwards. `kind`: OperationInfo::kind.
+  KnownLaunch(const EngineSet& engines, const LaunchedKernel& kernel, std::uint64_t kind, LaunchAskedBy asker,
+              AccessList* accesses);
   KnownLaunch(const KnownLaunch&) = delete;
   KnownLaunch& operator=(const KnownLaunch&) = delete;
 
   // Null: nothing is known.
   const RelaunchInfo* info() const { return is_vouched_for_ ? &info_ : nullptr; }
   // See OperationInfo::seen.
-  std::span<const MemoryAccess> seen() const { return {seen_.data(), seen_.size()}; }
+  std::span<const MemoryAccess> seen() const;
 
  private:
   struct Reached;
+  bool came_before(const EngineSet& engines, const LaunchedKernel& kernel, std::uint64_t code, std::uint64_t key,
+                   AccessList* accesses);
   LaunchVerdict look(const EngineSet& engines, const KernelKnowledge& known, const LaunchedKernel& kernel,
-                     LaunchAskedBy asker, AccessList* accesses);
+                     LaunchAskedBy asker, AccessList* accesses, Reached* reached);
+  void keep(const EngineSet& engines, const LaunchedKernel& kernel, std::uint64_t code, std::uint64_t key,
+            LaunchVerdict verdict, const KernelKnowledge& known, const Reached& reached, const AccessList& accesses);
 
   bool is_vouched_for_ = false;
+  std::shared_ptr<const ExaminedLaunch> examined_;  // has `uses` and `seen`; null: the launch was examined now
   RelaunchInfo info_;
   boost::container::small_vector<OperandUse, 16> uses_;
   boost::container::small_vector<MemoryAccess, 16> seen_;

@@ -14,6 +14,26 @@
 
 namespace thermocline {
 
+std::vector<std::uint32_t> places_of(const ParameterLayout& layout) {
+  constexpr std::size_t kAlignment = 16;
+  std::vector<std::uint32_t> places;
+  places.reserve(layout.size());
+  std::size_t end = 0;
+  for (const ParameterSlot& one : layout) {
+    const std::size_t at = (end + kAlignment - 1) / kAlignment * kAlignment;
+    places.push_back(static_cast<std::uint32_t>(at));
+    end = at + one.bytes;
+  }
+  return places;
+}
+
+std::vector<unsigned char> parameters_of(const ParameterLayout& layout, void* const* parameters) {
+  const std::vector<std::uint32_t> places = places_of(layout);
+  std::vector<unsigned char> all(layout.empty() ? 0 : places.back() + layout.back().bytes);
+  for (std::size_t i = 0; i < layout.size(); ++i) std::memcpy(all.data() + places[i], parameters[i], layout[i].bytes);
+  return all;
+}
+
 std::uint64_t Launches::add(Launch launch) {
   const MutexLock lock(mutex_);
   all_.push_back(std::move(launch));
@@ -22,7 +42,9 @@ std::uint64_t Launches::add(Launch launch) {
     all_.pop_front();
     ++first_;
   }
-  return first_ + all_.size() - 1;
+  const std::uint64_t id = first_ + all_.size() - 1;
+  newest_.store(id, std::memory_order_relaxed);
+  return id;
 }
 
 void Launches::forget_functions() {
@@ -40,17 +62,17 @@ Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const
     if (id < first_ || id - first_ >= all_.size()) return Status::not_supported();
     launch = all_[id - first_];
   }
-  for (const Launch::Word& word : launch.words) {
+  const LaunchForm& form = *launch.form;
+  for (const LaunchForm::Word& word : form.words) {
     const std::uint64_t address = addresses[word.access].value + word.offset;
     std::memcpy(launch.parameters.data() + word.at, &address, sizeof address);
   }
   std::vector<void*> parameters;
-  parameters.reserve(launch.parameter_at.size());
-  for (const std::uint32_t at : launch.parameter_at) parameters.push_back(launch.parameters.data() + at);
+  parameters.reserve(form.parameter_at.size());
+  for (const std::uint32_t at : form.parameter_at) parameters.push_back(launch.parameters.data() + at);
   const Inside inside;
-  return Status(real<Function::cuLaunchKernel>(launch.function, launch.grid[0], launch.grid[1], launch.grid[2],
-                                               launch.block[0], launch.block[1], launch.block[2], launch.shared_bytes,
-                                               to_cu(stream), parameters.data(), static_cast<void**>(nullptr)));
+  return Status(real<Function::cuLaunchKernel>(form.function, form.grid[0], form.grid[1], form.grid[2], form.block[0],
+                                               form.block[1], form.block[2], form.shared_bytes, to_cu(stream), parameters.data(), static_cast<void**>(nullptr)));
 }
 
 namespace {

@@ -45,6 +45,8 @@ void note_same_function(const void* function, const void* as) {
 }
 void note_unloaded(const void* handle) {
   unless_of_no_use([&] {
+    // Launches that are examined meanwhile are examined again.
+    kernel_codes().change();
     launches().forget_functions();
     kernel_codes().unloaded(handle);
   });
@@ -72,6 +74,7 @@ void offer_relaunches(EngineOptions* options) {
 
 void forget_functions_of_contexts() {
   if (code_is_of_no_use.load()) return;
+  kernel_codes().change();
   launches().forget_functions();
   kernel_codes().forget_functions();
 }

@@ -429,10 +429,11 @@ void PtxProof::check_paths() {
   refuse(Why::kNotOnEveryPath);
 }
 
-PlacesReach PtxProof::reach_of(std::size_t word, const LaunchShape& shape, void* const* parameters) const {
+PlacesReach PtxProof::reach_of(std::size_t word, const LaunchShape& shape, void* const* parameters,
+                               UsedParameters* used) const {
   // The stored places begin there, and so do the loads of them.
   if (accesses_.words[word].writes) return PlacesReach::kFromBegin;
-  const Uniform uniform(kernel_, symbolic_, shape, parameters);
+  const Uniform uniform(kernel_, symbolic_, shape, parameters, used);
   PlacesReach all = (loads_anywhere_ >> word & 1) != 0 ? PlacesReach::kUnknown : PlacesReach::kFromBegin;
   for (const StoredPlaces& load : loads_) {
     if (index_of(load.word) != word) continue;
@@ -441,69 +442,93 @@ PlacesReach PtxProof::reach_of(std::size_t word, const LaunchShape& shape, void*
     if (one == PlacesReach::kUnknown) all = one;
   }
   if (all == PlacesReach::kFromBegin) return all;
-  return is_never_below(word, shape, parameters) ? PlacesReach::kFromBegin : all;
+  return is_never_below(word, shape, parameters, used) ? PlacesReach::kFromBegin : all;
 }
 
-std::uint64_t PtxProof::find_never_below(const LaunchShape& shape, void* const* parameters) const {
-  const ValueRanges ranges(kernel_, accesses_, blocks_, shape, parameters);
+std::uint64_t PtxProof::find_never_below(const LaunchShape& shape, void* const* parameters,
+                                         UsedParameters* used) const {
+  const ValueRanges ranges(kernel_, accesses_, blocks_, shape, parameters, used);
   std::uint64_t never_below = 0;
   for (std::size_t word = 0; word < accesses_.words.size(); ++word)
     never_below |= std::uint64_t{ranges.is_never_below(word)} << word;
   return never_below;
 }
 
-bool PtxProof::is_never_below(std::size_t word, const LaunchShape& shape, void* const* parameters) const {
-  const std::string key = key_of(shape, parameters);
+bool PtxProof::is_never_below(std::size_t word, const LaunchShape& shape, void* const* parameters,
+                              UsedParameters* used) const {
   std::optional<std::uint64_t> never_below;
+  UsedParameters used_below;
   {
     const MutexLock lock(mutex_);
-    if (const auto known = found_.find(key); known != found_.end()) never_below = known->second.never_below;
+    if (const Found* const one = known(shape, parameters); one != nullptr) {
+      never_below = one->never_below;
+      used_below = one->used_below;
+    }
   }
   if (!never_below.has_value()) {
-    never_below = find_never_below(shape, parameters);
+    never_below = find_never_below(shape, parameters, &used_below);
     const MutexLock lock(mutex_);
-    if (const auto known = found_.find(key); known != found_.end()) known->second.never_below = never_below;
+    depends_on(used_below);
+    if (Found* const one = known(shape, parameters); one != nullptr) {
+      one->never_below = never_below;
+      one->used_below = used_below;
+    }
   }
+  if (used != nullptr) used->join(used_below);
   return (*never_below >> word & 1) != 0;
 }
 
 PtxProof::Found PtxProof::find(const LaunchShape& shape, void* const* parameters) const {
   Found found;
   Result& out = found.result;
-  const Uniform uniform(kernel_, symbolic_, shape, parameters);
+  const Uniform uniform(kernel_, symbolic_, shape, parameters, &found.used);
   out.written_bytes.assign(accesses_.words.size(), 0);
   const auto refused = std::ranges::find_if_not(places_, [&](const StoredPlaces& places) {
     return find_written(places, guards_, uniform, &out.written_bytes[index_of(places.word)]);
   });
   out.not_proven = refused == places_.end() ? -1 : refused->word;
   if (refused != places_.end()) return found;
-  out.exchanges_unknown = runs_ != nullptr && !runs_->hold_for(shape, parameters);
+  out.exchanges_unknown = runs_ != nullptr && !runs_->hold_for(shape, parameters, &found.used);
   found.holds = !out.exchanges_unknown;
   return found;
 }
 
 std::string PtxProof::key_of(const LaunchShape& shape, void* const* parameters) const {
   std::string key(reinterpret_cast<const char*>(&shape), sizeof shape);
-  for (std::size_t i = 0; i < kernel_.parameters.size(); ++i)
-    key.append(static_cast<const char*>(parameters[i]), kernel_.parameters[i].bytes);
+  for (const ParameterRange& range : used_.all())
+    key.append(static_cast<const char*>(parameters[range.parameter]) + range.offset, range.bytes);
   return key;
 }
 
-bool PtxProof::holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const {
-  std::string key = key_of(shape, parameters);
+PtxProof::Found* PtxProof::known(const LaunchShape& shape, void* const* parameters) const {
+  const auto found = found_.find(key_of(shape, parameters));
+  return found == found_.end() ? nullptr : &found->second;
+}
+
+// Where launches could be told apart by fewer parameters than they are from now on, nothing is known of them.
+void PtxProof::depends_on(const UsedParameters& used) const {
+  if (used_.has_all(used)) return;
+  used_.join(used);
+  found_.clear();
+}
+
+bool PtxProof::holds_for(const LaunchShape& shape, void* const* parameters, Result* out, UsedParameters* used) const {
   {
     const MutexLock lock(mutex_);
-    if (const auto known = found_.find(key); known != found_.end()) {
-      *out = known->second.result;
-      return known->second.holds;
+    if (const Found* const one = known(shape, parameters); one != nullptr) {
+      *out = one->result;
+      if (used != nullptr) used->join(one->used);
+      return one->holds;
     }
   }
   Found found = find(shape, parameters);
   *out = found.result;
+  if (used != nullptr) used->join(found.used);
   const bool holds = found.holds;
   const MutexLock lock(mutex_);
+  depends_on(found.used);
   if (found_.size() == kMostFound) found_.clear();
-  found_.insert_or_assign(std::move(key), std::move(found));
+  found_.insert_or_assign(key_of(shape, parameters), std::move(found));
   return holds;
 }
 

@@ -42,10 +42,12 @@ class PtxProof {
     int not_proven = -1;             // the word for which nothing is proven; -1: none
     bool exchanges_unknown = false;  // the order in which threads exchange values is not proven
   };
-  // Gets what is proven about one launch. False: nothing is. Thread-safe.
-  bool holds_for(const LaunchShape& shape, void* const* parameters, Result* out) const;
+  // Gets what is proven about one launch. False: nothing is. `used`: gets the parameters on which that depends; null:
+  // nobody asks. Thread-safe.
+  bool holds_for(const LaunchShape& shape, void* const* parameters, Result* out, UsedParameters* used = nullptr) const;
   // Where this launch accesses memory through the word; holds_for() must have returned true for it. Thread-safe.
-  PlacesReach reach_of(std::size_t word, const LaunchShape& shape, void* const* parameters) const;
+  PlacesReach reach_of(std::size_t word, const LaunchShape& shape, void* const* parameters,
+                       UsedParameters* used = nullptr) const;
 
  private:
   using Why = RerunRefusal::Why;
@@ -71,15 +73,20 @@ class PtxProof {
   struct Found {
     bool holds = false;
     Result result;
+    UsedParameters used;
     // A bit for each word through which nothing below the address is accessed; empty: this was not asked for yet.
     std::optional<std::uint64_t> never_below;
+    UsedParameters used_below;
   };
 
-  std::uint64_t find_never_below(const LaunchShape& shape, void* const* parameters) const;
-  bool is_never_below(std::size_t word, const LaunchShape& shape, void* const* parameters) const;
+  std::uint64_t find_never_below(const LaunchShape& shape, void* const* parameters, UsedParameters* used) const;
+  bool is_never_below(std::size_t word, const LaunchShape& shape, void* const* parameters, UsedParameters* used) const;
   Found find(const LaunchShape& shape, void* const* parameters) const;
-  // The shape and the values of all parameters, on which nothing else than these depends.
-  std::string key_of(const LaunchShape& shape, void* const* parameters) const;
+  // The shape, and the parameters on which anything depends that was found.
+  std::string key_of(const LaunchShape& shape, void* const* parameters) const THERMOCLINE_REQUIRES(mutex_);
+  Found* known(const LaunchShape& shape, void* const* parameters) const THERMOCLINE_REQUIRES(mutex_);
+  // What is found from now on depends on these, too.
+  void depends_on(const UsedParameters& used) const THERMOCLINE_REQUIRES(mutex_);
   void check_instructions();
   bool check_instruction(const PtxInstruction& one);
   void check_registers();
@@ -117,7 +124,8 @@ class PtxProof {
   // Most launches come again, and an evaluation takes thousands of instructions.
   static constexpr std::size_t kMostFound = 256;
   mutable Mutex mutex_{"launches of a proven kernel", lock_level::kLeaf};
-  mutable std::unordered_map<std::string, Found> found_ THERMOCLINE_GUARDED_BY(mutex_);
+  mutable UsedParameters used_ THERMOCLINE_GUARDED_BY(mutex_);
+  mutable std::unordered_map<std::string, Found> found_ THERMOCLINE_GUARDED_BY(mutex_);  // by key_of()
 };
 
 }  // namespace thermocline

@@ -7,6 +7,7 @@
 
 #include "hooks/relaunch/linear_form.h"
 #include "hooks/relaunch/ptx_kernel.h"
+#include "hooks/relaunch/used_parameters.h"
 
 namespace thermocline {
 
@@ -35,9 +36,10 @@ bool can_evaluate(const PtxInstruction& one);
 // The evaluation of one launch.
 class Uniform {
  public:
-  // `parameters`: the address of each parameter.
-  Uniform(const PtxKernel& kernel, const Symbolic& symbolic, const LaunchShape& shape, void* const* parameters)
-      : kernel_(kernel), symbolic_(symbolic), shape_(shape), parameters_(parameters) {}
+  // `parameters`: the address of each parameter. `used`: gets those that are read; null: nobody asks.
+  Uniform(const PtxKernel& kernel, const Symbolic& symbolic, const LaunchShape& shape, void* const* parameters,
+          UsedParameters* used = nullptr)
+      : kernel_(kernel), symbolic_(symbolic), shape_(shape), parameters_(parameters), used_(used) {}
 
   const LaunchShape& shape() const { return shape_; }
   // False: the value is not known.
@@ -54,6 +56,7 @@ class Uniform {
   const Symbolic& symbolic_;
   LaunchShape shape_;
   void* const* parameters_;
+  UsedParameters* used_;
 };
 
 }  // namespace thermocline

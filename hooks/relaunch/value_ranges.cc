@@ -62,8 +62,8 @@ std::string read_type(const PtxInstruction& one) {
 }  // namespace
 
 ValueRanges::ValueRanges(const PtxKernel& kernel, const PtxAccesses& accesses, const PtxBlocks& blocks,
-                         const LaunchShape& shape, void* const* parameters)
-    : kernel_(kernel), accesses_(accesses), blocks_(blocks), shape_(shape), parameters_(parameters) {
+                         const LaunchShape& shape, void* const* parameters, UsedParameters* used)
+    : kernel_(kernel), accesses_(accesses), blocks_(blocks), shape_(shape), parameters_(parameters), used_(used) {
   State entry;
   int predicates = 0;
   for (std::size_t reg = 0; reg < kernel.bits.size(); ++reg) {
@@ -239,6 +239,8 @@ Interval ValueRanges::of_parameter(const PtxInstruction& one, int reg) const {
     // Nothing depends on the bytes of an address.
     return word.offset == offset && bytes == 8 ? Interval::address(static_cast<int>(i)) : Interval::any(bytes);
   }
+  if (used_ != nullptr)
+    used_->add({static_cast<std::uint32_t>(parameter), static_cast<std::uint32_t>(offset), bytes});
   std::uint64_t value = 0;
   std::memcpy(&value, static_cast<const unsigned char*>(parameters_[parameter]) + offset, bytes);
   const std::int64_t number =

@@ -22,7 +22,7 @@ class ValueRanges {
  public:
   // All must outlive it. `parameters`: the address of each parameter, read only here.
   ValueRanges(const PtxKernel& kernel, const PtxAccesses& accesses, const PtxBlocks& blocks, const LaunchShape& shape,
-              void* const* parameters);
+              void* const* parameters, UsedParameters* used = nullptr);
 
   // Whether no thread accesses memory through the word of the parameters below the address that the word holds.
   bool is_never_below(std::size_t word) const;
@@ -67,6 +67,7 @@ class ValueRanges {
   const PtxBlocks& blocks_;
   LaunchShape shape_;
   void* const* parameters_;
+  UsedParameters* used_;  // gets those that are read; null: nobody asks
   std::vector<int> predicate_of_;  // by register: its index in State::predicates; -1: it is no predicate
   std::vector<Edge> edges_;
   std::vector<std::optional<State>> at_;  // at the beginning of each block; empty: not reached

@@ -3,6 +3,7 @@
 // same allocations, all are on the device, and a host wait is not needed. All other cases are left to resolve(),
 // prepare() and commit(). This does a part of what these do, under the same rules.
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "driver/check.h"
@@ -31,6 +32,16 @@ struct Engine::State::Found {
   return true;
 }
 
+// What is left out depends on states in which this returns false. So nothing is dropped, nor about to be; all that was
+// submitted before was submitted in order, or has passed; and a kernel on trial is rehearsed elsewhere.
+bool Engine::State::is_only_noted(const OperationInfo& what) const {
+  const RelaunchInfo* const relaunch = what.relaunch;
+  return relaunch != nullptr && relaunch->same_as != 0 && tracks.load(std::memory_order_relaxed) && !options.drops_all &&
+         !versions->any_dropped() && overwriting.empty() && not_vouched_for.empty() && !clock.may_be_blocked() &&
+         (verification == nullptr || (verification->is_idle() && !verification->may_rehearse(relaunch->trial))) &&
+         !may_trust();
+}
+
 // Makes the stream wait for other work in progress. False: the host would have to wait, without the lock.
 bool Engine::State::wait_for_others(const KnownOperation& known, StreamIndex in) {
   for (const BlockState* const state : known.all_operands()) {
@@ -46,20 +57,43 @@ bool Engine::State::wait_for_others(const KnownOperation& known, StreamIndex in)
     return;
   const InPlace as_planned(clock, false);
   policy->arriving({info, accesses, operands, live, blocks, known});
+  if (recompute_policy == nullptr) return;
+  // Nothing is dropped: what the plan would run again here need not.
+  for (std::uint32_t run = 0, planned = recompute_policy->planned_runs(); run < planned; ++run)
+    recompute_policy->ran_again(run);
+}
+
+// note_arrival(), where is_only_noted().
+[[gnu::always_inline]] inline void Engine::State::note_repeated(const KnownOperation& known) {
+  arrived_in = std::this_thread::get_id();
+  is_vouched_for = true;
+  versions->arrives(known.form, info.relaunch->id, info.nanoseconds);
+}
+
+// Whether the kernel stores no addresses in the small buffers that it is given, or is not looked at now.
+[[gnu::noinline]] bool Engine::State::is_not_looked_at(const OperationInfo& what) {
+  return what.relaunch != nullptr && looks.passes(what);
 }
 
 // resolve() and prepare() for an operation that has come before, if everything that it accesses is on the device.
 [[gnu::always_inline]] inline bool Engine::State::repeat(std::span<const MemoryAccess> list, const OperationInfo& what,
                                                          StreamHandle handle) {
   if (!is_undisturbed() || (what.follows && !references.empty())) return false;
+  const bool is_noted = notes_origins();
+  if (is_noted && !is_only_noted(what)) [[unlikely]]
+    return false;
   const KnownOperation* const known = known_operations.find(list, what);
   if (known == nullptr) return false;
   const StreamIndex in = clock.index_of(handle);
   Found found;
   if (!are_as_they_were(*known, in, &found)) return false;
+  // Pinned buffers may be written by unseen work.
+  if (is_noted && (known->placement != placement.load(std::memory_order_relaxed) || found.pins != 0 ||
+                   !held_ranges.empty())) [[unlikely]]
+    return false;
   // The pointers that it stores may have to be probed (resolve()).
   const bool may_store = looks_at_tables && list.size() > 1 && what.is_kernel();
-  if (may_store && found.may_hold_tables) return false;
+  if (may_store && found.may_hold_tables && !is_not_looked_at(what)) return false;
   if (found.used_elsewhere && !wait_for_others(*known, in)) return false;
   stream = in;
   info = what;
@@ -78,6 +112,7 @@ bool Engine::State::wait_for_others(const KnownOperation& known, StreamIndex in)
     state->may_write = known->may_write.data()[i];
   }
   named_operands = told_operands = known->operand_count;
+  if (is_noted) note_repeated(*known);
   if (policy->wants().arrivals && expects_shortage()) tell_of_arrival(found.pins == 0 ? known->id : 0);
   if (policy->wants().submitting) {
     const InPlace as_planned(clock, false);
@@ -93,6 +128,7 @@ bool Engine::State::wait_for_others(const KnownOperation& known, StreamIndex in)
     residency.accessed(*state, operation);
     state->block->uses.add(use);
   }
+  if (versions != nullptr) versions->submitted();
   if (completed) clock.synchronized(stream);
   if (anything_follows()) {
     const InPlace as_planned(clock, false);

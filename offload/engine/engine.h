@@ -348,6 +348,9 @@ class Engine {
   // True: contents may have to be dropped, so operations must say how they can run again (OperationInfo::relaunch).
   // While false, that is not used. Lock-free.
   bool wants_relaunches() const noexcept;
+  // As long as it is the same, each buffer is where it was, and nobody else's. No two engines have had the same. Only
+  // where contents may be recomputed. Lock-free; to be taken before buffers are looked up.
+  std::uint64_t placement() const noexcept;
   AuditStatistics audit() const;
 
   // Receives the out-of-memory report; the default writes to stderr. Called with the engine locked: it must not call

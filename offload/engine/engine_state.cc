@@ -277,6 +277,7 @@ void Engine::State::note_cache_changes() {
     if (!buffer.block().is_slab()) policy->freed(buffer.block());
     references.forget(buffer);
     heap.renew(buffer);
+    note_placement();
     residency.succeed(buffer);
     if (!buffer.block().is_slab() && is_held(buffer)) tell_of_allocation(buffer.block());
     allocations.add(buffer.block().bytes());
@@ -307,6 +308,7 @@ Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out
 // pages are taken, and before anything is refused.
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   note_cache_changes();
+  note_placement();
   if (!detained.empty()) release_detained();
   // Scratch takes any free memory: the plan of the program's own allocations does not include it.
   if (policy->wants().allocating && !recomputing) {
@@ -418,6 +420,7 @@ Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> ha
 
 void Engine::State::detain(const Buffer& buffer) {
   detained.insert(&buffer);
+  note_placement();
   detained_bytes += buffer.requested();
   if (!buffer.block().is_slab()) detained_block_bytes += buffer.block().bytes();
   note_what_is_slow();
@@ -456,6 +459,7 @@ void Engine::State::release(Buffer& buffer) {
 }
 
 void Engine::State::give_back(Buffer* buffer) {
+  note_placement();
   const Block& block = buffer->block();
   if (policy->wants().addresses && options.may_alias && block.live_buffers() == 1 && policy->keeps_addresses(block)) {
     heap.vacate(buffer);

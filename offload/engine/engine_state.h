@@ -90,7 +90,8 @@ class Engine::State {
   bool repeat(std::span<const MemoryAccess> list, const OperationInfo& info, StreamHandle handle);
   // The operation that was just prepared may come again.
   void learn_operation() {
-    if (is_undisturbed() && operands.size() == named_operands) known_operations.learn(heap, given, info, operands);
+    if (is_undisturbed() && operands.size() == named_operands)
+      known_operations.learn(heap, given, info, operands, std::move(noted), placement);
   }
   // Half of the budget has been live at once, or a part of what lives is not on the device.
   bool expects_shortage() {
@@ -295,7 +296,14 @@ class Engine::State {
     DeviceAddress address;
   };
   std::vector<Overwriting> overwriting;
+  // Another number, which no engine had before, whenever a buffer comes, goes, or is held by somebody else. Only where
+  // `versions` is there.
+  std::atomic<std::uint64_t> placement{0};
+  void note_placement();
   bool is_vouched_for = false;  // it accesses nothing else than it was given
+  // What versions were told of the operation in preparation, if its caller described all of it. Null: it did not, or the
+  // operation counts as one that may not run again though its caller says that it may.
+  std::shared_ptr<const Versions::Form> noted;
   std::thread::id arrived_in;   // the thread whose operation was noted last; id(): unknown
   bool is_part = false;         // the operation in preparation is a later part of one
   // Versions are being recorded: how contents were made, for buffers that may have to be dropped. Operations submitted
@@ -405,12 +413,19 @@ class Engine::State {
   // has to be cleaned up by resolve().
   bool is_undisturbed() const {
     return repeats && HostReserve::has_enough() && !caches.has_changes() && detained.empty() && !looks.has_arrived() &&
-           host_read == nullptr && left_out.empty() && !over_budget && !residency.is_trusting() &&
-           (versions == nullptr || (!may_run_short && !tracks.load(std::memory_order_relaxed)));
+           host_read == nullptr && left_out.empty() && !over_budget && !residency.is_trusting();
   }
+  // Whether origins of contents have to be noted, from the next operation on if not yet.
+  bool notes_origins() const {
+    return versions != nullptr && (may_run_short || tracks.load(std::memory_order_relaxed));
+  }
+  // Whether note_arrival() and recompute_before() would only add the operation to those that versions know.
+  bool is_only_noted(const OperationInfo& what) const;
   struct Found;
   static bool are_as_they_were(const KnownOperation& known, StreamIndex in, Found* out);
   void tell_of_arrival(std::uint64_t known);
+  void note_repeated(const KnownOperation& known);
+  bool is_not_looked_at(const OperationInfo& what);
   bool anything_follows() const;
   void note_submitted();
   bool wait_for_others(const KnownOperation& known, StreamIndex in);

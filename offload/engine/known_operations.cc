@@ -9,8 +9,25 @@
 
 namespace thermocline {
 
+namespace {
+
+// One that is named by ranges notes this of each of its units.
+bool is_perhaps_written(const BlockState& operand) {
+  return std::ranges::any_of(operand.parts(), [&](const EvictionUnit& unit) { return operand.writes(unit); });
+}
+// It is accessed as if its address alone had been given.
+bool is_accessed_whole(const BlockState& operand) {
+  return operand.whole || std::ranges::all_of(operand.parts(), [&](const EvictionUnit& unit) {
+           return operand.wants(unit) && !operand.overwrites(unit) &&
+                  operand.writes(unit) == is_perhaps_written(operand);
+         });
+}
+
+}  // namespace
+
 void KnownOperations::learn(const Heap& heap, std::span<const MemoryAccess> list, const OperationInfo& info,
-                            std::span<BlockState* const> operands) {
+                            std::span<BlockState* const> operands, std::shared_ptr<const Versions::Form> form,
+                            std::uint64_t placement) {
   if (!may_know(list, info) || operands.size() > KnownOperation::kMost) return;
   if (known_.empty()) {
     known_.resize(std::size_t{1} << kBits);
@@ -18,33 +35,43 @@ void KnownOperations::learn(const Heap& heap, std::span<const MemoryAccess> list
   }
   const std::uint64_t key = key_of(list, info);
   if (std::exchange(latest_[place_of(key)], key) != key) return;
-  const bool follow_from_addresses = std::ranges::all_of(
-      list, [&](const MemoryAccess& one) { return one.bytes == 0 && !one.found && heap.stays_meant(one.address); });
+  const bool is_known_again = info.relaunch != nullptr;
+  const bool follow_from_addresses =
+      is_known_again
+          ? form != nullptr && std::ranges::all_of(operands, [](const BlockState* one) { return is_accessed_whole(*one); })
+          : std::ranges::all_of(list, [&](const MemoryAccess& one) {
+        return one.bytes == 0 && !one.found && heap.stays_meant(one.address);
+      });
   if (!follow_from_addresses) return;
   KnownOperation& one = known_[place_of(key)];
-  if (one.has(operands) && one.is(list, info)) return;
+  if (one.has(operands) && one.is(list, info) && (!is_known_again || one.placement == placement)) return;
   one.id = ++newest_;
   one.kind = info.kind;
   one.name = info.name;
   one.operator_class = info.operator_class;
   one.follows = info.follows;
+  one.same_as = KnownOperation::same_as_of(info);
+  one.form = is_known_again ? std::move(form) : nullptr;
+  one.placement = placement;
   one.count = static_cast<std::uint32_t>(list.size());
   one.operand_count = static_cast<std::uint32_t>(operands.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
     one.addresses[i] = list[i].address;
+    one.bytes[i] = list[i].bytes;
     one.accesses[i] = list[i].access;
   }
   for (std::size_t i = 0; i < operands.size(); ++i) {
     one.operands[i] = operands[i];
     one.serials[i] = operands[i]->block->serial();
-    one.may_write[i] = operands[i]->may_write;
+    one.may_write[i] = is_perhaps_written(*operands[i]);
   }
 }
 
 bool KnownOperation::has(std::span<BlockState* const> others) const {
   if (id == 0 || others.size() != operand_count) return false;
   for (std::size_t i = 0; i < operand_count; ++i) {
-    if (operands[i] != others[i] || serials[i] != others[i]->block->serial() || may_write[i] != others[i]->may_write)
+    if (operands[i] != others[i] || serials[i] != others[i]->block->serial() ||
+        may_write[i] != is_perhaps_written(*others[i]))
       return false;
   }
   return true;

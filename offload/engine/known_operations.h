@@ -6,11 +6,16 @@
 // Only operations whose operands follow from the addresses alone are remembered: they name no ranges, and no address
 // that may later mean another block (Heap::stays_meant). A serial identifies one allocation of a block, whose pages
 // keep their addresses. So as long as all serials are the same, all operands are.
+//
+// Where contents may be recomputed, also operations that name whole buffers, and whose caller knows them again
+// (RelaunchInfo::same_as). What is noted of them in Versions is remembered, too, which stays right while all buffers are
+// where they were (`placement`).
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -18,6 +23,8 @@
 #include "driver/hash.h"
 #include "offload/access.h"
 #include "offload/operation_info.h"
+#include "offload/recompute/versions.h"
+#include "offload/relauncher.h"
 #include "offload/residency/block_state.h"
 
 namespace thermocline {
@@ -33,20 +40,29 @@ struct KnownOperation {
   bool follows = false;
   std::uint32_t count = 0;  // of accesses
   std::uint32_t operand_count = 0;
+  std::uint64_t same_as = 0;  // RelaunchInfo::same_as; 0: nothing is known about how it may run again
+  // Only if `same_as` is not 0.
+  std::shared_ptr<const Versions::Form> form;
+  std::uint64_t placement = 0;  // when it was remembered
   std::array<DeviceAddress, kMost> addresses{};
+  std::array<Bytes, kMost> bytes{};
   std::array<Access, kMost> accesses{};
   std::array<BlockState*, kMost> operands{};
   std::array<std::uint64_t, kMost> serials{};
   std::array<bool, kMost> may_write{};
 
+  static std::uint64_t same_as_of(const OperationInfo& info) {
+    return info.relaunch == nullptr ? 0 : info.relaunch->same_as;
+  }
   bool is(std::span<const MemoryAccess> list, const OperationInfo& info) const {
     if (kind != info.kind || count != list.size() || name != info.name || follows != info.follows ||
-        operator_class != info.operator_class)
+        operator_class != info.operator_class || same_as != same_as_of(info))
       return false;
     std::uint64_t differs = 0;
     for (std::size_t i = 0; i < list.size(); ++i) {
       const MemoryAccess& one = list[i];
-      differs |= (one.address.value ^ addresses.data()[i].value) | one.bytes | static_cast<std::uint64_t>(one.found) |
+      differs |= (one.address.value ^ addresses.data()[i].value) | (one.bytes ^ bytes.data()[i]) |
+                 static_cast<std::uint64_t>(one.found) |
                  (static_cast<std::uint64_t>(one.access) ^ static_cast<std::uint64_t>(accesses.data()[i]));
     }
     return differs == 0;
@@ -61,7 +77,7 @@ class KnownOperations {
   // Whether the operation may be remembered: it has no property that is not compared.
   static bool may_know(std::span<const MemoryAccess> list, const OperationInfo& info) {
     const bool is_special = info.may_block || info.overwrites || info.reads_host_copy || info.may_fail_halfway ||
-                            info.again || info.relaunch != nullptr;
+                            info.again || (info.relaunch != nullptr && info.relaunch->same_as == 0);
     return !is_special && !list.empty() && list.size() <= KnownOperation::kMost;
   }
   // Null: not known. The caller has to check whether the operands have been freed.
@@ -71,18 +87,21 @@ class KnownOperations {
     return one.is(list, info) ? &one : nullptr;
   }
   // Remembers the operation. `operands`: the distinct blocks that its accesses mean, as listed while it is
-  // prepared.
+  // prepared. `form`: what was noted of it in Versions, with all buffers placed as `placement` says; null: not all of it
+  // is known.
   void learn(const Heap& heap, std::span<const MemoryAccess> list, const OperationInfo& info,
-             std::span<BlockState* const> operands);
+             std::span<BlockState* const> operands, std::shared_ptr<const Versions::Form> form,
+             std::uint64_t placement);
 
   // Looks up the operands that still exist again, and compares.
   void validate(const Heap& heap) const;
 
  private:
-  // As many entries as a large network's step has kernels; one megabyte.
+  // As many entries as a large network's step has kernels; one and a half megabytes.
   static constexpr unsigned kBits = 12;
 
   static std::uint64_t key_of(std::span<const MemoryAccess> list, const OperationInfo& info) {
+    if (info.relaunch != nullptr) return info.relaunch->same_as;
     return ((info.kind ^ list.front().address.value) * kHashFactor) ^ list.back().address.value;
   }
   static std::size_t place_of(std::uint64_t key) { return hash_bits(key, kBits); }

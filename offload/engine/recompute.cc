@@ -4,6 +4,7 @@
 // kept. This does not depend on the plan being followed: a program that departs from it loses time, and gets the same
 // bits.
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "driver/check.h"
@@ -70,6 +71,7 @@ void Engine::State::may_recompute() {
                    !options.waits_without_lock;
   if (!may) return;
   versions = std::make_unique<Versions>(Relauncher::kRemembered, options.drops_by_proof);
+  note_placement();
   may_verify();
   recompute_policy = policy->recompute();
   recompute_policy->recompute_with(*versions, options.recompute_plans, options.schedules,
@@ -104,8 +106,16 @@ bool Engine::State::may_trust() const {
          recompute_policy->gains_by_trust();
 }
 
+void Engine::State::note_placement() {
+  static std::atomic<std::uint64_t> newest{0};
+  if (versions != nullptr) placement.store(newest.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+std::uint64_t Engine::placement() const noexcept { return state_->placement.load(std::memory_order_acquire); }
+
 void Engine::State::note_arrival() {
   arrived_in = std::this_thread::get_id();
+  noted = nullptr;
   put_back_overwriting();
   if (verification != nullptr) {
     verification->not_rehearsed();
@@ -136,7 +146,9 @@ void Engine::State::note_arrival() {
              std::ranges::any_of(state->parts(), [](const EvictionUnit& unit) { return unit.pins > 0; });
     };
     const bool may_run_again = is_in_order && info.relaunch->may_run_again && std::ranges::none_of(operands, is_pinned);
-    versions->arrives(info.relaunch->id, may_run_again, info.nanoseconds, list, true, info.relaunch->trial);
+    const auto form = std::make_shared<const Versions::Form>(list, may_run_again, true, info.relaunch->trial);
+    if (may_run_again == info.relaunch->may_run_again) noted = form;
+    versions->arrives(form, info.relaunch->id, info.nanoseconds);
     return;
   }
   list.clear();

@@ -161,7 +161,18 @@ PeriodDetector::Event PeriodDetector::followed_with_another(std::uint64_t usual,
     if (longer && *longer <= kLongestOfTurns && uses_the_same(*longer, 0)) return take_up(*longer);
   }
   if (usual != 0 && reuse.buffer != 0) align();
+  // Nothing was used here before when the iteration was found, as in a program's first turn. A buffer that is also used in
+  // another place says nothing.
+  if (usual == 0 && reuse.buffer != 0 && !iterations_[current_].has_place_of(tokens_.back(), reuse.buffer))
+    keep_if_used_again();
   return Event::kMatch;
+}
+
+// The last operation's buffer is used at this place for the second time in a row.
+void PeriodDetector::keep_if_used_again() {
+  const std::uint64_t buffer = reuses_.back().buffer;
+  if (reuses_.size() > period() && reuses_[reuses_.size() - 1 - period()].buffer == buffer)
+    iterations_[current_].put(position_, buffer);
 }
 
 // The operation expected here has used another buffer.
@@ -169,11 +180,8 @@ void PeriodDetector::align() {
   Iteration& iteration = iterations_[current_];
   const std::uint64_t buffer = reuses_.back().buffer;
   const std::optional<std::size_t> place = iteration.only_place_of(tokens_.back(), buffer);
-  if (!place) {
-    // This buffer is used here for the second time in a row: it replaces the former one.
-    if (reuses_[reuses_.size() - 1 - period()].buffer == buffer) iteration.put(position_, buffer);
-    return;
-  }
+  // It replaces the former one.
+  if (!place) return keep_if_used_again();
   const std::size_t shift = (*place + period() - position_) % period();
   shifted_ = shift == shift_ ? shifted_ + 1 : 1;
   shift_ = shift;
@@ -386,6 +394,10 @@ void PeriodDetector::Iteration::put(std::size_t place, std::uint64_t buffer) {
   const auto [at, fresh] =
       buffer_places.try_emplace(joined_hash(tokens[place], buffer), static_cast<std::uint32_t>(place));
   if (!fresh) at->second = kAmbiguous;
+}
+
+bool PeriodDetector::Iteration::has_place_of(std::uint64_t token, std::uint64_t buffer) const {
+  return buffer_places.contains(joined_hash(token, buffer));
 }
 
 std::optional<std::size_t> PeriodDetector::Iteration::only_place_of(std::uint64_t token, std::uint64_t buffer) const {

@@ -176,6 +176,7 @@ class PeriodDetector {
   Event followed_to(std::size_t place, const Reuse& reuse);
   Event followed_with_another(std::uint64_t usual, const Reuse& reuse);
   void align();
+  void keep_if_used_again();
   bool resume(std::uint64_t gram);
   bool follow_known_transition(std::uint64_t token);
   void remember_transition();
@@ -213,6 +214,7 @@ class PeriodDetector {
     Places buffer_places;                // by token and buffer
     std::uint64_t followed = 0;          // operations() when it was last resumed
     void put(std::size_t place, std::uint64_t buffer);
+    bool has_place_of(std::uint64_t token, std::uint64_t buffer) const;
     std::optional<std::size_t> only_place_of(std::uint64_t token, std::uint64_t buffer) const;
   };
   std::optional<std::size_t> place_by_buffer(const Iteration& iteration) const;

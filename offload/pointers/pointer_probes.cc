@@ -30,19 +30,21 @@ PointerProbes::~PointerProbes() {
 }
 
 void PointerProbes::arriving(const OperationInfo& info, std::span<const MemoryAccess> accesses, bool is_led) {
-  const std::uint64_t name = info.name != nullptr ? reinterpret_cast<std::uintptr_t>(info.name) : info.kind;
+  const std::uint64_t name = name_of(info);
   present_ = nullptr;
   // Two entries for each name: the second is for launches from whose arguments stored pointers can be reached, if the
   // kernel is not known to write pointers without that.
   Kernel& without = kernels_[name * 2];
   Kernel& kernel = is_led && without.looked_at ? kernels_[name * 2 + 1] : without;
-  if (kernel.looked_at && kernel.launches + 1 < kernel.next_look) {
-    ++kernel.launches;
-    return;
-  }
+  if (is_passed(kernel)) return;
   if (!is_given_a_table(accesses)) return;
   present_ = &kernel;
   accesses_.assign(accesses.begin(), accesses.end());
+}
+
+bool PointerProbes::passes(const OperationInfo& info) {
+  const auto known = kernels_.find(name_of(info) * 2);
+  return known != kernels_.end() && is_passed(known->second);
 }
 
 bool PointerProbes::writes_none(const char* name) const {

@@ -54,6 +54,9 @@ class PointerProbes {
   // A kernel with these accesses, including small buffers, is about to be submitted; `is_led`: stored pointers can be
   // reached from its arguments.
   void arriving(const OperationInfo& info, std::span<const MemoryAccess> accesses, bool is_led);
+  // True: a kernel with small buffers has arrived from whose arguments no stored pointers can be reached, and is not
+  // probed now. False: arriving() has to be told.
+  bool passes(const OperationInfo& info);
   // Whether at least two probes of this kernel's own launches found that it writes no pointers when it is given
   // none.
   bool writes_none(const char* name) const;
@@ -108,6 +111,15 @@ class PointerProbes {
     std::vector<HeldWord> stored;  // new ones, in buffers that still exist
   };
 
+  static std::uint64_t name_of(const OperationInfo& info) {
+    return info.name != nullptr ? reinterpret_cast<std::uintptr_t>(info.name) : info.kind;
+  }
+  // The launch is counted. False: it may be probed.
+  static bool is_passed(Kernel& kernel) {
+    if (!kernel.looked_at || kernel.launches + 1 >= kernel.next_look) return false;
+    ++kernel.launches;
+    return true;
+  }
   bool is_given_a_table(std::span<const MemoryAccess> accesses) const;
   std::vector<Part> small_ones(const References::Given& given, const Kernel& kernel) const;
   std::vector<Range> ranges_of(const References::Targets& buffers) const;

@@ -147,7 +147,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
   const bool trusting = residency_.is_trusting();
   set_wants({.arrivals = true,
              .submitting = following_ ? trusting : !timed_,
-             .submitted = !following_ || trusting || acts() || versions_ != nullptr,
+             .submitted = !following_ || trusting || acts(),
              .allocating = following_,
              .addresses = wants().addresses || trusting});
 }

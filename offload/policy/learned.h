@@ -108,7 +108,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   void distrusts() override {
     if (residency_.is_trusting()) assignment_.diverged();
   }
-  bool gains_by_trust() const override { return following_ || !resident_set_.is_active(); }
+  bool gains_by_trust() const override { return following_ ? !moves_nothing() : !resident_set_.is_active(); }
 
  private:
   // The order in which host copies go to the spill file: while a plan is followed, farthest next use first.
@@ -131,6 +131,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
 
   // A plan is followed that evicts or drops something.
   bool acts() const { return following_ && (!known_[current_].plan.gaps.empty() || rewriting() != nullptr); }
+  // A plan is followed by which everything fits, and stays.
+  bool moves_nothing() const { return following_ && known_[current_].plan.fits && !acts(); }
   const Rewriting* rewriting() const { return following_ ? known_[current_].plan.rewriting.get() : nullptr; }
   // The blocks that these buffers of the profile are in now.
   std::vector<BlockState*> blocks_of(std::span<const std::uint32_t> names) const;

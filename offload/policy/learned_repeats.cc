@@ -33,7 +33,7 @@ bool LearnedPolicy::comes_as_before(const Arrival& arrival) {
     period_detector_.pass_expected(place);
     ++unlearned_;
     expected.nanoseconds = given;
-    const bool must_be_told = acts() || versions_ != nullptr || wants().submitting || wants().submitted;
+    const bool must_be_told = acts() || wants().submitting || wants().submitted;
     if (!must_be_told) expect(known.expected, period_detector_.next_position());
   } else {
     learn_repeats();

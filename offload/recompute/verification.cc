@@ -33,7 +33,7 @@ KernelTrial::Outcome Verification::outcome_of(const Pair& pair) {
 }
 
 bool Verification::begin_rehearsal(KernelTrial* trial) {
-  if (trial == nullptr || trial->state() != KernelTrial::State::kOnTrial) return false;
+  if (!may_rehearse(trial)) return false;
   if (!digests_.is_ready()) {
     if (!digests_.on()) trial->give_up();
     return false;

@@ -75,6 +75,12 @@ class Verification {
   // The buffer has been freed or overwritten: its dropped contents are not needed any more.
   void forget(BufferNumber buffer);
 
+  // No rehearsal and no comparison is under way.
+  bool is_idle() const { return rehearsal_ == nullptr && rehearsals_.empty() && made_again_.empty(); }
+  // False: begin_rehearsal() would do nothing.
+  static bool may_rehearse(const KernelTrial* trial) {
+    return trial != nullptr && trial->state() == KernelTrial::State::kOnTrial;
+  }
   // Evaluates the digests that have become known; never blocks.
   void poll();
   const VerificationStatistics& statistics() const { return statistics_; }

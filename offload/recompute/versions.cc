@@ -30,7 +30,7 @@ class Versions::World {
   bool producer(VersionId version, std::uint64_t* operation) const {
     if ((version & kFound) != 0 || version == kNoVersion) return false;
     *operation = operation_of(version);
-    return *operation >= versions_.first_ && versions_.record(*operation).may_run_again;
+    return *operation >= versions_.first_ && versions_.record(*operation).form->may_run_again;
   }
   std::span<const VersionedOperand> operands(std::uint64_t operation) const {
     return versions_.record(operation).versions;
@@ -53,43 +53,81 @@ class Versions::World {
   const std::vector<BufferNumber>* const only_;
 };
 
-void Versions::arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds,
-                       std::span<const Operand> operands, bool is_all, KernelTrial* trial) {
-  forget_old();
+Versions::Form::Form(std::span<const Operand> list, bool may_run_again_in, bool is_all_in, KernelTrial* trial_in)
+    : operands(list.begin(), list.end()),
+      may_run_again(may_run_again_in && list.size() < (std::size_t{1} << kOperandBits)),
+      is_all(is_all_in),
+      any_in_place(std::ranges::any_of(list, [](const Operand& operand) { return operand.use.in_place; })),
+      trial(trial_in) {}
+
+void Versions::catch_up() const {
+  try {
+    for (const Late& late : late_) {
+      if (late.form == nullptr) {
+        late.id == kAllContents ? note_end_of_contents() : note_free(late.id);
+        continue;
+      }
+      note(late);
+      if (late.forgets) note_end_of_contents();
+      if (late.is_submitted) begin_written();
+    }
+  } catch (...) {
+    // Out of host memory. As long as nothing is dropped, nothing has to be known.
+    if (dropped_.empty()) forget_all();
+    throw;
+  }
+  late_.clear();
+  late_operations_ = 0;
+}
+
+void Versions::forget_all() const {
+  first_ += records_.size() + late_operations_;
+  records_.clear();
+  late_.clear();
+  late_operations_ = 0;
+  current_.clear();
+  buffer_of_.clear();
+  arriving_ = false;
+}
+
+// The operation arrives.
+void Versions::note(const Late& late) const {
   const std::uint64_t operation = first_ + records_.size();
   Record& record = records_.emplace_back();
-  record.id = id;
-  record.is_all = is_all;
-  record.may_run_again = may_run_again && operands.size() < (std::size_t{1} << kOperandBits);
-  record.nanoseconds = nanoseconds;
-  record.trial = trial;
-  record.operands.assign(operands.begin(), operands.end());
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const Operand& operand = operands[i];
+  record.form = late.form;
+  record.id = late.id;
+  record.nanoseconds = late.nanoseconds;
+  const Form& form = *late.form;
+  record.versions.reserve(form.operands.size());
+  for (std::size_t i = 0; i < form.operands.size(); ++i) {
+    const Operand& operand = form.operands[i];
     VersionedOperand& versions = record.versions.emplace_back();
     versions.reads = operand.use.reads;
     versions.writes = operand.use.writes;
     versions.in_place = operand.use.in_place;
     if (operand.use.in_place) in_place_.insert(operand.buffer);
     if (operand.use.reads && !current_.contains(operand.buffer)) begin_version(operand.buffer, kFound | ++found_);
-    if (operand.use.reads) versions.read = current(operand.buffer);
-    if (operand.use.writes) versions.written = record.may_run_again ? version_of(operation, i) : kFound | ++found_;
+    if (operand.use.reads) versions.read = current_.at(operand.buffer);
+    if (operand.use.writes) versions.written = form.may_run_again ? version_of(operation, i) : kFound | ++found_;
   }
-  arriving_ = true;
 }
 
-void Versions::submitted() {
-  if (!arriving_) return;
-  arriving_ = false;
+void Versions::submitted_at_once() {
+  for (const Operand& operand : records_.back().form->operands) {
+    if (operand.use.writes) restored(operand.buffer);
+  }
+  begin_written();
+}
+
+// The operation that was noted last has been submitted.
+void Versions::begin_written() const {
   const Record& record = records_.back();
-  for (std::size_t i = 0; i < record.operands.size(); ++i) {
-    if (!record.operands[i].use.writes) continue;
-    restored(record.operands[i].buffer);
-    begin_version(record.operands[i].buffer, record.versions[i].written);
+  for (std::size_t i = 0; i < record.versions.size(); ++i) {
+    if (record.versions[i].writes) begin_version(record.form->operands[i].buffer, record.versions[i].written);
   }
 }
 
-void Versions::begin_version(BufferNumber buffer, VersionId version) {
+void Versions::begin_version(BufferNumber buffer, VersionId version) const {
   const auto [old, is_new] = current_.try_emplace(buffer, version);
   if (!is_new) {
     buffer_of_.erase(old->second);
@@ -100,18 +138,41 @@ void Versions::begin_version(BufferNumber buffer, VersionId version) {
 
 void Versions::forget_contents() {
   THERMOCLINE_CHECK(dropped_.empty(), "what is dropped is made of what is known");
+  if (arriving_ && !late_.empty()) {
+    late_.back().forgets = true;
+  } else {
+    note_in_turn(kAllContents);
+  }
+}
+
+void Versions::note_end_of_contents() const {
   current_.clear();
   buffer_of_.clear();
 }
 
+// What has arrived stays the last in the list.
+void Versions::note_in_turn(BufferNumber ended) {
+  if (!late_.empty() && !arriving_ && late_.size() < 2 * remembered_) {
+    late_.push_back({nullptr, ended});
+    return;
+  }
+  catch_up();
+  ended == kAllContents ? note_end_of_contents() : note_free(ended);
+}
+
 void Versions::changed_unseen(BufferNumber buffer) {
   THERMOCLINE_CHECK(!is_dropped(buffer), "what is dropped is made of what is known");
+  catch_up();
   begin_version(buffer, kFound | ++found_);
 }
 
 void Versions::freed(BufferNumber buffer) {
   restored(buffer);
   asides_.erase(buffer);
+  note_in_turn(buffer);
+}
+
+void Versions::note_free(BufferNumber buffer) const {
   in_place_.erase(buffer);
   const auto known = current_.find(buffer);
   if (known == current_.end()) return;
@@ -121,6 +182,7 @@ void Versions::freed(BufferNumber buffer) {
 }
 
 VersionId Versions::current(BufferNumber buffer) const {
+  catch_up();
   const auto known = current_.find(buffer);
   return known == current_.end() ? kNoVersion : known->second;
 }
@@ -144,11 +206,13 @@ std::optional<Recipe> Versions::recipe_without(std::span<const BufferNumber> buf
 }
 
 std::optional<Recipe> Versions::recipe_for(std::span<const BufferNumber> buffers) const {
+  catch_up();
   return recipe_without(buffers, {});
 }
 
 bool Versions::drop(BufferNumber buffer) {
   THERMOCLINE_CHECK(!is_dropped(buffer), "contents are dropped once");
+  catch_up();
   if (!find_another_recipe(buffer, {})) return false;
   // Contents that are computed from this buffer must be computed from its inputs now.
   const auto readers = readers_.find(buffer);
@@ -184,7 +248,7 @@ bool Versions::find_another_recipe(BufferNumber buffer, std::span<const BufferNu
 // Contents already dropped are recomputed by the kernels that made them, even if these were demoted since.
 bool Versions::may_rely_on(const Recipe& recipe) const {
   return by_proof_ || std::ranges::all_of(recipe.runs, [this](const Recipe::Run& run) {
-           const KernelTrial* const trial = record(run.operation).trial;
+           const KernelTrial* const trial = trial_of(run.operation);
            return trial == nullptr || trial->is_promoted();
          });
 }
@@ -192,7 +256,7 @@ bool Versions::may_rely_on(const Recipe& recipe) const {
 std::vector<KernelTrial*> Versions::trials_of(const Recipe& recipe) const {
   std::vector<KernelTrial*> trials;
   for (auto run = recipe.runs.rbegin(); run != recipe.runs.rend(); ++run) {
-    KernelTrial* const trial = record(run->operation).trial;
+    KernelTrial* const trial = trial_of(run->operation);
     if (trial != nullptr && std::ranges::find(trials, trial) == trials.end()) trials.push_back(trial);
   }
   return trials;
@@ -234,6 +298,7 @@ bool Versions::is_worth_a_copy(BufferNumber buffer, Bytes bytes) const {
 }
 
 void Versions::copied_aside(BufferNumber buffer, BufferNumber copy, DeviceAddress at) {
+  catch_up();
   THERMOCLINE_CHECK(!is_dropped(buffer) && !current_.contains(copy),
                     "a copy is made of what is there, where nothing was");
   const auto known = current_.find(buffer);
@@ -253,12 +318,12 @@ DeviceAddress Versions::address_of(std::uint64_t operation, std::size_t i) const
   const Record& known = record(operation);
   const auto buffer = buffer_of_.find(known.versions[i].read);
   const auto aside = buffer == buffer_of_.end() ? asides_.end() : asides_.find(buffer->second);
-  return aside == asides_.end() ? known.operands[i].address : aside->second;
+  return aside == asides_.end() ? known.form->operands[i].address : aside->second;
 }
 
 // The size of a version that can be recomputed.
 Bytes Versions::bytes_of(VersionId version) const {
-  return record(operation_of(version)).operands[version & ((VersionId{1} << kOperandBits) - 1)].bytes;
+  return operands_of(operation_of(version))[version & ((VersionId{1} << kOperandBits) - 1)].bytes;
 }
 
 std::vector<Versions::BufferNumber> Versions::lost_without(std::span<const BufferNumber> going) {
@@ -277,14 +342,35 @@ std::vector<Versions::BufferNumber> Versions::lost_without(std::span<const Buffe
   return readers;
 }
 
+// Something that came before all operations that are remembered. What an operation has written then counts as written by
+// somebody before it, who is not remembered, either; nor is anybody who read it in between.
+void Versions::skip(const Late& late) const {
+  if (late.form == nullptr) return late.id == kAllContents ? note_end_of_contents() : note_free(late.id);
+  if (late.forgets) note_end_of_contents();
+  if (!late.form->any_in_place) return;
+  for (const Operand& operand : late.form->operands) {
+    if (operand.use.in_place) in_place_.insert(operand.buffer);
+  }
+}
+
 // Keeps as many records as the relauncher remembers, or half as many again.
 void Versions::forget_old() {
-  if (records_.size() < remembered_) return;
   // Buffers dropped since too_old() was called may depend on old operations.
-  std::uint64_t kept = first_ + records_.size() / 2;
+  std::uint64_t kept = first_ + (records_.size() + late_operations_) / 2;
   for (const auto& [buffer, dropped] : dropped_) kept = std::min(kept, dropped.oldest);
-  records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(kept - first_));
-  first_ = kept;
+  std::uint64_t forgotten = kept - first_;
+  const std::uint64_t noted = std::min<std::uint64_t>(forgotten, records_.size());
+  records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(noted));
+  first_ += noted;
+  auto end = late_.begin();
+  for (forgotten -= noted; forgotten > 0; ++end) {
+    skip(*end);
+    if (end->form == nullptr) continue;
+    --late_operations_;
+    ++first_;
+    --forgotten;
+  }
+  late_.erase(late_.begin(), end);
   std::erase_if(deaths_, [this](const auto& death) { return death.second < first_; });
 }
 
@@ -299,6 +385,7 @@ std::vector<Versions::BufferNumber> Versions::too_old() const {
 }
 
 std::vector<Bytes> Versions::content_bytes(std::size_t period) const {
+  catch_up();
   if (records_.size() < period) return {};
   struct Accesses {
     Bytes bytes = 0;
@@ -312,7 +399,7 @@ std::vector<Bytes> Versions::content_bytes(std::size_t period) const {
     change[to] -= static_cast<std::int64_t>(bytes);
   };
   for (std::size_t i = 0; i < period; ++i) {
-    for (const Operand& operand : records_[records_.size() - period + i].operands) {
+    for (const Operand& operand : records_[records_.size() - period + i].form->operands) {
       const auto [known, is_new] = all.try_emplace(operand.buffer, Accesses{operand.bytes, i, i, operand.use.reads});
       if (!is_new && operand.use.reads) add(known->second.last + 1, i + 1, operand.bytes);
       known->second.last = i;
@@ -331,12 +418,14 @@ std::vector<Bytes> Versions::content_bytes(std::size_t period) const {
 }
 
 bool Versions::are_all_known(std::size_t period) const {
+  catch_up();
   if (records_.size() < period) return false;
   return std::all_of(records_.end() - static_cast<std::ptrdiff_t>(period), records_.end(),
-                     [](const Record& record) { return record.is_all; });
+                     [](const Record& record) { return record.form->is_all; });
 }
 
 std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
+  catch_up();
   const std::size_t period = profile.places();
   if (records_.size() < period) return std::nullopt;
   const std::uint64_t begin = first_ + records_.size() - period;
@@ -345,12 +434,12 @@ std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
   std::unordered_map<BufferNumber, std::uint32_t> indices;
   std::vector<Lineage::Access> accesses;
   for (std::uint32_t place = 0; place < period; ++place) {
-    const Record& record = this->record(begin + place);
-    if (!record.is_all) return std::nullopt;
+    const Form& form = *record(begin + place).form;
+    if (!form.is_all) return std::nullopt;
     const std::span<const std::uint32_t> names = profile.operands(place);
     std::size_t own = 0;
     accesses.clear();
-    for (const Operand& operand : record.operands) {
+    for (const Operand& operand : form.operands) {
       if (operand.owns_pages && own == names.size()) return std::nullopt;
       const std::uint32_t name = operand.owns_pages ? names[own++] : kNoBuffer;
       const auto [index, is_new] =
@@ -369,8 +458,8 @@ std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
                           .in_place = operand.use.in_place});
     }
     // Kernels on trial are counted on: until they are promoted their results stay, or are copied.
-    const bool is_refused = record.trial != nullptr && record.trial->is_refused();
-    lineage.add(record.may_run_again && !is_refused, accesses);
+    const bool is_refused = form.trial != nullptr && form.trial->is_refused();
+    lineage.add(form.may_run_again && !is_refused, accesses);
   }
   // Buffers that the program frees after the last operation have not been freed yet; buffers that live on into the next
   // iteration have another role there.
@@ -383,6 +472,7 @@ std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
 }
 
 void Versions::validate() const {
+  THERMOCLINE_CHECK(dropped_.empty() || late_.empty(), "while anything is dropped each operation is noted when it comes");
   THERMOCLINE_CHECK(current_.size() == buffer_of_.size(), "a version stands in one buffer");
   for (const auto& [buffer, dropped] : dropped_) {
     THERMOCLINE_CHECK(dropped.version == current(buffer), "what is dropped is not overwritten");

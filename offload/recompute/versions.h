@@ -6,10 +6,16 @@
 //   1. Every version that is dropped can be recomputed from versions that exist, by operations that are remembered.
 //   2. For each buffer that such a recipe reads, the reader is known. Before the buffer is overwritten or freed, the
 //      dropped version is recomputed, another recipe is found, or the contents are copied aside (the write barrier).
+//   3. While anything is dropped, no operation is late.
+//
+// While nothing is dropped nobody needs to know the versions. Until somebody asks for them, what happens is only listed, in
+// order (`late_`): most programs repeat themselves, everything fits, and then nobody ever asks. Whoever asks gets what he
+// would get if each operation had been noted when it came.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -37,25 +43,53 @@ class Versions {
     OperandUse use;
   };
 
+  // The same for all operations that are equal but for their scalar parameters and their time.
+  struct Form {
+    // All operands. `may_run_again`: everything about it is known. `is_all`: it accesses nothing else. `trial`: the
+    // trial of its kernel; null: its results may be dropped without one.
+    Form(std::span<const Operand> operands, bool may_run_again, bool is_all, KernelTrial* trial);
+
+    const std::vector<Operand> operands;
+    const bool may_run_again, is_all;
+    const bool any_in_place;
+    KernelTrial* const trial;
+  };
+
   // About this many operations are remembered; more while dropped contents depend on them.
   // `by_proof`, for tests: results of kernels on trial may be dropped, too.
   explicit Versions(std::uint64_t remembered = Relauncher::kRemembered, bool by_proof = false)
       : remembered_(remembered), by_proof_(by_proof) {}
 
-  // An operation is about to be submitted; each buffer once. `may_run_again`: everything about it is known. `is_all`:
-  // it accesses nothing else. `trial`: the trial of its kernel; null: its results may be dropped without one.
+  // An operation is about to be submitted; each buffer once.
+  void arrives(std::shared_ptr<const Form> form, std::uint64_t id, std::uint64_t nanoseconds) {
+    if (remembers_too_much()) [[unlikely]]
+      forget_old();
+    late_.push_back({std::move(form), id, nanoseconds});
+    ++late_operations_;
+    arriving_ = true;
+    if (!dropped_.empty()) catch_up();
+  }
   void arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds, std::span<const Operand> operands,
-               bool is_all = true, KernelTrial* trial = nullptr);
+               bool is_all = true, KernelTrial* trial = nullptr) {
+    arrives(std::make_shared<const Form>(operands, may_run_again, is_all, trial), id, nanoseconds);
+  }
   // The operands of that operation.
-  std::span<const Operand> arriving() const { return records_.back().operands; }
+  std::span<const Operand> arriving() const { return newest().operands; }
   // The operation has been submitted.
-  void submitted();
+  void submitted() {
+    if (!arriving_) return;
+    arriving_ = false;
+    if (late_.empty()) return submitted_at_once();
+    late_.back().is_submitted = true;
+  }
   // The operation that arrived last has not been submitted yet.
   bool is_arriving() const { return arriving_; }
   // The operation that is arriving may run again.
-  bool arriving_may_run_again() const { return arriving_ && records_.back().may_run_again; }
+  bool arriving_may_run_again() const { return arriving_ && newest().may_run_again; }
   // The arriving operation was given up: it counts as not submitted, and writes nothing.
   void never_submitted() { arriving_ = false; }
+  // Notes the operations that are late. Changes nothing that can be asked for.
+  void catch_up() const;
   // Anything may have been written, and nothing is dropped. Recipes do not use earlier contents any more.
   void forget_contents();
   // Unseen work may have written to the buffer, which is not dropped.
@@ -93,9 +127,9 @@ class Versions {
   // The id of an operation that a recipe names.
   std::uint64_t id_of(std::uint64_t operation) const { return record(operation).id; }
   std::uint64_t nanoseconds_of(std::uint64_t operation) const { return record(operation).nanoseconds; }
-  std::span<const Operand> operands_of(std::uint64_t operation) const { return record(operation).operands; }
+  std::span<const Operand> operands_of(std::uint64_t operation) const { return record(operation).form->operands; }
   // The trial of the operation's kernel; may be null.
-  KernelTrial* trial_of(std::uint64_t operation) const { return record(operation).trial; }
+  KernelTrial* trial_of(std::uint64_t operation) const { return record(operation).form->trial; }
   // The trials of the kernels that make the dropped contents, each once; first the kernel whose result they are.
   const std::vector<KernelTrial*>& trials_of_dropped(BufferNumber buffer) const { return dropped_.at(buffer).trials; }
   // The address of the operation's i-th operand, which a recipe reads where it is.
@@ -116,14 +150,19 @@ class Versions {
 
  private:
   struct Record {
+    std::shared_ptr<const Form> form;
     std::uint64_t id = 0;
-    bool may_run_again = false;
-    bool is_all = true;  // it accesses nothing but its operands
     std::uint64_t nanoseconds = 0;
-    KernelTrial* trial = nullptr;
-    std::vector<Operand> operands;
     std::vector<VersionedOperand> versions;
   };
+  struct Late {
+    std::shared_ptr<const Form> form;  // null: no operation; a buffer was freed, or all contents were forgotten
+    std::uint64_t id = 0;              // of the operation, or the buffer's number, or kAllContents
+    std::uint64_t nanoseconds = 0;
+    // All contents were forgotten when it had arrived; then it was submitted.
+    bool forgets = false, is_submitted = false;
+  };
+  static constexpr BufferNumber kAllContents = ~BufferNumber{0};
   struct Dropped {
     VersionId version = kNoVersion;
     std::uint64_t oldest = 0;  // the oldest operation of its recipe
@@ -134,10 +173,20 @@ class Versions {
   friend class World;
 
   const Record& record(std::uint64_t operation) const { return records_[operation - first_]; }
+  const Form& newest() const { return late_.empty() ? *records_.back().form : *late_.back().form; }
+  bool remembers_too_much() const { return records_.size() + late_operations_ >= remembered_; }
+  void note(const Late& late) const;
+  void note_free(BufferNumber buffer) const;
+  void note_end_of_contents() const;
+  void note_in_turn(BufferNumber ended);
+  void skip(const Late& late) const;
+  void forget_all() const;
+  void submitted_at_once();
+  void begin_written() const;
   Bytes bytes_of(VersionId version) const;
   bool find_another_recipe(BufferNumber buffer, std::span<const BufferNumber> going);
   void unlink(BufferNumber buffer);
-  void begin_version(BufferNumber buffer, VersionId version);
+  void begin_version(BufferNumber buffer, VersionId version) const;
   void forget_old();
   std::optional<Recipe> recipe_without(std::span<const BufferNumber> buffers,
                                        std::span<const BufferNumber> going) const;
@@ -147,18 +196,22 @@ class Versions {
 
   const std::uint64_t remembered_;
   const bool by_proof_;
-  std::deque<Record> records_;
-  std::uint64_t first_ = 0;  // operation number of records_[0]
-  std::uint64_t found_ = 0;  // number of versions whose producer is unknown
-  bool arriving_ = false;    // the last record has not been submitted yet
-  std::unordered_map<BufferNumber, VersionId> current_;
-  std::unordered_map<VersionId, BufferNumber> buffer_of_;  // the inverse
+  // What catch_up() changes.
+  mutable bool arriving_ = false;   // the newest operation has not been submitted yet
+  mutable std::vector<Late> late_;             // what came behind the operations in records_, not noted yet
+  mutable std::uint64_t late_operations_ = 0;  // how many of these are operations
+  mutable std::deque<Record> records_;
+  mutable std::uint64_t found_ = 0;  // number of versions whose producer is unknown
+  mutable std::unordered_map<BufferNumber, VersionId> current_;
+  mutable std::unordered_map<VersionId, BufferNumber> buffer_of_;  // the inverse
+  mutable std::unordered_set<BufferNumber> in_place_;              // some operation has read them in place (OperandUse)
+  mutable std::uint64_t first_ = 0;  // operation number of records_[0], or of late_[0]
+
   // For buffers in the records: the last operation before the free.
-  std::unordered_map<BufferNumber, std::uint64_t> deaths_;
+  mutable std::unordered_map<BufferNumber, std::uint64_t> deaths_;
   std::unordered_map<BufferNumber, Dropped> dropped_;
   std::unordered_map<BufferNumber, std::unordered_set<BufferNumber>>
       readers_;                                             // dropped buffers, by what they depend on
-  std::unordered_set<BufferNumber> in_place_;               // some operation has read them in place (OperandUse)
   std::unordered_map<BufferNumber, DeviceAddress> asides_;  // copies that the program does not know
 };
 

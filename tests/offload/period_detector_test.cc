@@ -286,6 +286,24 @@ TEST(PeriodDetector, OperationsThatPassAreRememberedAsIfAdded) {
   }
 }
 
+// In a program's first turn nothing was used before. Afterwards the buffers are those that are expected.
+TEST(PeriodDetector, BuffersThatComeAgainAreExpectedAlsoIfTheFirstTurnHadNone) {
+  constexpr std::uint64_t kOperations = 40;
+  PeriodDetector period_detector;
+  const auto turn = [&](bool is_first) {
+    for (std::uint64_t i = 0; i < kOperations; ++i) {
+      const Reuse reuse = is_first ? Reuse{} : Reuse{i + 1, kOperations, kOperations};
+      static_cast<void>(period_detector.add(100 + i, 1000 * kMiB, reuse));
+    }
+  };
+  for (int i = 0; i < 5; ++i) turn(i == 0);
+  ASSERT_TRUE(period_detector.following());
+  for (std::uint64_t i = 0; i < kOperations; ++i) {
+    const std::size_t place = period_detector.next_position();
+    ASSERT_TRUE(period_detector.add_expected(place, 100 + i, 1000 * kMiB, {i + 1, kOperations, 2 * kOperations}, 0)) << i;
+  }
+}
+
 TEST(PeriodDetector, WhatHappenedBeforeTrainingDoesNotCountForEver) {
   PeriodDetector period_detector;
   for (std::uint64_t i = 0; i < 100; ++i) period_detector.add(7000 + i, 100'000 * kMiB);
