@@ -83,9 +83,8 @@ bool any_wants_relaunches(const EngineSet& engines) {
 }
 
 // Only if contents may be recomputed, or if a recording tells how kernels access memory.
-template <class Submit>
 [[gnu::noinline]] CUresult launch_known(const EngineSet& engines, StreamHandle stream, const Launch& launch,
-                                        const Layouts::Facts& facts, AccessList& accesses, const Submit& call) {
+                                        const Layouts::Facts& facts, AccessList& accesses, Call call) {
   const Shape& shape = launch.shape;
   const LaunchedKernel kernel{.function = launch.function,
                               .name = facts.name,

@@ -125,7 +125,7 @@ void count(LaunchVerdict verdict, const KernelKnowledge& known) {
 
 }  // namespace
 
-// What was found while a launch was examined, for those that come again.
+// The findings about a launch that is examined, for those that come again.
 struct KnownLaunch::Reached {
   const Engine* engine = nullptr;  // of all buffers; null: there are none
   std::uint64_t placement = 0;

@@ -8,9 +8,9 @@
 #pragma once
 
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <memory>
-#include <boost/container/small_vector.hpp>
 
 #include "hooks/operands/accesses.h"
 #include "hooks/operands/parameters.h"

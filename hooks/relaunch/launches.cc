@@ -72,7 +72,8 @@ Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const
   for (const std::uint32_t at : form.parameter_at) parameters.push_back(launch.parameters.data() + at);
   const Inside inside;
   return Status(real<Function::cuLaunchKernel>(form.function, form.grid[0], form.grid[1], form.grid[2], form.block[0],
-                                               form.block[1], form.block[2], form.shared_bytes, to_cu(stream), parameters.data(), static_cast<void**>(nullptr)));
+                                               form.block[1], form.block[2], form.shared_bytes, to_cu(stream),
+                                               parameters.data(), static_cast<void**>(nullptr)));
 }
 
 namespace {

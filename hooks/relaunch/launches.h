@@ -17,7 +17,7 @@
 
 namespace thermocline {
 
-// What launches share that differ in their parameters only.
+// Shared by launches that differ in their parameters only.
 struct LaunchForm {
   // Eight bytes of the parameters that are an address in the memory of the operation's n-th access.
   struct Word {

@@ -85,7 +85,7 @@ class PtxProof {
   // The shape, and the parameters on which anything depends that was found.
   std::string key_of(const LaunchShape& shape, void* const* parameters) const THERMOCLINE_REQUIRES(mutex_);
   Found* known(const LaunchShape& shape, void* const* parameters) const THERMOCLINE_REQUIRES(mutex_);
-  // What is found from now on depends on these, too.
+  // Notes that everything found from now on depends on these, too.
   void depends_on(const UsedParameters& used) const THERMOCLINE_REQUIRES(mutex_);
   void check_instructions();
   bool check_instruction(const PtxInstruction& one);

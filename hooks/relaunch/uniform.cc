@@ -100,8 +100,7 @@ bool Uniform::load_parameter(const PtxInstruction& one, int reg, std::int64_t* o
   const std::int64_t offset = one.operands[1].value + std::int64_t{part_of(one, reg)} * bytes;
   if (parameter < 0 || offset < 0 || offset + bytes > kernel_.parameters[static_cast<std::size_t>(parameter)].bytes)
     return false;
-  if (used_ != nullptr)
-    used_->add({static_cast<std::uint32_t>(parameter), static_cast<std::uint32_t>(offset), bytes});
+  if (used_ != nullptr) used_->add({static_cast<std::uint32_t>(parameter), static_cast<std::uint32_t>(offset), bytes});
   std::uint64_t value = 0;
   std::memcpy(&value, static_cast<const unsigned char*>(parameters_[parameter]) + offset, bytes);
   *out = wrapped(static_cast<std::int64_t>(value), one.type());

@@ -239,8 +239,7 @@ Interval ValueRanges::of_parameter(const PtxInstruction& one, int reg) const {
     // Nothing depends on the bytes of an address.
     return word.offset == offset && bytes == 8 ? Interval::address(static_cast<int>(i)) : Interval::any(bytes);
   }
-  if (used_ != nullptr)
-    used_->add({static_cast<std::uint32_t>(parameter), static_cast<std::uint32_t>(offset), bytes});
+  if (used_ != nullptr) used_->add({static_cast<std::uint32_t>(parameter), static_cast<std::uint32_t>(offset), bytes});
   std::uint64_t value = 0;
   std::memcpy(&value, static_cast<const unsigned char*>(parameters_[parameter]) + offset, bytes);
   const std::int64_t number =

@@ -67,7 +67,7 @@ class ValueRanges {
   const PtxBlocks& blocks_;
   LaunchShape shape_;
   void* const* parameters_;
-  UsedParameters* used_;  // gets those that are read; null: nobody asks
+  UsedParameters* used_;           // gets those that are read; null: nobody asks
   std::vector<int> predicate_of_;  // by register: its index in State::predicates; -1: it is no predicate
   std::vector<Edge> edges_;
   std::vector<std::optional<State>> at_;  // at the beginning of each block; empty: not reached

@@ -32,12 +32,13 @@ struct Engine::State::Found {
   return true;
 }
 
-// What is left out depends on states in which this returns false. So nothing is dropped, nor about to be; all that was
+// Everything that is left out depends on states in which this returns false. So nothing is dropped, nor about to be; all that was
 // submitted before was submitted in order, or has passed; and a kernel on trial is rehearsed elsewhere.
 bool Engine::State::is_only_noted(const OperationInfo& what) const {
   const RelaunchInfo* const relaunch = what.relaunch;
-  return relaunch != nullptr && relaunch->same_as != 0 && tracks.load(std::memory_order_relaxed) && !options.drops_all &&
-         !versions->any_dropped() && overwriting.empty() && not_vouched_for.empty() && !clock.may_be_blocked() &&
+  return relaunch != nullptr && relaunch->same_as != 0 && tracks.load(std::memory_order_relaxed) &&
+         !options.drops_all && !versions->any_dropped() && overwriting.empty() && not_vouched_for.empty() &&
+         !clock.may_be_blocked() &&
          (verification == nullptr || (verification->is_idle() && !verification->may_rehearse(relaunch->trial))) &&
          !may_trust();
 }

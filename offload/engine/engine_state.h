@@ -301,11 +301,11 @@ class Engine::State {
   std::atomic<std::uint64_t> placement{0};
   void note_placement();
   bool is_vouched_for = false;  // it accesses nothing else than it was given
-  // What versions were told of the operation in preparation, if its caller described all of it. Null: it did not, or the
+  // The form in which versions know the operation in preparation, if its caller described all of it. Null: it did not, or the
   // operation counts as one that may not run again though its caller says that it may.
   std::shared_ptr<const Versions::Form> noted;
-  std::thread::id arrived_in;   // the thread whose operation was noted last; id(): unknown
-  bool is_part = false;         // the operation in preparation is a later part of one
+  std::thread::id arrived_in;  // the thread whose operation was noted last; id(): unknown
+  bool is_part = false;        // the operation in preparation is a later part of one
   // Versions are being recorded: how contents were made, for buffers that may have to be dropped. Operations submitted
   // before may have written anything.
   std::atomic<bool> tracks{false};

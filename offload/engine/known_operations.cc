@@ -37,11 +37,11 @@ void KnownOperations::learn(const Heap& heap, std::span<const MemoryAccess> list
   if (std::exchange(latest_[place_of(key)], key) != key) return;
   const bool is_known_again = info.relaunch != nullptr;
   const bool follow_from_addresses =
-      is_known_again
-          ? form != nullptr && std::ranges::all_of(operands, [](const BlockState* one) { return is_accessed_whole(*one); })
-          : std::ranges::all_of(list, [&](const MemoryAccess& one) {
-        return one.bytes == 0 && !one.found && heap.stays_meant(one.address);
-      });
+      is_known_again ? form != nullptr &&
+                           std::ranges::all_of(operands, [](const BlockState* one) { return is_accessed_whole(*one); })
+                     : std::ranges::all_of(list, [&](const MemoryAccess& one) {
+                         return one.bytes == 0 && !one.found && heap.stays_meant(one.address);
+                       });
   if (!follow_from_addresses) return;
   KnownOperation& one = known_[place_of(key)];
   if (one.has(operands) && one.is(list, info) && (!is_known_again || one.placement == placement)) return;

@@ -108,7 +108,8 @@ bool Engine::State::may_trust() const {
 
 void Engine::State::note_placement() {
   static std::atomic<std::uint64_t> newest{0};
-  if (versions != nullptr) placement.store(newest.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_release);
+  if (versions != nullptr)
+    placement.store(newest.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 std::uint64_t Engine::placement() const noexcept { return state_->placement.load(std::memory_order_acquire); }

@@ -150,7 +150,7 @@ void Versions::note_end_of_contents() const {
   buffer_of_.clear();
 }
 
-// What has arrived stays the last in the list.
+// An operation that has arrived stays the last in the list.
 void Versions::note_in_turn(BufferNumber ended) {
   if (!late_.empty() && !arriving_ && late_.size() < 2 * remembered_) {
     late_.push_back({nullptr, ended});
@@ -472,7 +472,8 @@ std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
 }
 
 void Versions::validate() const {
-  THERMOCLINE_CHECK(dropped_.empty() || late_.empty(), "while anything is dropped each operation is noted when it comes");
+  THERMOCLINE_CHECK(dropped_.empty() || late_.empty(),
+                    "while anything is dropped each operation is noted when it comes");
   THERMOCLINE_CHECK(current_.size() == buffer_of_.size(), "a version stands in one buffer");
   for (const auto& [buffer, dropped] : dropped_) {
     THERMOCLINE_CHECK(dropped.version == current(buffer), "what is dropped is not overwritten");

@@ -196,8 +196,8 @@ class Versions {
 
   const std::uint64_t remembered_;
   const bool by_proof_;
-  // What catch_up() changes.
-  mutable bool arriving_ = false;   // the newest operation has not been submitted yet
+  // Changed by catch_up().
+  mutable bool arriving_ = false;              // the newest operation has not been submitted yet
   mutable std::vector<Late> late_;             // what came behind the operations in records_, not noted yet
   mutable std::uint64_t late_operations_ = 0;  // how many of these are operations
   mutable std::deque<Record> records_;
@@ -205,7 +205,7 @@ class Versions {
   mutable std::unordered_map<BufferNumber, VersionId> current_;
   mutable std::unordered_map<VersionId, BufferNumber> buffer_of_;  // the inverse
   mutable std::unordered_set<BufferNumber> in_place_;              // some operation has read them in place (OperandUse)
-  mutable std::uint64_t first_ = 0;  // operation number of records_[0], or of late_[0]
+  mutable std::uint64_t first_ = 0;                                // operation number of records_[0], or of late_[0]
 
   // For buffers in the records: the last operation before the free.
   mutable std::unordered_map<BufferNumber, std::uint64_t> deaths_;

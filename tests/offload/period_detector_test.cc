@@ -300,7 +300,8 @@ TEST(PeriodDetector, BuffersThatComeAgainAreExpectedAlsoIfTheFirstTurnHadNone) {
   ASSERT_TRUE(period_detector.following());
   for (std::uint64_t i = 0; i < kOperations; ++i) {
     const std::size_t place = period_detector.next_position();
-    ASSERT_TRUE(period_detector.add_expected(place, 100 + i, 1000 * kMiB, {i + 1, kOperations, 2 * kOperations}, 0)) << i;
+    ASSERT_TRUE(period_detector.add_expected(place, 100 + i, 1000 * kMiB, {i + 1, kOperations, 2 * kOperations}, 0))
+        << i;
   }
 }
 
