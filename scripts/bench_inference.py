@@ -21,6 +21,7 @@ import gzip
 import json
 import math
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
@@ -227,6 +228,42 @@ def misses_by_chance(uses: list[tuple[int, int]], slots: int, first: int, layer_
     return missed
 
 
+def least_expected(uses: list[tuple[int, int]], slots: int, first: int, place_of: dict[int, tuple[int, int]]) -> float:
+    """What no policy without foresight can fetch fewer of, on average over the tokens that the router may draw next (`Routes` in the recorder).
+
+    Before a token at most `slots` experts are there, and each hits with its chance. What is fetched ahead of its use is a fetch, too, and hits with its
+    chance, at most once. So of a token's uses at most the sum of the `slots` highest chances are no fetches. Chances are counted in draws.
+    """
+    stays, active, draws, chance = 0.3, 4, 1000, random.Random(1)
+    layers, number = (1 + max(place[i] for place in place_of.values()) for i in (0, 1))
+    routes = random.Random(20)  # as in the recorder
+    weights = []
+    for _ in range(layers):
+        ranks = list(range(1, number + 1))
+        routes.shuffle(ranks)
+        weights.append([1 / rank for rank in ranks])
+    tokens: dict[int, list[list[int]]] = defaultdict(lambda: [[] for _ in range(layers)])
+    for step, expert in uses:
+        layer, which = place_of[expert]
+        tokens[step][layer].append(which)
+    fetched = 0.0
+    for step in sorted(tokens):
+        if step < first:
+            continue
+        hits: list[int] = []
+        for layer in range(layers):
+            drawn = [0] * number
+            for _ in range(draws):
+                kept = {which for which in tokens[step - 1][layer] if chance.random() < stays}
+                while len(kept) < active:
+                    kept.add(chance.choices(range(number), weights[layer])[0])
+                for which in kept:
+                    drawn[which] += 1
+            hits += drawn
+        fetched += sum(map(len, tokens[step])) - sum(sorted(hits)[-slots:]) / draws
+    return fetched
+
+
 def experts(command: Command, build: pathlib.Path) -> dict[str, Any]:
     trace = TRACES / f"{EXPERTS}.jsonl.gz"
     contents = read(trace)
@@ -250,6 +287,8 @@ def experts(command: Command, build: pathlib.Path) -> dict[str, Any]:
                 event["name"] == "copy to device" and event["args"]["bytes"] == size and ends[first - 2] <= event["ts"] <= ends[-1] for event in events
             )
     timeline.unlink()
+    names = {b: tag.split(".experts.") for b, tag in contents.tags.items() if contents.is_expert(b)}
+    place_of = {b: (int(layer.split(".")[-1]), int(expert.split(".")[0])) for b, (layer, expert) in names.items()}
     return {
         "workload": EXPERTS,
         "experts": slots * EXPERT_SHARE,
@@ -261,6 +300,7 @@ def experts(command: Command, build: pathlib.Path) -> dict[str, Any]:
         "belady": misses(contents.uses, slots, first, "belady"),
         "lru_of_experts_alone": misses(contents.uses, slots, first, "lru"),
         "chances_known": misses_by_chance(contents.uses, slots, first, {b: tag.split(".experts.")[0] for b, tag in contents.tags.items()}),
+        "least_expected": round(least_expected(contents.uses, slots, first, place_of)),
         "most_frequent": misses_of_most_frequent(contents.uses, slots, first),
         "fetches": fetches,
     }
