@@ -229,7 +229,7 @@ def misses_by_chance(uses: list[tuple[int, int]], slots: int, first: int, layer_
 
 
 def least_expected(uses: list[tuple[int, int]], slots: int, first: int, place_of: dict[int, tuple[int, int]]) -> float:
-    """What no policy without foresight can fetch fewer of, on average over the tokens that the router may draw next (`Routes` in the recorder).
+    """Counts the fetches below which no policy without foresight can stay, on average over the tokens that the router may draw next (`Routes` in the recorder).
 
     Before a token at most `slots` experts are there, and each hits with its chance. What is fetched ahead of its use is a fetch, too, and hits with its
     chance, at most once. So of a token's uses at most the sum of the `slots` highest chances are no fetches. Chances are counted in draws.

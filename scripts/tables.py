@@ -107,8 +107,7 @@ def inference_cache() -> str:
 def inference_experts() -> str:
     found = results("inference")["experts"]
     fewest = found["belady"]
-    rows = [("the best choice, by foresight (Belady)", fewest), ("any without foresight, on average: at least", found["least_expected"])]
-    rows += [("chances known", found["chances_known"]), ("the most frequent experts, known beforehand", found["most_frequent"])]
+    rows = [("the best choice, by foresight (Belady)", fewest), ("any without foresight, on average: at least", found["least_expected"]), ("chances known", found["chances_known"]), ("the most frequent experts, known beforehand", found["most_frequent"])]
     rows += [("LRU of experts alone", found["lru_of_experts_alone"])]
     for policy in ("learned", "reactive", "lru"):
         rows += [(f"`{policy}`", found["fetches"][policy]), (f"`{policy}`, directions known", found["fetches"][f"{policy}_exact"])]
