@@ -199,5 +199,15 @@ TEST(DriverSwitches, AMistakeIsReportedInOneLine) {
   }
 }
 
+// Sanitizers need more address space than that.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(DriverSwitches, WithoutAddressSpaceTheSimulatedDeviceIsOutOfMemory) {
+  const std::string command = "ulimit -v 200000; exec " PROGRAM_FOLDER "/api_paths/memory/freed_at_once";
+  const ProcessResult result = run_process({"/bin/sh", "-c", command}, {"LD_LIBRARY_PATH=" SIMULATOR_FOLDER});
+  EXPECT_NE(result.err.find("program: 2 from cuInit"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("no address space for its page tables"), std::string::npos) << result.err;
+}
+#endif
+
 }  // namespace
 }  // namespace thermocline::test

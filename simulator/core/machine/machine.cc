@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "simulator/core/check.h"
@@ -123,7 +124,12 @@ CUresult Machine::initialize() {
   }
   settings.apply_driver();
   state_->settings = settings;
-  state_->device = std::make_unique<Device>(settings);
+  try {
+    state_->device = std::make_unique<Device>(settings);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "simulated device: no address space for its page tables, 256 MiB or more (ulimit -v)\n");
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   return CUDA_SUCCESS;
 }
 

@@ -67,7 +67,8 @@ class Machine {
   // --- Start, settings, state ---
   //
   // Reads the environment (THERMOCLINE_SIMULATE_*; configure() has priority) and creates the devices. Idempotent. An
-  // invalid setting is reported on stderr, and the result is CUDA_ERROR_NO_DEVICE.
+  // invalid setting is reported on stderr, and the result is CUDA_ERROR_NO_DEVICE; without address space for the page
+  // tables it is CUDA_ERROR_OUT_OF_MEMORY.
   CUresult initialize();
   bool initialized() const;
   // nullptr, or an error message (valid until the next call).

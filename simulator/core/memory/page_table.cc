@@ -2,6 +2,7 @@
 #include "simulator/core/memory/page_table.h"
 
 #include <algorithm>
+#include <new>
 
 namespace simulator {
 
@@ -11,14 +12,20 @@ template <typename T>
 T* make_table(std::size_t count) {
   void* const table =
       mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  SIMULATOR_CHECK(table != MAP_FAILED, "there is address space for the page table (256 MiB)");
+  if (table == MAP_FAILED) throw std::bad_alloc();
   return static_cast<T*>(table);
 }
 
 }  // namespace
 
 PageTable::PageTable(DeviceId devices) : entries_(make_table<Entry>(kPages)) {
-  if (devices > 1) rights_ = make_table<std::uint16_t>(kPages);
+  if (devices <= 1) return;
+  try {
+    rights_ = make_table<std::uint16_t>(kPages);
+  } catch (const std::bad_alloc&) {
+    munmap(entries_, kPages * sizeof(Entry));
+    throw;
+  }
 }
 
 PageTable::~PageTable() {
