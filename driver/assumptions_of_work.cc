@@ -77,8 +77,9 @@ constexpr Assumption kTable[] = {
     {"pinned_amount", "memory can be pinned up to the limit that is set, or most of the machine's memory",
      "documentation is silent; ulimit -l, cgroups and WSL limit it (microsoft/WSL#8447); rounded up to 1.9 times the "
      "size (vllm-project/vllm#56410)",
-     "can be", "pinned=40MiB", "nothing can be evicted: out of memory", "", "", "only pinning it all would show it",
-     "the library evicts as much as the host has room for; the out-of-memory report names the host's limit"},
+     "can be", "pinned=40MiB", "nothing more can be evicted: out of memory", "", "",
+     "only pinning it all would show it",
+     "further host copies are in pageable memory, within the host's limit: slower, counted (pageable_bytes)"},
     {"host_free", "cuMemFreeHost may or may not wait for the device", "documentation is silent", "waits",
      "host_free=returns", "memory is freed while a copy uses it: wrong bytes", "", "",
      "the library does not depend on the answer", "the library waits for all users, without a lock, before it frees"},
