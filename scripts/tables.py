@@ -268,7 +268,8 @@ def pytorch_models() -> str:
         budgets = ", ".join(mib(row["budget_bytes"]) for row in eager)
         saved = ", ".join(mib(row["saved_bytes"]) for row in compiled)
         equal = all(row["same_bits"] for row in (*eager, *compiled))
-        return [*key, mib(eager[0]["whole_bytes"]), budgets, peaks, mib(compiled[0]["whole_bytes"]), saved, "yes" if equal else "no"]
+        whole = mib(compiled[0]["whole_bytes"]) if compiled else "-"
+        return [*key, mib(eager[0]["whole_bytes"]), budgets, peaks, whole, saved or "-", "yes" if equal else "no"]
 
     head = ["model", "type", "whole, MiB", "budgets", "peaks", "saved whole", "saved within the same parts of the way", "bits of plain PyTorch"]
     return table(head, [cells(key) for key in keys])
