@@ -29,7 +29,7 @@ class EngineSet;
 struct KernelKnowledge;
 struct LaunchedKernel;
 
-// What stands for a launch's circumstances. To be taken before anything is looked up.
+// Stands for the circumstances of a launch. To be taken before anything is looked up.
 struct Circumstances {
   const EngineSet* engines = nullptr;
   std::uint64_t code = 0;  // KernelCodes::version()
