@@ -114,9 +114,9 @@ std::shared_ptr<const ExaminedLaunch> ExaminedLaunches::find(const LaunchedKerne
   std::shared_ptr<const ExaminedLaunch> launch;
   {
     const MutexLock lock(mutex_);
-    if (places_.empty()) return nullptr;
-    const Place& place = places_[hash_bits(key, kBits)];
-    const Slot& slot = place.newer.key == key ? place.newer : place.older;
+    if (pairs_.empty()) return nullptr;
+    const SlotPair& pair = pairs_[hash_bits(key, kBits)];
+    const Slot& slot = pair.newer.key == key ? pair.newer : pair.older;
     if (slot.key != key) return nullptr;
     launch = slot.launch;
     *id = slot.id;
@@ -132,10 +132,10 @@ std::shared_ptr<const ExaminedLaunch> ExaminedLaunches::find(const LaunchedKerne
 
 void ExaminedLaunches::keep(std::uint64_t key, std::shared_ptr<const ExaminedLaunch> launch, std::uint64_t id) {
   const MutexLock lock(mutex_);
-  if (places_.empty()) places_.resize(std::size_t{1} << kBits);
-  Place& place = places_[hash_bits(key, kBits)];
-  if (place.older.key == key || place.newer.key != key) std::swap(place.older, place.newer);
-  place.newer = {key, std::move(launch), id};
+  if (pairs_.empty()) pairs_.resize(std::size_t{1} << kBits);
+  SlotPair& pair = pairs_[hash_bits(key, kBits)];
+  if (pair.older.key == key || pair.newer.key != key) std::swap(pair.older, pair.newer);
+  pair.newer = {key, std::move(launch), id};
 }
 
 ExaminedLaunches& examined_launches() { return process_lifetime<ExaminedLaunches>(); }

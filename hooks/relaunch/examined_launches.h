@@ -94,13 +94,13 @@ class ExaminedLaunches {
     std::shared_ptr<const ExaminedLaunch> launch;
     std::uint64_t id = 0;
   };
-  // Two launches whose keys fall on the same place do not displace each other.
-  struct Place {
+  // Two launches whose keys have the same hash do not displace each other.
+  struct SlotPair {
     Slot newer, older;
   };
 
   Mutex mutex_{"examined launches", lock_level::kLeaf};
-  std::vector<Place> places_ THERMOCLINE_GUARDED_BY(mutex_);  // empty until the first is kept
+  std::vector<SlotPair> pairs_ THERMOCLINE_GUARDED_BY(mutex_);  // empty until the first is kept
 };
 
 ExaminedLaunches& examined_launches();
