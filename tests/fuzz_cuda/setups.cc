@@ -102,8 +102,11 @@ void Setup::use_driver(std::string switches) {
 bool is_clear_refusal(int status, const std::string& err) {
   const auto says = [&](const char* text) { return err.find(text) != std::string::npos; };
   if (says("simulated device: race: ")) return false;
-  // Memory of a second context is the driver's, and so is its refusal.
-  if (status == kRefused) return says("thermocline: out of memory: ") || says("is left to the driver");
+  // Memory of a second context is the driver's, and so is its refusal; that of memory that the program pins itself, too.
+  if (status == kRefused) {
+    return says("thermocline: out of memory: ") || says("is left to the driver") ||
+           (says("thermocline: the driver pins no more than ") && says("cuMemHost"));
+  }
   // Refused launches, and captures that the library invalidates where a thread cannot set its capture mode. The model
   // names results of calls that it expects otherwise, too.
   return (status == 2 && says("thermocline: a launch in another context is refused: ")) ||
