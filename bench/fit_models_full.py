@@ -276,24 +276,34 @@ def compiled(name: str, dtype: torch.dtype) -> list[dict[str, Any]]:
     return rows
 
 
+def write(result: dict[str, Any], path: str) -> None:
+    """A line for each row."""
+    parts = []
+    for key, value in result.items():
+        rows = "[\n" + ",\n".join("  " + json.dumps(row) for row in value) + "\n ]" if isinstance(value, list) else json.dumps(value)
+        parts.append(f" {json.dumps(key)}: {rows}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("{\n" + ",\n".join(parts) + "\n}\n")
+
+
 def main() -> None:
     path, *wanted = sys.argv[1:]
-    result: dict[str, Any] = {"eager": [], "compiled": []}
-    if wanted and os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            result = json.load(file)
-    result |= {
+    result: dict[str, Any] = {
         "schema": "thermocline-pytorch-models/1",
         "command": "PATH=build/release/bin:$PATH python bench/fit_models_full.py bench/results/pytorch_models.json",
         "torch": torch.__version__,
+        "eager": [],
+        "compiled": [],
     }
+    if wanted and os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            result |= {kind: rows for kind, rows in json.load(file).items() if kind in ("eager", "compiled")}
     for dtype in (torch.float32, torch.bfloat16):
         for name in wanted or MODELS:
             for kind, rows in (("eager", eager), ("compiled", compiled)):
                 others = [row for row in result[kind] if (row["model"], row["dtype"]) != (name, str(dtype)[6:])]
                 result[kind] = others + rows(name, dtype)
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(json.dumps(result, indent=1) + "\n")
+                write(result, path)
 
 
 if __name__ == "__main__":
