@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/host_steps.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
 
 #include "allocator/host_ledger.h"
+#include "allocator/pageable_host.h"
 #include "driver/check.h"
 #include "driver/locks.h"
 #include "driver/numa.h"
@@ -38,7 +37,7 @@ HostSteps::~HostSteps() {
 
 bool HostSteps::free_step(std::uint64_t at, Bytes bytes, StepKind kind) {
   void* const step = reinterpret_cast<void*>(at);
-  if (kind == StepKind::kPageable) return munmap(step, bytes) == 0;
+  if (kind == StepKind::kPageable) return give_pageable_host(step, bytes);
   return source_ != nullptr && source_->owns(step) ? source_->give(step) : driver_->free_host(step).ok();
 }
 
@@ -148,13 +147,10 @@ bool HostSteps::enter(Bytes pinned, Bytes claimed) {
 
 Status HostSteps::take_step(Bytes bytes, StepKind kind, void** out) {
   if (kind == StepKind::kMappable) return source_->take(bytes, out);
-  if (kind == StepKind::kPinned) {
-    const PreferNode near_the_device(node_);
-    return driver_->allocate_host(bytes, out);
-  }
-  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  *out = at == MAP_FAILED ? nullptr : at;
-  return at == MAP_FAILED ? Status::out_of_memory() : Status();
+  const PreferNode near_the_device(node_);
+  if (kind == StepKind::kPinned) return driver_->allocate_host(bytes, out);
+  *out = take_pageable_host(bytes);
+  return *out == nullptr ? Status::out_of_memory() : Status();
 }
 
 void HostSteps::count(StepKind kind, Bytes bytes) {
