@@ -17,6 +17,8 @@ namespace {
 
 // A program that evicts little pins little: steps double what is pinned until they have their full size.
 constexpr Bytes kFirstStepBytes = 16 * kMiB;
+// A refused request costs as much as a registration, and somebody else may have returned memory meanwhile.
+constexpr int kUnaskedInARow = 16;
 
 }  // namespace
 
@@ -51,6 +53,7 @@ void* HostSteps::take(Bytes bytes, Bytes alignment) {
     Chunk* const chunk = take_locked(StepTag::shelf_of(kind), pages, alignment_pages);
     if (chunk != nullptr) return hand_out(chunk);
   }
+  if (is_refused_again(pages * kPage)) return nullptr;
   if (!add_step((pages + alignment_pages - 1) * kPage, kPage, StepKind::kPinned)) return nullptr;
   Chunk* const chunk = take_locked(StepTag::shelf_of(StepKind::kPinned), pages, alignment_pages);
   THERMOCLINE_CHECK(chunk != nullptr, "A new step has room for the extent it was made for.");
@@ -79,7 +82,20 @@ void* HostSteps::take_pageable(Bytes bytes) {
   const unsigned shelf = StepTag::shelf_of(StepKind::kPageable);
   Chunk* chunk = take_locked(shelf, pages, 1);
   if (chunk == nullptr && add_step(pages * kPage, kPage, StepKind::kPageable)) chunk = take_locked(shelf, pages, 1);
+  if (chunk != nullptr) {
+    if (refused_bytes_ == 0) unasked_ = kUnaskedInARow;
+    refused_bytes_ = refused_bytes_ == 0 ? pages * kPage : std::min(refused_bytes_, pages * kPage);
+  } else if (std::exchange(refused_bytes_, 0) != 0 && add_step(pages * kPage, kPage, StepKind::kPinned)) {
+    chunk = take_locked(StepTag::shelf_of(StepKind::kPinned), pages, 1);
+  }
   return chunk == nullptr ? nullptr : hand_out(chunk);
+}
+
+bool HostSteps::is_refused_again(Bytes bytes) {
+  if (refused_bytes_ == 0 || bytes < refused_bytes_) return false;
+  if (unasked_-- > 0) return true;
+  refused_bytes_ = 0;
+  return false;
 }
 
 void* HostSteps::hand_out(Chunk* chunk) {
@@ -112,27 +128,34 @@ bool HostSteps::add_step(Bytes bytes, Bytes unit, StepKind kind) {
       step = std::max(bytes, round_up(step / 2, unit));
     }
     // Empty registrations of other sizes may use up the limit.
-    if (trims_later_ && any_in_the_way()) {
+    if (trims_later_ && any_in_the_way(kind)) {
       wants_trim_.store(true, std::memory_order_relaxed);
       return false;
     }
-    trim_locked();
+    trim_locked(kind);
   }
   // Each refused attempt costs as much as a registration, so from now on only ordinary memory is used.
   if (driver_refused_) mappable_ = nullptr;
   return false;
 }
 
-bool HostSteps::any_in_the_way() const {
-  return leaving_ > 0 || std::ranges::any_of(steps_, [](const auto& one) { return one.second.used_pages == 0; });
+// What the driver refuses to pin does not come back with pageable memory.
+bool HostSteps::is_in_the_way(const Step& step, StepKind wanted) const {
+  const bool is_of_no_help = wanted == StepKind::kPinned && pinning_refused_ && step.first->tag.kind == StepKind::kPageable;
+  return step.used_pages == 0 && !is_of_no_help;
+}
+
+bool HostSteps::any_in_the_way(StepKind wanted) const {
+  const auto is_one = [&](const auto& step) THERMOCLINE_NOT_ANALYSED { return is_in_the_way(step.second, wanted); };
+  return leaving_ > 0 || std::ranges::any_of(steps_, is_one);
 }
 
 // Called when the limit or the driver has refused an allocation, which may be made with locks held.
-void HostSteps::trim_locked() {
+void HostSteps::trim_locked(StepKind wanted) {
   const WaitsInPlace for_an_allocation;
   for (auto step = steps_.begin(); step != steps_.end();) {
     const auto next = std::next(step);
-    if (step->second.used_pages == 0) give_back(step);
+    if (is_in_the_way(step->second, wanted)) give_back(step);
     step = next;
   }
 }
@@ -165,6 +188,7 @@ void HostSteps::count(StepKind kind, Bytes bytes) {
 void HostSteps::discount(StepKind kind, Bytes bytes) {
   pinned_ -= bytes;
   if (kind == StepKind::kPageable) pageable_ -= bytes;
+  if (kind != StepKind::kPageable) refused_bytes_ = 0;
 }
 
 bool HostSteps::register_step(Bytes bytes, StepKind kind) {
@@ -276,7 +300,7 @@ bool HostSteps::make_way() {
   {
     const MutexLock lock(mutex_);
     wants_trim_.store(false, std::memory_order_relaxed);
-    if (!any_in_the_way()) return false;
+    if (!any_in_the_way(StepKind::kPageable)) return false;
     before = pinned_;
   }
   trim(0);

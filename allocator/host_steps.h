@@ -127,8 +127,12 @@ class HostSteps {
   void has_left(const Leaving& step, bool given);
   bool enter(Bytes pinned, Bytes claimed) THERMOCLINE_REQUIRES(mutex_);
   void give_back(std::map<std::uint64_t, Step>::iterator step) THERMOCLINE_REQUIRES(mutex_);
-  bool any_in_the_way() const THERMOCLINE_REQUIRES(mutex_);
-  void trim_locked() THERMOCLINE_REQUIRES(mutex_);
+  // Whether the step is empty, and may be the reason why the last request for memory of this kind was refused.
+  bool is_in_the_way(const Step& step, StepKind wanted) const THERMOCLINE_REQUIRES(mutex_);
+  bool any_in_the_way(StepKind wanted) const THERMOCLINE_REQUIRES(mutex_);
+  void trim_locked(StepKind wanted) THERMOCLINE_REQUIRES(mutex_);
+  // Whether the driver need not be asked, because it has just refused to pin as much.
+  bool is_refused_again(Bytes bytes) THERMOCLINE_REQUIRES(mutex_);
 
   const Driver* driver_;
   const Bytes limit_;  // 0: none
@@ -144,6 +148,10 @@ class HostSteps {
   MappableHost* mappable_ THERMOCLINE_GUARDED_BY(mutex_);  // null once it has refused
   bool driver_refused_ THERMOCLINE_GUARDED_BY(mutex_) = false;
   bool pinning_refused_ THERMOCLINE_GUARDED_BY(mutex_) = false;         // by the driver, at the last request
+  // Pageable memory of so many bytes was given instead; 0: none since the driver has pinned, or got memory back. And how
+  // many requests go there before the driver is asked again.
+  Bytes refused_bytes_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  int unasked_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
   Space space_ THERMOCLINE_GUARDED_BY(mutex_);                          // in pages of host addresses
   std::map<std::uint64_t, Step> steps_ THERMOCLINE_GUARDED_BY(mutex_);  // by address
   // By the address handed out.

@@ -71,6 +71,56 @@ TEST_F(HostPoolTest, PageableMemoryIsForWhatTheDriverDoesNotPin) {
   pool->free(again);
 }
 
+// A refused request costs as much as one that is granted.
+TEST_F(HostPoolTest, TheDriverIsNotAskedAgainForWhatItHasJustRefused) {
+  make(0, 16 * kMiB);
+  void* const pinned = pool->allocate(16 * kMiB);
+  fake.host_bytes = 16 * kMiB;
+  int asked = 0;
+  fake.on_host_allocation = [&] { ++asked; };
+  EXPECT_EQ(pool->allocate(8 * kMiB), nullptr);
+  EXPECT_GT(asked, 0);
+  std::vector<void*> pageable = {pool->allocate_pageable(8 * kMiB)};
+  asked = 0;
+  EXPECT_EQ(pool->allocate(8 * kMiB), nullptr);
+  EXPECT_EQ(asked, 0);
+  pageable.push_back(pool->allocate_pageable(8 * kMiB));
+  // Now and then.
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(pool->allocate(8 * kMiB), nullptr);
+  EXPECT_GT(asked, 0);
+  pageable.push_back(pool->allocate_pageable(8 * kMiB));
+  for (void* const at : pageable) EXPECT_NE(at, nullptr);
+  // And when memory has been given back.
+  pool->free(pinned);
+  pool->trim();
+  void* const again = pool->allocate(16 * kMiB);
+  EXPECT_NE(again, nullptr);
+  pool->free(again);
+  for (void* const at : pageable) pool->free(at);
+}
+
+// Nor is it given back so that the driver pins what it has refused: where nothing may be given back now, it would be of no
+// use at all.
+TEST_F(HostPoolTest, EmptyPageableMemoryIsUsedAgain) {
+  make(0, 16 * kMiB);
+  void* const pinned = pool->allocate(16 * kMiB);
+  fake.host_bytes = 16 * kMiB;
+  for (const bool later : {true, false}) {
+    pool->trim_later(later);
+    EXPECT_EQ(pool->allocate(16 * kMiB), nullptr);
+    void* const first = pool->allocate_pageable(16 * kMiB);
+    ASSERT_NE(first, nullptr);
+    const Bytes taken = pool->taken_bytes();
+    pool->free(first);
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(pool->allocate(16 * kMiB), nullptr);
+    EXPECT_FALSE(pool->wants_trim());
+    EXPECT_EQ(pool->allocate_pageable(16 * kMiB), first);
+    EXPECT_EQ(pool->taken_bytes(), taken);
+    pool->free(first);
+  }
+  pool->free(pinned);
+}
+
 // 16, 16 and 32 MiB.
 TEST_F(HostPoolTest, MemoryComesFromTheDriverInLargeStepsOnceMuchIsPinned) {
   make(0);
