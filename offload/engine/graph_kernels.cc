@@ -3,8 +3,8 @@
 // each kernel stored, so none is made. Kernels whose own launches were probed, in the steps before the graph was
 // captured, are known. The arguments of any other kernel stay on the device until they are freed: otherwise tables
 // would have to be read before every later operation that is given one of the small buffers. They take at most half of
-// the budget so, and nothing for a graph that is launched in parts, since later parts need the room. Beyond that the
-// addresses count as stored, and tables are read.
+// the budget so, without what is pinned for other reasons. A graph that is launched in parts pins nothing more, since later
+// parts need the room. Beyond that the addresses count as stored, and tables are read.
 #include <algorithm>
 #include <vector>
 
@@ -37,17 +37,23 @@ bool Engine::State::keep_what_was_given(const GraphKernel& kernel) {
   // The first pin may free other buffers, if these are cached.
   std::vector<DeviceAddress> all;
   std::unordered_set<const Block*> blocks;
-  Bytes bytes = pinned_block_bytes + external_bytes;
+  Bytes kept = 0, more = 0;
+  for (const auto& [buffer, pin] : pinned) {
+    if (pin.reason == kMayBeStored) kept += buffer->block().bytes();
+  }
   for (const MemoryAccess& access : kernel.accesses) {
     const MeantBuffers meant = heap.meant_by(access.address);
     for (const Buffer* const buffer : {meant.within, meant.behind}) {
       if (buffer == nullptr) continue;
       all.push_back(buffer->address());
       const bool is_new = blocks.insert(&buffer->block()).second && residency.pins_of(buffer->block()) == 0;
-      bytes += is_new ? buffer->block().bytes() : 0;
+      more += is_new ? buffer->block().bytes() : 0;
     }
   }
-  if (bytes > budget_bytes / kShareKept) return false;
+  // What is pinned for other reasons is no room to share.
+  const Bytes taken = pinned_block_bytes + external_bytes, others = taken - std::min(taken, kept);
+  const Bytes share = (budget_bytes - std::min(budget_bytes, others)) / kShareKept;
+  if (more > 0 && kept + more > share) return false;
   return std::ranges::all_of(all, [this](DeviceAddress at) { return pin(at, kMayBeStored, true).ok(); });
 }
 
@@ -66,10 +72,10 @@ bool Engine::written_by_graph(std::span<const GraphKernel> kernels, bool may_kee
   state_->note_cache_changes();
   const WaitsInPlace behind_a_launch;
   const HostPool::TrimsInPlace there_too(state_->host);
-  const std::uint64_t before = state_->references.runs();
+  const std::uint64_t before = state_->references.additions();
   state_->written_by_graph(kernels, may_keep);
   state_->show_references();
-  return state_->references.runs() != before;
+  return state_->references.additions() != before;
 }
 
 bool Engine::may_be_stored_in(AddressRange range) {

@@ -358,7 +358,7 @@ std::uint64_t References::add_given(const Buffer& buffer, const Given& given, st
   };
   // Runs whose target was freed are removed. Targets that the kernel was given become the newest; targets that it could
   // only reach keep their place; and targets that are known to be stored there are not added as assumptions.
-  Targets known;
+  Targets known, renewed;
   const auto is_over_all = [&](const Run& run) { return run.begin == buffer.address() && run.end == end; };
   std::erase_if(holder.written, [&](const Run& run) {
     if (run.target == kAnywhere) return false;
@@ -367,19 +367,29 @@ std::uint64_t References::add_given(const Buffer& buffer, const Given& given, st
     // A pointer that is known to be somewhere may be elsewhere, too.
     if ((run.kernel != kernel && run.kernel != 0) || !is_over_all(run)) return false;
     const auto is_named = [&](const Buffer* target) { return is_in(given.named, target); };
-    if (kernel == 0 && std::ranges::all_of(targets, is_named)) return true;
+    if (kernel == 0 && std::ranges::all_of(targets, is_named)) {
+      renewed.insert(renewed.end(), targets.begin(), targets.end());
+      return true;
+    }
     known.insert(known.end(), targets.begin(), targets.end());
     return false;
   });
   std::sort(known.begin(), known.end(), kLower);
+  std::sort(renewed.begin(), renewed.end(), kLower);
+  // A table that may lead anywhere leads nowhere else.
+  const bool led_anywhere = std::ranges::any_of(
+      holder.written, [&](const Run& run) { return run.target == kAnywhere && is_over_all(run); });
+  std::uint64_t added = 0;
   for (const Targets* const all : {&given.reachable, &given.named}) {
     for (const Buffer* const target : *all) {
       const bool is_named = all == &given.named;
       if (target == &buffer || is_in(known, target) || (!is_named && is_in(given.named, target))) continue;
       holder.written.push_back({buffer.address(), end, target->address(), kernel});
+      added += is_in(renewed, target) ? 0 : 1;
     }
   }
   const std::uint64_t gone = shorten(holder);
+  if (!led_anywhere) additions_ += added + gone + (given.anywhere ? 1 : 0);
   if (given.anywhere) add_anywhere(holder, {buffer.address(), end, kAnywhere, kernel});
   runs_ += holder.written.size();
   if (holder.empty()) holders_.erase(buffer.address().value);

@@ -59,6 +59,8 @@ class References {
   // Whether any pointer is stored in memory outside the engine.
   bool any_outside() const { return !outside_.empty(); }
   std::uint64_t runs() const { return runs_; }
+  // How often written_by_kernel() has found an address that was not known to be in a table, so far.
+  std::uint64_t additions() const { return additions_; }
 
   // A copy has written these words. Words that are no address of a live buffer are ignored.
   void hold(std::span<const HeldWord> words);
@@ -171,6 +173,7 @@ class References {
   std::map<std::uint64_t, Holder> holders_;  // by address
   Holder outside_;
   std::uint64_t runs_ = 0;
+  std::uint64_t additions_ = 0;
   std::uint64_t walk_ = 0;
 };
 

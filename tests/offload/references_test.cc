@@ -108,6 +108,24 @@ TEST_F(ReferencesTest, WhatAWordMayMeanBesidesIsNotMergedAway) {
   }
 }
 
+// What is forgotten at the same time does not hide what is new.
+TEST_F(ReferencesTest, NewAddressesAreCountedWhateverElseIsForgotten) {
+  Buffer *const table = allocate(64), *const a = allocate(512), *b = allocate(512), *const c = allocate(512);
+  write({table->address(), a->address(), b->address()});
+  std::uint64_t additions = references->additions();
+  write({table->address(), a->address(), b->address()});
+  EXPECT_EQ(references->additions(), additions) << "nothing new";
+  const std::uint64_t runs = references->runs();
+  references->forget(*b);
+  heap->free(b);
+  write({table->address(), a->address(), c->address()});
+  EXPECT_GT(references->additions(), additions);
+  additions = references->additions();
+  write({table->address(), a->address(), c->address()});
+  EXPECT_EQ(references->additions(), additions);
+  EXPECT_LE(references->runs(), runs + 2);
+}
+
 // An address that is known to be in one place may have been stored elsewhere, too.
 TEST_F(ReferencesTest, AWordFoundInOnePlaceDoesNotStandForTheWholeTable) {
   Buffer *const table = allocate(64), *const a = allocate(512), *const b = allocate(512);
