@@ -93,7 +93,7 @@ void* HostSteps::take_pageable(Bytes bytes) {
 
 bool HostSteps::is_refused_again(Bytes bytes) {
   if (refused_bytes_ == 0 || bytes < refused_bytes_) return false;
-  if (unasked_-- > 0) return true;
+  if (unasked_-- > 0) return pinning_refused_ = true;
   refused_bytes_ = 0;
   return false;
 }
@@ -141,7 +141,8 @@ bool HostSteps::add_step(Bytes bytes, Bytes unit, StepKind kind) {
 
 // What the driver refuses to pin does not come back with pageable memory.
 bool HostSteps::is_in_the_way(const Step& step, StepKind wanted) const {
-  const bool is_of_no_help = wanted == StepKind::kPinned && pinning_refused_ && step.first->tag.kind == StepKind::kPageable;
+  const bool is_of_no_help =
+      wanted == StepKind::kPinned && pinning_refused_ && step.first->tag.kind == StepKind::kPageable;
   return step.used_pages == 0 && !is_of_no_help;
 }
 

@@ -147,7 +147,7 @@ class HostSteps {
   Bytes entered_ THERMOCLINE_GUARDED_BY(mutex_) = 0;       // in the ledger, of these steps
   MappableHost* mappable_ THERMOCLINE_GUARDED_BY(mutex_);  // null once it has refused
   bool driver_refused_ THERMOCLINE_GUARDED_BY(mutex_) = false;
-  bool pinning_refused_ THERMOCLINE_GUARDED_BY(mutex_) = false;         // by the driver, at the last request
+  bool pinning_refused_ THERMOCLINE_GUARDED_BY(mutex_) = false;  // by the driver, at the last request
   // Pageable memory of so many bytes was given instead; 0: none since the driver has pinned, or got memory back. And how
   // many requests go there before the driver is asked again.
   Bytes refused_bytes_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
