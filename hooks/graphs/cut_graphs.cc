@@ -19,6 +19,7 @@
 #include "hooks/submit/multi_device.h"
 #include "hooks/submit/stream_queues.h"
 #include "hooks/submit/stream_turns.h"
+#include "offload/engine/too_large.h"
 #include "offload/sharing/budget_source.h"
 
 namespace thermocline {
@@ -88,28 +89,18 @@ bool try_to_halve(KeptGraph& kept, std::size_t at) {
   return result == CUDA_SUCCESS && is_halved;
 }
 
-// Others could give back all that they hold, and it would still not fit: addresses that earlier segments stored lead to more
-// than one of its nodes alone was known to use.
-bool can_never_fit(const KeptGraph& kept, std::size_t at) {
-  const HeldEngines engines;
-  if (engines.none()) return false;
-  const GraphAccess access = access_of(kept.segments[at].exec);
-  return std::ranges::any_of(*engines, [&](const ActiveEngine* active) {
-    const AccessList part = part_of(access.accesses, *active);
-    if (part.empty()) return false;
-    const Demand demand = active->engine->demand_of(part.all());
-    return demand.takes_turns && demand.bytes > demand.budget;
-  });
-}
-
 // A segment that is refused although it had fitted is halved: addresses that an earlier one has stored may lead to more, or
 // others have taken memory. Once a part of the graph runs the others have to: nobody could tell afterwards what has run.
 CUresult submit_segment(KeptGraph& kept, std::size_t at, CallOf<CUgraphExec> submit) {
   const HoldsReport until_it_is_clear;
   const bool is_first = at == 0;
+  // Others could give back all that they hold, and it would still not fit: addresses that earlier segments have stored lead
+  // to more than one of its nodes alone was known to use.
   bool never_fits = false;
+  static_cast<void>(take_was_too_large());
   CUresult result = submit(kept.segments[at].exec);
   for (Backoff backoff; result != CUDA_SUCCESS; result = submit(kept.segments[at].exec)) {
+    const bool was_too_large = take_was_too_large();
     if (result == CUDA_ERROR_OUT_OF_MEMORY && try_to_halve(kept, at)) {
       forget_report();
       continue;
@@ -117,7 +108,7 @@ CUresult submit_segment(KeptGraph& kept, std::size_t at, CallOf<CUgraphExec> sub
     // Others give the memory back, or end their captures, during which some of the driver's calls are forbidden.
     const bool may_pass = result == CUDA_ERROR_OUT_OF_MEMORY || result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (is_first || !may_pass) break;
-    never_fits = result == CUDA_ERROR_OUT_OF_MEMORY && can_never_fit(kept, at);
+    never_fits = was_too_large && result == CUDA_ERROR_OUT_OF_MEMORY;
     if (never_fits || !backoff.wait()) break;
     forget_report();
   }

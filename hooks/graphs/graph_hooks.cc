@@ -257,6 +257,19 @@ bool fits_with_its_allocation(const GraphAccess& access) {
   return !active->engine->fits_beside(part.all(), access.largest.bytes).is_out_of_memory();
 }
 
+// The driver has accepted the launch. An exception must not look like a refusal: the program, or launch_in_segments, would
+// launch again what runs already. Nor may addresses be lost that its kernels and copies store.
+void launched(const GraphAccess& access, MayKeep may_keep) {
+  const CUresult result = guarded([&] {
+    if (const HeldEngines engines; !engines.none()) moved_outside(*engines, access.first);
+    note_stored_addresses(access, may_keep);
+    return CUDA_SUCCESS;
+  });
+  if (result == CUDA_SUCCESS) return;
+  log_line(LogLevel::kError, "host memory ran out while the addresses that a CUDA graph stores were noted");
+  Runtime::get().declare_broken();
+}
+
 // Launches a whole graph, or a part of one; `access`: its accesses.
 CUresult submit_graph(StreamHandle stream, GraphAccess& access, MayKeep may_keep, Call call) {
   if (access.sources_may_change || access.first.empty() || !has_nothing_before(stream)) access.first.clear();
@@ -272,9 +285,7 @@ CUresult submit_graph(StreamHandle stream, GraphAccess& access, MayKeep may_keep
   if (!fits_with_its_allocation(access)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result =
       submit(stream, Host::kGoesOn, std::move(access.accesses), {.follows = true, .may_block = may_block}, call);
-  if (result != CUDA_SUCCESS) return result;
-  if (const HeldEngines engines; !engines.none()) moved_outside(*engines, access.first);
-  note_stored_addresses(access, may_keep);
+  if (result == CUDA_SUCCESS) launched(access, may_keep);
   return result;
 }
 

@@ -4,17 +4,21 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "driver/page_size.h"
 #include "offload/engine/engine_state.h"
 #include "offload/engine/operation_name.h"
 #include "offload/engine/report.h"
+#include "offload/engine/too_large.h"
 #include "offload/residency/unit_size.h"
 
 namespace thermocline {
 namespace {
 
 constexpr std::size_t kLargestShown = 5;
+
+constinit thread_local bool was_too_large = false;
 
 using Holders = std::vector<RefusalFacts::Holder>;
 
@@ -194,12 +198,17 @@ Status Engine::State::refuse(const char* what, Bytes bytes, bool one_operation) 
   return refuse(facts_of(what, bytes, one_operation));
 }
 
+bool take_was_too_large() noexcept { return std::exchange(was_too_large, false); }
+void note_too_large() noexcept { was_too_large = true; }
+
 Status Engine::State::refuse_operation(Bytes allocates) {
   Bytes wanted = allocates;
   for (const BlockState* state : operands) wanted += state->wanted_bytes();
   RefusalFacts facts = facts_of("one operation's memory", wanted, true);
   facts.is_its_memory = true;
   facts.allocates = allocates;
+  // Of what stays, others could release all.
+  if (allocates == 0 && operand_bytes() - pinned_block_bytes - external_bytes > budget_bytes) note_too_large();
   return refuse(facts);
 }
 
