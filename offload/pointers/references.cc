@@ -377,8 +377,8 @@ std::uint64_t References::add_given(const Buffer& buffer, const Given& given, st
   std::sort(known.begin(), known.end(), kLower);
   std::sort(renewed.begin(), renewed.end(), kLower);
   // A table that may lead anywhere leads nowhere else.
-  const bool led_anywhere = std::ranges::any_of(
-      holder.written, [&](const Run& run) { return run.target == kAnywhere && is_over_all(run); });
+  const bool led_anywhere =
+      std::ranges::any_of(holder.written, [&](const Run& run) { return run.target == kAnywhere && is_over_all(run); });
   std::uint64_t added = 0;
   for (const Targets* const all : {&given.reachable, &given.named}) {
     for (const Buffer* const target : *all) {

@@ -44,8 +44,7 @@ void ReactivePolicy::move_ahead(StreamIndex stream) {
 }
 
 bool ReactivePolicy::filling() const {
-  return residency_.resident_bytes() > heap_.limit() / 100 * low_water_percent_ ||
-         residency_.youngest_evicted() != nullptr;
+  return residency_.resident_bytes() > heap_.limit() / 100 * low_water_percent_ || residency_.any_nonresident();
 }
 
 void ReactivePolicy::write_behind() {

@@ -10,8 +10,8 @@
 namespace thermocline {
 namespace {
 
-// While the host waits in a copy to or from pageable memory. What such a copy comes behind is not blocked, so it ends
-// without this thread or one that waits for the engine's lock.
+// While the host waits in a copy to or from pageable memory. All that it comes behind has completed
+// (await_what_comes_before), so it ends without this thread or one that waits for the engine's lock.
 struct InPlaceIf {
   explicit InPlaceIf(bool is_pageable) {
     if (is_pageable) [[unlikely]]
@@ -52,13 +52,23 @@ Status Migration::open(void (*without_host_memory)()) {
   return {};
 }
 
-// Not where there is a file: memory to pass through is enough then.
+// Not while pinned memory is about to be free: a copy that still reads it is being waited for, or a write to the file.
 void* Migration::allocate_pageable(Bytes bytes) {
-  if (!may_use_pageable_ || files_ != nullptr || host_.wants_trim()) return nullptr;
+  if (!may_use_pageable_ || host_.wants_trim() || clock_.has_deferred() || awaits()) return nullptr;
+  if (files_ != nullptr) bytes = spill_bytes_of(bytes);
   void* const host = host_.allocate_pageable(bytes);
   if (host != nullptr && pinning_refused_ != nullptr)
     std::exchange(pinning_refused_, nullptr)(host_.pinned_bytes() - host_.pageable_bytes());
   return host;
+}
+
+// The driver makes the host wait in a copy to or from pageable memory, with the engine's lock held. A kernel that it came
+// behind might loop until a thread acts that needs the lock. So that kernel is waited for first, where waits are deferred
+// without the lock; what is left then is the copy itself.
+Status Migration::await_what_comes_before(StreamIndex copies, const EvictionUnit& unit) {
+  Status status = clock_.synchronize(Use{copies, clock_.submitted(copies)});
+  if (status.ok()) status = clock_.synchronize(unit.whole->block->uses);
+  return status.ok() ? clock_.synchronize(unit.uses) : status;
 }
 
 Status Migration::copy_out(EvictionUnit& unit, bool may_wait) {
@@ -72,8 +82,9 @@ Status Migration::copy_out(EvictionUnit& unit, bool may_wait) {
   const bool is_pageable = host == nullptr && may_wait && (host = allocate_pageable(bytes)) != nullptr;
   host_refused_ = host == nullptr ? bytes : 0;
   if (host == nullptr) return Status::out_of_memory();
-  const InPlaceIf behind_what_goes_on(is_pageable);
-  Status status = clock_.wait_all(out_index_, state.block->uses);
+  Status status = is_pageable ? await_what_comes_before(out_index_, unit) : Status();
+  const InPlaceIf nothing_before_it(is_pageable);
+  if (status.ok()) status = clock_.wait_all(out_index_, state.block->uses);
   if (status.ok()) status = clock_.wait_all(out_index_, unit.uses);
   if (status.ok()) {
     const LinkMeter::Sample sample = meter_.begin(LinkMeter::kOut, bytes, out_);
@@ -137,8 +148,9 @@ Status Migration::copy_in(EvictionUnit& unit) {
   THERMOCLINE_CHECK(unit.host != nullptr, "a copy back needs a host copy");
   if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(unit.uses)) return Status::not_ready();
   // The pages may still be in use by an earlier page owner's last operations, and the host copy may be on its way out.
-  Status status = clock_.wait_all(in_index_, state.block->uses);
-  const InPlaceIf behind_what_goes_on(unit.is_pageable);
+  Status status = unit.is_pageable ? await_what_comes_before(in_index_, unit) : Status();
+  const InPlaceIf nothing_before_it(unit.is_pageable);
+  if (status.ok()) status = clock_.wait_all(in_index_, state.block->uses);
   if (status.ok()) status = clock_.wait_all(in_index_, unit.uses);
   if (status.ok()) {
     const LinkMeter::Sample sample = meter_.begin(LinkMeter::kIn, unit.host_bytes, in_);
@@ -165,6 +177,7 @@ UseSet Migration::uses_of_host(EvictionUnit& unit) {
 
 void Migration::free_host_of(EvictionUnit& unit) {
   retired_.push_back(Retired{files_->take_host(unit), uses_of_host(unit)});
+  unit.is_pageable = false;
 }
 
 void Migration::drop_file_copy(EvictionUnit& unit) {

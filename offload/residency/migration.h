@@ -77,6 +77,8 @@ class Migration {
   Bytes host_live_bytes() const { return host_.live_bytes(); }
   // Host memory into which the unit's contents can be read from the file; null: there is none.
   void* allocate_for(const EvictionUnit& unit) { return allocate_host(unit.host_bytes, unit.bytes()); }
+  // The same, in memory that is not pinned, where the driver pins no more.
+  void* allocate_pageable_for(const EvictionUnit& unit) { return allocate_pageable(unit.host_bytes); }
   // The operation in preparation reads the unit's host memory, so it must remain until the next operation.
   void keep(const EvictionUnit* unit) { kept_ = unit; }
   bool is_kept(const EvictionUnit& unit) const { return kept_ == &unit; }
@@ -124,6 +126,8 @@ class Migration {
   // memory only if there is no other memory.
   void* allocate_host(Bytes bytes, Bytes page_bytes);
   void* allocate_pageable(Bytes bytes);
+  // Waits for all that a copy in that stream to or from the unit comes behind.
+  Status await_what_comes_before(StreamIndex copies, const EvictionUnit& unit);
   void free_abandoned(Wait wait);
   static UseSet uses_of_host(EvictionUnit& unit);
   void collect_ended();

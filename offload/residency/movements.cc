@@ -11,9 +11,11 @@ Status Residency::copy_out(EvictionUnit& unit, EvictReason reason) {
     status = migration_.copy_out(unit, false);
   while (status.is_out_of_memory() && make_host_room_again(migration_.contents_of(unit), false))
     status = migration_.copy_out(unit, false);
-  // Ahead of need nobody waits.
-  const bool may_wait = reason != EvictReason::kWriteBehind && reason != EvictReason::kPlanned;
-  if (status.is_out_of_memory() && may_wait && !migration_.wants_trim()) status = migration_.copy_out(unit, true);
+  // Ahead of need nobody waits. With a file, only after all was tried to make room with it.
+  const bool may_wait =
+      reason == EvictReason::kPressure || reason == EvictReason::kLimitLowered || reason == EvictReason::kSleep;
+  const bool is_last_way = migration_.files() == nullptr || waits_for_file_;
+  if (status.is_out_of_memory() && may_wait && is_last_way) status = migration_.copy_out(unit, true);
   if (!status.ok()) return status;
   // A copy that the device can reach while the unit is evicted may have changed when the unit is fetched.
   if (!host_mappings_.on() || reason == EvictReason::kWriteBehind) take_digest_of_copy(unit);

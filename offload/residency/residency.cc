@@ -369,10 +369,21 @@ bool Residency::is_free_to_come(const EvictionUnit& unit) {
   return heap_.homes_at_hand(block, unit.range, true) && heap_.can_map_without_waiting(block, unit.range);
 }
 
+EvictionUnit* Residency::youngest_evicted() {
+  const auto youngest = std::find_if(evicted_.rbegin(), evicted_.rend(),
+                                     [](const EvictionUnit& unit) { return may_fetch(unit, FetchReason::kPredicted); });
+  return youngest == evicted_.rend() ? nullptr : &*youngest;
+}
+
+// The host would wait for it.
+bool Residency::may_fetch(const EvictionUnit& unit, FetchReason reason) {
+  const bool is_ahead =
+      reason == FetchReason::kPredicted || reason == FetchReason::kPlanned || reason == FetchReason::kRequested;
+  return !unit.is_pageable || !is_ahead;
+}
+
 bool Residency::fetch(EvictionUnit& unit) {
-  const bool is_ahead = fetches_for_ == FetchReason::kPredicted || fetches_for_ == FetchReason::kPlanned;
-  // The host would wait for it.
-  if (unit.is_pageable && is_ahead) return false;
+  if (!may_fetch(unit, fetches_for_)) return false;
   if (!is_on_host(unit)) return false;
   bool untouched = false;
   if (!heap_.map(*unit.whole->block, unit.range, Wait::kBehind, &unit.uses, &untouched).ok()) return false;
@@ -417,6 +428,7 @@ bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
   fetches_for_ = reason;
   makes_room_for_ = reason == FetchReason::kPlanned ? EvictReason::kPlanned : EvictReason::kRequested;
   for (EvictionUnit& unit : state.units()) {
+    if (!unit.mapped() && !may_fetch(unit, reason)) continue;
     if (unit.mapped()) {
       set_prefetched(unit, true);
       unit.evict_reason.reset();

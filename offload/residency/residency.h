@@ -229,7 +229,10 @@ class Residency {
   bool any_nonresident() const { return !evicted_.empty(); }
   // Evictions for sleep do not count, because they do not show how much memory the program needs.
   bool has_evicted_for_room() const { return statistics_.given_up_bytes > 0; }
-  EvictionUnit* youngest_evicted() { return evicted_.empty() ? nullptr : &evicted_.back(); }
+  // Of those that may be fetched ahead of need.
+  EvictionUnit* youngest_evicted();
+  // Pageable memory is not read before something waits for it.
+  static bool may_fetch(const EvictionUnit& unit, FetchReason reason);
   Bytes resident_bytes() const { return resident_bytes_; }  // pages of completely resident units of live blocks
   Bytes clean_bytes() const { return clean_bytes_; }        // of these: with a current host copy, or one in progress
   // The part of the resident bytes that was fetched for a use that has not come yet.

@@ -103,6 +103,11 @@ void Residency::copy_for_sleep(const SleepScope& scope, Step* step) {
         step->goes_on = true;
         return;
       }
+      // To pageable memory, behind the copies that are under way.
+      if (status == Status::not_ready() && clock_.has_deferred()) {
+        step->goes_on = true;
+        return;
+      }
       if (status.ok()) {
         step->goes_on = true;
       } else if (!step->no_host) {

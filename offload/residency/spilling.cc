@@ -192,7 +192,10 @@ bool Residency::begin_to_read(EvictionUnit& unit, bool makes_room) {
   void* memory = migration_.allocate_for(unit);
   while (memory == nullptr && makes_room && make_host_room_again(unit.host_bytes, true))
     memory = migration_.allocate_for(unit);
+  const bool is_last_way = memory == nullptr && makes_room && waits_for_file_;
+  if (is_last_way) memory = migration_.allocate_pageable_for(unit);
   if (memory == nullptr) return false;
+  unit.is_pageable = is_last_way;
   if (options_.observer != nullptr) options_.observer->reading_spilled(moved_unit(unit, unit.host_bytes));
   files.begin_read(unit, memory);
   files.note_completed();

@@ -64,8 +64,10 @@ TEST_F(PageableHost, IsNotTakenWhereTheMachineHasNoMoreThanASpare) {
 }
 
 TEST_F(PageableHost, IsRefusedWhereThePagesAreNotThere) {
-  EXPECT_EQ(take_pageable_host(kMiB, {.root = "", .populate = [](void*, Bytes) { return errno = ENOMEM, -1; }}), nullptr);
-  EXPECT_EQ(take_pageable_host(kMiB, {.root = "", .populate = [](void*, Bytes) { return errno = EFAULT, -1; }}), nullptr);
+  EXPECT_EQ(take_pageable_host(kMiB, {.root = "", .populate = [](void*, Bytes) { return errno = ENOMEM, -1; }}),
+            nullptr);
+  EXPECT_EQ(take_pageable_host(kMiB, {.root = "", .populate = [](void*, Bytes) { return errno = EFAULT, -1; }}),
+            nullptr);
 }
 
 TEST_F(PageableHost, IsPresentWithKernelsThatDoNotPopulate) {

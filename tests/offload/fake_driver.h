@@ -12,6 +12,24 @@ namespace thermocline {
 
 inline std::function<void()> before_each_wait, before_each_host_free = [] {};
 
+// Nothing can be pinned. Tells of copies that then make the host wait, with the stream that they are in.
+inline std::function<void(CUstream)> before_each_pageable_copy;
+inline void refuse_pinned_memory(DriverTable* table) {
+  static decltype(DriverTable::cuMemcpyDtoHAsync) to_host;
+  static decltype(DriverTable::cuMemcpyHtoDAsync) to_device;
+  to_host = table->cuMemcpyDtoHAsync;
+  to_device = table->cuMemcpyHtoDAsync;
+  table->cuMemHostAlloc = [](void**, std::size_t, unsigned) { return CUDA_ERROR_OUT_OF_MEMORY; };
+  table->cuMemcpyDtoHAsync = [](void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+    before_each_pageable_copy(stream);
+    return to_host(to, from, bytes, stream);
+  };
+  table->cuMemcpyHtoDAsync = [](CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+    before_each_pageable_copy(stream);
+    return to_device(to, from, bytes, stream);
+  };
+}
+
 inline DriverTable telling_of_waits(const DriverTable& below) {
   static decltype(DriverTable::cuEventSynchronize) synchronize;
   static decltype(DriverTable::cuMemFreeHost) free_host;

@@ -2,6 +2,7 @@
 // Offloading without a history: what is prefetched.
 #include "offload/residency/unit_size.h"
 #include "tests/offload/engine_fixture.h"
+#include "tests/offload/fake_driver.h"
 
 namespace thermocline {
 namespace {
@@ -11,12 +12,20 @@ class ReactiveTest : public EngineTest {
   static constexpr std::size_t kFit = 8;
 
   // Twice as many buffers as fit are used in turn, then enough of them are freed for all evicted ones to fit.
-  void leave_half_away() {
+  void leave_half_away(bool may_use_pageable = false) {
     EngineOptions options;
+    options.may_use_pageable = may_use_pageable;
     options.budget_bytes = kFit * kUnitBytes;
     options.policy = kReactivePolicy;
     options.host_is_readable = false;
     start(options);
+    if (may_use_pageable) {
+      engine_.reset();
+      table_ = device_->driver().table();
+      limit_pinned_memory(&table_);
+      driver_ = std::make_unique<Driver>(table_);
+      ASSERT_TRUE(Engine::create(*driver_, options, &engine_).ok());
+    }
     for (std::size_t i = 0; i < 2 * kFit; ++i) {
       all_.push_back(allocate(kUnitBytes));
       ASSERT_TRUE(use(i).ok());
@@ -29,6 +38,8 @@ class ReactiveTest : public EngineTest {
   std::uint64_t prefetches() const { return engine_->statistics().prefetches; }
 
   std::vector<DeviceAddress> all_;
+  DriverTable table_;
+  std::unique_ptr<Driver> driver_;
 };
 
 TEST_F(ReactiveTest, NoMoreIsGuessedBeforeWhatWasGuessedIsUsed) {
@@ -53,6 +64,20 @@ TEST_F(ReactiveTest, WhatIsUsedIsFollowedByMore) {
   // Except for the last one, whose room the next allocation may need.
   EXPECT_EQ(prefetches(), kFit - 2);
   EXPECT_EQ(engine_->statistics().nonresident_bytes, 0u);
+}
+
+// A unit in pageable memory is left where it is, and what was evicted before it is fetched.
+TEST_F(ReactiveTest, WhatIsInPageableMemoryKeepsNothingElseAway) {
+  pinned_memory.most = 4 * kUnitBytes;
+  leave_half_away(true);
+  ASSERT_GT(engine_->statistics().pageable_bytes, 0u);
+  ASSERT_LT(engine_->statistics().pageable_bytes, engine_->statistics().host_bytes);
+  ASSERT_TRUE(use(kFit - 1).ok());
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(device_->driver().synchronize_context().ok());
+    ASSERT_TRUE(use(kFit - 1).ok());
+  }
+  EXPECT_EQ(prefetches(), 2u);
 }
 
 }  // namespace

@@ -11,19 +11,21 @@ namespace {
 
 class WaitsTest : public EngineTest {
  protected:
-  void begin(Bytes budget = 8 * kPage, Bytes host_limit = 0) {
+  void begin(Bytes budget = 8 * kPage, Bytes host_limit = 0, bool pins = true) {
     std::string why;
     SimulatedDeviceOptions simulated;
     simulated.library = THERMOCLINE_SIMULATED_CUDA;
     device_ = SimulatedDevice::open(simulated, &why);
     ASSERT_NE(device_, nullptr) << why;
     table_ = telling_of_waits(device_->driver().table());
+    if (!pins) refuse_pinned_memory(&table_);
     driver_ = std::make_unique<Driver>(table_);
     before_each_wait = [this] { waits(); };
     before_each_host_free = [this] { ++host_frees_; };
     host_frees_ = 0;
-    const EngineOptions options{
+    EngineOptions options{
         .budget_bytes = budget, .policy = kLruPolicy, .host_limit_bytes = host_limit, .waits_without_lock = true};
+    options.may_use_pageable = !pins;
     ASSERT_TRUE(Engine::create(*driver_, options, &engine_).ok());
     engine_->set_report_handler([](const std::string&) {});
     locks_are_checked.store(true);
@@ -56,6 +58,31 @@ TEST_F(WaitsTest, OthersHaveTheLockWhileAnOperationWaitsForRoom) {
   }
   EXPECT_GT(waits_, 0);
   EXPECT_GT(engine_->statistics().evictions, 0u);
+  EXPECT_EQ(engine_->statistics().out_of_memory, 0u);
+}
+
+// In a copy to or from pageable memory the host waits with the lock held. What comes before it has completed by then: a
+// kernel may loop until a thread acts that waits for the lock.
+TEST_F(WaitsTest, OthersHaveTheLockUntilNothingButThePageableCopyIsLeft) {
+  begin(8 * kPage, 0, false);
+  int copies = 0;
+  before_each_pageable_copy = [&](CUstream stream) {
+    ++copies;
+    const StreamHandle handle{reinterpret_cast<std::uintptr_t>(stream)};
+    EventHandle event{};
+    ASSERT_TRUE(driver_->create_event(false, &event).ok());
+    EXPECT_TRUE(driver_->record(event, handle).ok());
+    EXPECT_TRUE(driver_->query(event).ok()) << "copy " << copies;
+    EXPECT_TRUE(driver_->destroy_event(event).ok());
+  };
+  std::vector<DeviceAddress> all;
+  for (int i = 0; i < 12; ++i) all.push_back(allocate(2 * kPage));
+  for (int round = 0; round < 3; ++round) {
+    for (const DeviceAddress one : all) ASSERT_TRUE(operate({{one, 2 * kPage}}).ok());
+  }
+  EXPECT_GT(waits_, 0);
+  EXPECT_GT(copies, 24);
+  EXPECT_EQ(engine_->statistics().pageable_bytes, engine_->statistics().host_bytes);
   EXPECT_EQ(engine_->statistics().out_of_memory, 0u);
 }
 
