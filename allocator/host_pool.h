@@ -42,8 +42,8 @@ class HostPool {
   void* allocate_whole(Bytes bytes);
   // Memory in whole pages that can be mapped at device addresses; null also if such memory is not available.
   void* allocate_pages(Bytes bytes);
-  // Pageable memory of whole 4 KiB, if the driver refused the last request for pinned memory although the limit allows it;
-  // else null. Copies to and from it make the host wait for everything before them in their stream.
+  // Pageable memory of whole 4 KiB: what is free of it, or more, if the driver refused the last request for pinned
+  // memory although the limit allows it; else null. Copies to and from it make the host wait for everything before them in their stream.
   void* allocate_pageable(Bytes bytes);
   // Appends the pages of [at, at + bytes), which must lie in memory from allocate_pages; false for other memory.
   bool pages_of(const void* at, Bytes bytes, std::vector<PageHandle>* out) const;

@@ -77,10 +77,11 @@ void* HostSteps::take_mappable(Bytes bytes) {
 
 void* HostSteps::take_pageable(Bytes bytes) {
   const MutexLock lock(mutex_);
-  if (!pinning_refused_ || bytes == 0 || bytes > (Bytes{1} << 62)) return nullptr;
+  if (bytes == 0 || bytes > (Bytes{1} << 62)) return nullptr;
   const std::uint64_t pages = round_up(bytes, kPage) / kPage;
   const unsigned shelf = StepTag::shelf_of(StepKind::kPageable);
   Chunk* chunk = take_locked(shelf, pages, 1);
+  if (chunk == nullptr && !pinning_refused_) return nullptr;
   if (chunk == nullptr && add_step(pages * kPage, kPage, StepKind::kPageable)) chunk = take_locked(shelf, pages, 1);
   if (chunk != nullptr) {
     if (refused_bytes_ == 0) unasked_ = kUnaskedInARow;

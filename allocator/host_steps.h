@@ -47,8 +47,8 @@ struct StepTag {
 };
 
 // Invariants: pinned bytes are the sum of the steps, including those being returned to the driver, and never exceed the
-// limit; they include the pageable ones, which are also counted by themselves; extents lie within their step and do not overlap. If there is a ledger, this process's entry is at least what
-// is pinned and what is claimed.
+// limit; they include the pageable ones, which are also counted by themselves; extents lie within their step and do not
+// overlap. If there is a ledger, this process's entry is at least what is pinned and what is claimed.
 class HostSteps {
  public:
   static constexpr Bytes kPage = 4 * kKiB;
@@ -66,7 +66,8 @@ class HostSteps {
   void* take(Bytes bytes, Bytes alignment);
   // Takes whole pages of MappableHost; null also if there is no such memory.
   void* take_mappable(Bytes bytes);
-  // Takes pageable memory. Null unless the driver refused the last request for pinned memory; null when the limit refuses.
+  // Takes pageable memory: what is free of it, or more. No more unless the driver refused the last request for pinned
+  // memory. Null also when the limit refuses.
   void* take_pageable(Bytes bytes);
   // False when no extent begins at `at`.
   bool give(void* at);

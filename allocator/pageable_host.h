@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ordinary memory that is present from the beginning. mmap alone commits nothing: the pages would be missed in the middle
-// of a copy, where the kernel does not refuse but ends a process.
+// Ordinary memory that is present from the beginning. mmap alone commits nothing: the pages would be missed in the
+// middle of a copy, where the kernel does not refuse but ends a process.
 #pragma once
 
 #include <string>

@@ -89,13 +89,14 @@ bool try_to_halve(KeptGraph& kept, std::size_t at) {
   return result == CUDA_SUCCESS && is_halved;
 }
 
-// A segment that is refused although it had fitted is halved: addresses that an earlier one has stored may lead to more, or
-// others have taken memory. Once a part of the graph runs the others have to: nobody could tell afterwards what has run.
+// A segment that is refused although it had fitted is halved: addresses that an earlier one has stored may lead to more,
+// or others have taken memory. Once a part of the graph runs the others have to: nobody could tell afterwards what has
+// run.
 CUresult submit_segment(KeptGraph& kept, std::size_t at, CallOf<CUgraphExec> submit) {
   const HoldsReport until_it_is_clear;
   const bool is_first = at == 0;
-  // Others could give back all that they hold, and it would still not fit: addresses that earlier segments have stored lead
-  // to more than one of its nodes alone was known to use.
+  // Others could give back all that they hold, and it would still not fit: addresses that earlier segments have stored
+  // lead to more than one of its nodes alone was known to use.
   bool never_fits = false;
   static_cast<void>(take_was_too_large());
   CUresult result = submit(kept.segments[at].exec);

@@ -257,8 +257,8 @@ bool fits_with_its_allocation(const GraphAccess& access) {
   return !active->engine->fits_beside(part.all(), access.largest.bytes).is_out_of_memory();
 }
 
-// The driver has accepted the launch. An exception must not look like a refusal: the program, or launch_in_segments, would
-// launch again what runs already. Nor may addresses be lost that its kernels and copies store.
+// The driver has accepted the launch. An exception must not look like a refusal: the program, or launch_in_segments,
+// would launch again what runs already. Nor may addresses be lost that its kernels and copies store.
 void launched(const GraphAccess& access, MayKeep may_keep) {
   const CUresult result = guarded([&] {
     if (const HeldEngines engines; !engines.none()) moved_outside(*engines, access.first);

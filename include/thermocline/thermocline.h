@@ -52,7 +52,7 @@ typedef struct thermocline_statistics {
   uint64_t budget_bytes;                    /* upper limit for memory on the device */
   uint64_t live_bytes, peak_live_bytes;     /* what the program has allocated */
   uint64_t device_bytes, peak_device_bytes; /* device memory taken */
-  uint64_t host_bytes, peak_host_bytes;     /* pinned host memory taken */
+  uint64_t host_bytes, peak_host_bytes;     /* host memory taken for copies */
   uint64_t evicted_bytes, restored_bytes;   /* copied out and in, since the process began */
   uint64_t allocations, frees, operations;  /* calls */
   uint64_t pinned_buffers;                  /* buffers that may not be evicted */

@@ -3,8 +3,8 @@
 // each kernel stored, so none is made. Kernels whose own launches were probed, in the steps before the graph was
 // captured, are known. The arguments of any other kernel stay on the device until they are freed: otherwise tables
 // would have to be read before every later operation that is given one of the small buffers. They take at most half of
-// the budget so, without what is pinned for other reasons. A graph that is launched in parts pins nothing more, since later
-// parts need the room. Beyond that the addresses count as stored, and tables are read.
+// the budget so, without what is pinned for other reasons. A graph that is launched in parts pins nothing more, since
+// later parts need the room. Beyond that the addresses count as stored, and tables are read.
 #include <algorithm>
 #include <vector>
 
@@ -50,7 +50,7 @@ bool Engine::State::keep_what_was_given(const GraphKernel& kernel) {
       more += is_new ? buffer->block().bytes() : 0;
     }
   }
-  // What is pinned for other reasons is no room to share.
+  // Memory that is pinned for other reasons is no room to share.
   const Bytes taken = pinned_block_bytes + external_bytes, others = taken - std::min(taken, kept);
   const Bytes share = (budget_bytes - std::min(budget_bytes, others)) / kShareKept;
   if (more > 0 && kept + more > share) return false;

@@ -207,7 +207,7 @@ Status Engine::State::refuse_operation(Bytes allocates) {
   RefusalFacts facts = facts_of("one operation's memory", wanted, true);
   facts.is_its_memory = true;
   facts.allocates = allocates;
-  // Of what stays, others could release all.
+  // Others could release all that stays.
   if (allocates == 0 && operand_bytes() - pinned_block_bytes - external_bytes > budget_bytes) note_too_large();
   return refuse(facts);
 }

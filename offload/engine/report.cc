@@ -347,7 +347,7 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
       break;
     case Cause::kHostRefused:
       why = "the driver refused " + amount(facts.host_refused) + " of pinned host memory, with " +
-            amount(facts.now.host_bytes) + " taken";
+            amount(facts.now.host_bytes - facts.now.pageable_bytes) + " taken";
       break;
     default:
       why = plain_reason(cause);
@@ -372,10 +372,7 @@ void advise_to_pin_more(std::string* text, const RefusalFacts& facts) {
          "free some on the machine");
   advise(text, "host_limit = \"" + std::to_string(facts.now.host_bytes / kMiB) +
                    "MiB\" makes it known in time that there is no more");
-  if (facts.spills || facts.has_full_fallback) return;
-  advise(
-      text,
-      "or host_spill = \"/dev/shm\" (THERMOCLINE_HOST_SPILL): what can not be pinned goes to ordinary memory, slower");
+  advise_spill(text, facts);
 }
 
 void advise_to_hold_less_beside(std::string* text) {

@@ -229,7 +229,7 @@ class Residency {
   bool any_nonresident() const { return !evicted_.empty(); }
   // Evictions for sleep do not count, because they do not show how much memory the program needs.
   bool has_evicted_for_room() const { return statistics_.given_up_bytes > 0; }
-  // Of those that may be fetched ahead of need.
+  // The unit evicted last of those that may be fetched ahead of need; null: there is none.
   EvictionUnit* youngest_evicted();
   // Pageable memory is not read before something waits for it.
   static bool may_fetch(const EvictionUnit& unit, FetchReason reason);

@@ -99,8 +99,8 @@ TEST_F(HostPoolTest, TheDriverIsNotAskedAgainForWhatItHasJustRefused) {
   for (void* const at : pageable) pool->free(at);
 }
 
-// Nor is it given back so that the driver pins what it has refused: where nothing may be given back now, it would be of no
-// use at all.
+// Nothing pageable is given back so that the driver pins what it has refused: where nothing may be given back now, it
+// would be of no use at all.
 TEST_F(HostPoolTest, EmptyPageableMemoryIsUsedAgain) {
   make(0, 16 * kMiB);
   void* const pinned = pool->allocate(16 * kMiB);
@@ -119,6 +119,20 @@ TEST_F(HostPoolTest, EmptyPageableMemoryIsUsedAgain) {
     pool->free(first);
   }
   pool->free(pinned);
+}
+
+// Where the limit leaves no room for the driver to be asked again, what is free in a step that is in use serves.
+TEST_F(HostPoolTest, FreePageableMemoryIsUsedWhereTheLimitIsReached) {
+  make(16 * kMiB, 32 * kMiB);
+  fake.host_bytes = 0;
+  EXPECT_EQ(pool->allocate(4 * kMiB), nullptr);
+  void* const first = pool->allocate_pageable(4 * kMiB);
+  ASSERT_NE(first, nullptr);
+  ASSERT_EQ(pool->pageable_bytes(), 16 * kMiB);
+  EXPECT_EQ(pool->allocate(3 * kMiB), nullptr);
+  void* const second = pool->allocate_pageable(3 * kMiB);
+  EXPECT_NE(second, nullptr);
+  for (void* const at : {first, second}) pool->free(at);
 }
 
 // 16, 16 and 32 MiB.

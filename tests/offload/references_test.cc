@@ -108,7 +108,7 @@ TEST_F(ReferencesTest, WhatAWordMayMeanBesidesIsNotMergedAway) {
   }
 }
 
-// What is forgotten at the same time does not hide what is new.
+// Addresses that are forgotten at the same time do not hide new ones.
 TEST_F(ReferencesTest, NewAddressesAreCountedWhateverElseIsForgotten) {
   Buffer *const table = allocate(64), *const a = allocate(512), *b = allocate(512), *const c = allocate(512);
   write({table->address(), a->address(), b->address()});

@@ -94,6 +94,19 @@ TEST_F(Spill, NothingGoesToPageableMemoryAheadOfNeed) {
   EXPECT_EQ(statistic(result, "prefetches"), 0u) << "ReactiveTest shows what is prefetched otherwise";
 }
 
+// With a file, too, through which everything passes: memory that is read back into may be pageable.
+TEST_F(Spill, AProgramForWhichNothingCanBePinnedRunsBesideAFile) {
+  const std::vector<std::string> arguments = {"workload", "--memory", "in-order", "--streams"};
+  Running refusing = running(folder_);
+  refusing.environment.insert(
+      refusing.environment.end(),
+      {"THERMOCLINE_SIMULATE_FAULTS=fail cuMemHostAlloc from 1 OUT_OF_MEMORY", "THERMOCLINE_HOST_FALLBACK=off"});
+  const ProcessResult result = run_program(arguments, refusing);
+  expect_same(run_plain(arguments), result);
+  EXPECT_EQ(statistic(result, "peak_pageable_bytes"), statistic(result, "peak_host_bytes"));
+  EXPECT_GT(statistic(result, "spill_read_bytes"), 0u);
+}
+
 // The limit holds for both kinds together.
 TEST_F(Spill, PageableMemoryCountsAgainstTheHostLimit) {
   Running refusing = running("");
