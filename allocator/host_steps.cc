@@ -140,7 +140,7 @@ bool HostSteps::add_step(Bytes bytes, Bytes unit, StepKind kind) {
   return false;
 }
 
-// What the driver refuses to pin does not come back with pageable memory.
+// Returned pageable memory is not what the driver pins next.
 bool HostSteps::is_in_the_way(const Step& step, StepKind wanted) const {
   const bool is_of_no_help =
       wanted == StepKind::kPinned && pinning_refused_ && step.first->tag.kind == StepKind::kPageable;
