@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "driver/check.h"
+#include "driver/host_reserve.h"
 #include "offload/recompute/kept_inputs.h"
 
 namespace thermocline {
@@ -62,32 +63,72 @@ Versions::Form::Form(std::span<const Operand> list, bool may_run_again_in, bool 
 
 void Versions::catch_up() const {
   try {
-    for (const Late& late : late_) {
-      if (late.form == nullptr) {
-        late.id == kAllContents ? note_end_of_contents() : note_free(late.id);
-        continue;
-      }
-      note(late);
-      if (late.forgets) note_end_of_contents();
-      if (late.is_submitted) begin_written();
+    while (!late_.empty()) {
+      // The rest of the call that asks needs memory, too.
+      if (dropped_.empty()) HostReserve::require();
+      note_late(late_.front());
+      if (late_.front().form != nullptr) --late_operations_;
+      late_.pop_front();
     }
-  } catch (...) {
-    // Out of host memory. As long as nothing is dropped, nothing has to be known.
-    if (dropped_.empty()) forget_all();
-    throw;
+  } catch (const std::bad_alloc&) {
+    // As long as nothing is dropped, nothing has to be known.
+    if (!dropped_.empty()) throw;
+    forget_all();
   }
-  late_.clear();
-  late_operations_ = 0;
 }
 
+// All of it, or nothing.
+void Versions::note_late(const Late& late) const {
+  if (late.form == nullptr) return late.id == kAllContents ? note_end_of_contents() : note_free(late.id);
+  const std::size_t before = records_.size();
+  try {
+    note(late);
+    if (late.forgets) note_end_of_contents();
+    if (late.is_submitted) begin_written();
+  } catch (const std::bad_alloc&) {
+    if (records_.size() > before) records_.pop_back();
+    throw;
+  }
+}
+
+// Something is dropped. An operation that cannot be noted has not arrived.
+void Versions::note_at_once() {
+  try {
+    catch_up();
+  } catch (const std::bad_alloc&) {
+    late_.pop_back();
+    --late_operations_;
+    arriving_ = false;
+    newest_ = records_.back().form.get();
+    throw;
+  }
+}
+
+void Versions::arrives_unlisted(std::shared_ptr<const Form> form) {
+  forget_all();
+  ++first_;
+  forgotten_ = std::move(form);
+  newest_ = forgotten_.get();
+  arriving_ = true;
+}
+
+// Needs no memory. What was arriving is still arriving, and nothing is known about it but its form.
 void Versions::forget_all() const {
+  THERMOCLINE_CHECK(dropped_.empty(), "what is dropped is made of what is known");
+  const auto is_newest = [this](const auto& one) { return one.form.get() == newest_; };
+  if (const auto late = std::ranges::find_if(late_, is_newest); late != late_.end()) {
+    forgotten_ = late->form;
+  } else if (!records_.empty()) {
+    forgotten_ = records_.back().form;
+  }
   first_ += records_.size() + late_operations_;
   records_.clear();
   late_.clear();
   late_operations_ = 0;
   current_.clear();
   buffer_of_.clear();
-  arriving_ = false;
+  in_place_.clear();
+  deaths_.clear();
 }
 
 // The operation arrives.
@@ -113,10 +154,17 @@ void Versions::note(const Late& late) const {
 }
 
 void Versions::submitted_at_once() {
+  // It has been forgotten, as has been what the buffers contained before it.
+  if (records_.empty()) return note_end_of_contents();
   for (const Operand& operand : records_.back().form->operands) {
     if (operand.use.writes) restored(operand.buffer);
   }
-  begin_written();
+  try {
+    begin_written();
+  } catch (const std::bad_alloc&) {
+    if (!dropped_.empty()) throw;
+    forget_all();
+  }
 }
 
 // The operation that was noted last has been submitted.
@@ -128,12 +176,20 @@ void Versions::begin_written() const {
 }
 
 void Versions::begin_version(BufferNumber buffer, VersionId version) const {
-  const auto [old, is_new] = current_.try_emplace(buffer, version);
-  if (!is_new) {
-    buffer_of_.erase(old->second);
-    old->second = version;
+  const auto old = current_.find(buffer);
+  if (old != current_.end()) {
+    auto place = buffer_of_.extract(old->second);
+    place.key() = old->second = version;
+    buffer_of_.insert(std::move(place));
+    return;
   }
-  buffer_of_[version] = buffer;
+  buffer_of_.emplace(version, buffer);
+  try {
+    current_.emplace(buffer, version);
+  } catch (const std::bad_alloc&) {
+    buffer_of_.erase(version);
+    throw;
+  }
 }
 
 void Versions::forget_contents() {
@@ -152,12 +208,18 @@ void Versions::note_end_of_contents() const {
 
 // An operation that has arrived stays the last in the list.
 void Versions::note_in_turn(BufferNumber ended) {
-  if (!late_.empty() && !arriving_ && late_.size() < 2 * remembered_) {
-    late_.push_back({nullptr, ended});
-    return;
-  }
+  if (!late_.empty() && !arriving_ && late_.size() < 2 * remembered_) return list_end_of(ended);
   catch_up();
   ended == kAllContents ? note_end_of_contents() : note_free(ended);
+}
+
+void Versions::list_end_of(BufferNumber ended) {
+  try {
+    late_.push_back({nullptr, ended});
+  } catch (const std::bad_alloc&) {
+    // Then there is nothing left that could end. Something is late, so nothing is dropped.
+    forget_all();
+  }
 }
 
 void Versions::changed_unseen(BufferNumber buffer) {
@@ -178,7 +240,17 @@ void Versions::note_free(BufferNumber buffer) const {
   if (known == current_.end()) return;
   buffer_of_.erase(known->second);
   current_.erase(known);
-  if (!records_.empty()) deaths_.try_emplace(buffer, first_ + records_.size() - 1);
+  note_death(buffer);
+}
+
+// Plans are better for it; nothing else depends on it.
+void Versions::note_death(BufferNumber buffer) const {
+  if (records_.empty()) return;
+  try {
+    deaths_.try_emplace(buffer, first_ + records_.size() - 1);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
 }
 
 VersionId Versions::current(BufferNumber buffer) const {
@@ -285,7 +357,7 @@ bool Versions::is_kept(BufferNumber buffer, Bytes bytes) {
   Bytes most = 0;
   for (const BufferNumber reader : readers->second) most = std::max(most, bytes_of(current(reader)));
   if (!is_kept_for(bytes, most)) return false;
-  if (!records_.empty()) deaths_.try_emplace(buffer, first_ + records_.size() - 1);
+  note_death(buffer);
   return true;
 }
 
@@ -362,15 +434,18 @@ void Versions::forget_old() {
   const std::uint64_t noted = std::min<std::uint64_t>(forgotten, records_.size());
   records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(noted));
   first_ += noted;
-  auto end = late_.begin();
-  for (forgotten -= noted; forgotten > 0; ++end) {
-    skip(*end);
-    if (end->form == nullptr) continue;
-    --late_operations_;
-    ++first_;
-    --forgotten;
+  try {
+    for (forgotten -= noted; forgotten > 0; late_.pop_front()) {
+      skip(late_.front());
+      if (late_.front().form == nullptr) continue;
+      --late_operations_;
+      ++first_;
+      --forgotten;
+    }
+  } catch (const std::bad_alloc&) {
+    // Nothing is dropped while operations are late.
+    forget_all();
   }
-  late_.erase(late_.begin(), end);
   std::erase_if(deaths_, [this](const auto& death) { return death.second < first_; });
 }
 

@@ -11,11 +11,15 @@
 // While nothing is dropped nobody needs to know the versions. Until somebody asks for them, what happens is only listed, in
 // order (`late_`): most programs repeat themselves, everything fits, and then nobody ever asks. Whoever asks gets what he
 // would get if each operation had been noted when it came.
+//
+// Where host memory runs out while nothing is dropped, everything is forgotten instead: no call fails for what nobody needs.
+// While something is dropped, an operation that cannot be noted is refused before anything has changed.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -64,17 +68,25 @@ class Versions {
   void arrives(std::shared_ptr<const Form> form, std::uint64_t id, std::uint64_t nanoseconds) {
     if (remembers_too_much()) [[unlikely]]
       forget_old();
-    late_.push_back({std::move(form), id, nanoseconds});
+    const Form* const newest = form.get();
+    Late late{std::move(form), id, nanoseconds};
+    try {
+      late_.push_back(std::move(late));
+    } catch (const std::bad_alloc&) {
+      if (!dropped_.empty()) throw;
+      return arrives_unlisted(std::move(late.form));
+    }
     ++late_operations_;
+    newest_ = newest;
     arriving_ = true;
-    if (!dropped_.empty()) catch_up();
+    if (!dropped_.empty()) note_at_once();
   }
   void arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds, std::span<const Operand> operands,
                bool is_all = true, KernelTrial* trial = nullptr) {
     arrives(std::make_shared<const Form>(operands, may_run_again, is_all, trial), id, nanoseconds);
   }
-  // The operands of that operation.
-  std::span<const Operand> arriving() const { return newest().operands; }
+  // The operands of that operation, even if it has been forgotten.
+  std::span<const Operand> arriving() const { return newest_->operands; }
   // The operation has been submitted.
   void submitted() {
     if (!arriving_) return;
@@ -85,10 +97,10 @@ class Versions {
   // The operation that arrived last has not been submitted yet.
   bool is_arriving() const { return arriving_; }
   // The operation that is arriving may run again.
-  bool arriving_may_run_again() const { return arriving_ && newest().may_run_again; }
+  bool arriving_may_run_again() const { return arriving_ && newest_->may_run_again; }
   // The arriving operation was given up: it counts as not submitted, and writes nothing.
   void never_submitted() { arriving_ = false; }
-  // Notes the operations that are late. Changes nothing that can be asked for.
+  // Notes the operations that are late. Changes nothing that can be asked for, unless host memory runs out.
   void catch_up() const;
   // Anything may have been written, and nothing is dropped. Recipes do not use earlier contents any more.
   void forget_contents();
@@ -173,10 +185,14 @@ class Versions {
   friend class World;
 
   const Record& record(std::uint64_t operation) const { return records_[operation - first_]; }
-  const Form& newest() const { return late_.empty() ? *records_.back().form : *late_.back().form; }
   bool remembers_too_much() const { return records_.size() + late_operations_ >= remembered_; }
+  void arrives_unlisted(std::shared_ptr<const Form> form);
+  void note_at_once();
+  void note_late(const Late& late) const;
   void note(const Late& late) const;
+  void list_end_of(BufferNumber ended);
   void note_free(BufferNumber buffer) const;
+  void note_death(BufferNumber buffer) const;
   void note_end_of_contents() const;
   void note_in_turn(BufferNumber ended);
   void skip(const Late& late) const;
@@ -198,10 +214,12 @@ class Versions {
   const bool by_proof_;
   // Changed by catch_up().
   mutable bool arriving_ = false;              // the newest operation has not been submitted yet
-  mutable std::vector<Late> late_;             // what came behind the operations in records_, not noted yet
+  mutable std::deque<Late> late_;              // what came behind the operations in records_, not noted yet
   mutable std::uint64_t late_operations_ = 0;  // how many of these are operations
   mutable std::deque<Record> records_;
-  mutable std::uint64_t found_ = 0;  // number of versions whose producer is unknown
+  const Form* newest_ = nullptr;                   // of the operation that arrived last
+  mutable std::shared_ptr<const Form> forgotten_;  // the same, if it is neither in late_ nor in records_
+  mutable std::uint64_t found_ = 0;                // number of versions whose producer is unknown
   mutable std::unordered_map<BufferNumber, VersionId> current_;
   mutable std::unordered_map<VersionId, BufferNumber> buffer_of_;  // the inverse
   mutable std::unordered_set<BufferNumber> in_place_;              // some operation has read them in place (OperandUse)

@@ -15,37 +15,14 @@
 #include "driver/host_reserve.h"
 #include "driver/table.h"
 #include "tests/offload/engine_fixture.h"
-
-namespace {
-
-// In this thread: how many requests are granted before all others are refused; negative: all are granted.
-thread_local std::int64_t granted = -1;
-thread_local std::uint64_t refused = 0;
-
-bool refuses() {
-  if (granted < 0) return false;
-  if (granted > 0) return --granted, false;
-  return ++refused, true;
-}
-
-}  // namespace
+#include "tests/offload/refused_memory.h"
 
 extern "C" void* __real_malloc(std::size_t bytes);  // NOLINT: the linker's names
 extern "C" void* __wrap_malloc(std::size_t bytes);  // NOLINT
-void* __wrap_malloc(std::size_t bytes) { return refuses() ? nullptr : __real_malloc(bytes); }  // NOLINT
+void* __wrap_malloc(std::size_t bytes) { return thermocline::refuses() ? nullptr : __real_malloc(bytes); }  // NOLINT
 
 namespace thermocline {
 namespace {
-
-// Within it every request is granted.
-class Granted {
- public:
-  Granted() : before_(std::exchange(granted, -1)) {}
-  ~Granted() { granted = before_; }
-
- private:
-  std::int64_t before_;
-};
 
 // The simulated driver has memory of its own.
 template <class Function, int kLine>
