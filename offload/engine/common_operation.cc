@@ -92,10 +92,10 @@ bool Engine::State::wait_for_others(const KnownOperation& known, StreamIndex in)
   if (is_noted && (known->placement != placement.load(std::memory_order_relaxed) || found.pins != 0 ||
                    !held_ranges.empty())) [[unlikely]]
     return false;
-  // The pointers that it stores may have to be probed (resolve()).
+  if (found.used_elsewhere && !wait_for_others(*known, in)) return false;
+  // The pointers that it stores may have to be probed (resolve()). Comes last: it counts the launch.
   const bool may_store = looks_at_tables && list.size() > 1 && what.is_kernel();
   if (may_store && found.may_hold_tables && !is_not_looked_at(what)) return false;
-  if (found.used_elsewhere && !wait_for_others(*known, in)) return false;
   stream = in;
   info = what;
   is_part = false;
