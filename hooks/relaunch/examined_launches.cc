@@ -8,6 +8,7 @@
 #include "driver/hash.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/relaunch/known_launch.h"
+#include "hooks/runtime/engines.h"
 
 namespace thermocline {
 namespace {
@@ -124,7 +125,9 @@ std::shared_ptr<const ExaminedLaunch> ExaminedLaunches::find(const LaunchedKerne
   bool is_identical = false;
   if (launch == nullptr || !launch->is(kernel, circumstances, &is_identical)) return nullptr;
   const ExaminedLaunch::Findings& findings = launch->findings();
-  if (findings.form == nullptr || (is_identical && launches().stays(*id))) return launch;
+  if (findings.form == nullptr) return launch;
+  // Launches on other devices take the same room while an engine still needs this one, so there each gets its own id.
+  if (is_identical && circumstances.engines->size() == 1 && launches().stays(*id)) return launch;
   *id = launches().add({findings.form, parameters_of(*kernel.layout, kernel.arguments.parameters)});
   if (is_identical) keep(key, launch, *id);
   return launch;

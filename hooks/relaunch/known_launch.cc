@@ -148,7 +148,9 @@ KnownLaunch::KnownLaunch(const EngineSet& engines, const LaunchedKernel& kernel,
   }
   info_.may_run_again = verdict == LaunchVerdict::kMayRunAgain;
   count(verdict, known);
-  if (may_come_again && is_vouched_for_ && reached.engine != nullptr)
+  // An engine that notes no placements cannot tell whether the buffers are still there.
+  const bool is_placed = reached.engine != nullptr && reached.placement != 0;
+  if (may_come_again && is_vouched_for_ && is_placed)
     keep(engines, kernel, code, key, verdict, known, reached, *accesses);
 }
 
@@ -169,7 +171,7 @@ bool KnownLaunch::came_before(const EngineSet& engines, const LaunchedKernel& ke
 
 void KnownLaunch::keep(const EngineSet& engines, const LaunchedKernel& kernel, std::uint64_t code, std::uint64_t key,
                        LaunchVerdict verdict, const KernelKnowledge& known, const Reached& reached,
-                       const AccessList& accesses) {
+                       const AccessList& accesses) try {
   const Circumstances circumstances{&engines, code};
   ExaminedLaunch::Findings findings{.verdict = verdict,
                                     .known = &known,
@@ -182,6 +184,9 @@ void KnownLaunch::keep(const EngineSet& engines, const LaunchedKernel& kernel, s
   auto examined = std::make_shared<const ExaminedLaunch>(kernel, circumstances, *reached.engine, reached.placement,
                                                          reached.used, std::move(findings));
   examined_launches().keep(key, std::move(examined), info_.id);
+} catch (const std::bad_alloc&) {
+  // It is examined again when it comes again.
+  return;
 }
 
 std::span<const MemoryAccess> KnownLaunch::seen() const {

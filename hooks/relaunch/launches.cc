@@ -40,16 +40,16 @@ std::uint64_t Launches::add(Launch launch) {
   // Engines remember fewer, and half as many again while they need them.
   while (all_.size() > 2 * kRemembered) {
     all_.pop_front();
-    ++first_;
+    first_.fetch_add(1, std::memory_order_release);
   }
-  const std::uint64_t id = first_ + all_.size() - 1;
+  const std::uint64_t id = first_.load(std::memory_order_relaxed) + all_.size() - 1;
   newest_.store(id, std::memory_order_relaxed);
   return id;
 }
 
 void Launches::forget_functions() {
   const MutexLock lock(mutex_);
-  first_ += all_.size();
+  first_.fetch_add(all_.size(), std::memory_order_release);
   all_.clear();
 }
 
@@ -59,8 +59,9 @@ Status Launches::relaunch(std::uint64_t id, StreamHandle stream, std::span<const
   Launch launch;
   {
     const MutexLock lock(mutex_);
-    if (id < first_ || id - first_ >= all_.size()) return Status::not_supported();
-    launch = all_[id - first_];
+    const std::uint64_t first = first_.load(std::memory_order_relaxed);
+    if (id < first || id - first >= all_.size()) return Status::not_supported();
+    launch = all_[id - first];
   }
   const LaunchForm& form = *launch.form;
   for (const LaunchForm::Word& word : form.words) {

@@ -45,8 +45,11 @@ class Launches final : public Relauncher {
  public:
   // Returns the id with which it can be run again. The last kRemembered launches of all engines are kept.
   std::uint64_t add(Launch launch);
-  // The launch with this id will still be kept when an engine needs it for an operation that arrives now.
-  bool stays(std::uint64_t id) const { return newest_.load(std::memory_order_relaxed) - id < kRemembered / 2; }
+  // The launch with this id will still be kept when the only engine needs it for an operation that arrives now.
+  bool stays(std::uint64_t id) const {
+    return id >= first_.load(std::memory_order_acquire) &&
+           newest_.load(std::memory_order_relaxed) - id < kRemembered / 2;
+  }
   // No function that was launched so far may run again: its handle may be reused for another.
   void forget_functions();
 
@@ -56,8 +59,9 @@ class Launches final : public Relauncher {
  private:
   Mutex mutex_{"launches", lock_level::kLeaf};
   std::deque<Launch> all_ THERMOCLINE_GUARDED_BY(mutex_);
-  std::uint64_t first_ THERMOCLINE_GUARDED_BY(mutex_) = 1;  // id of all_[0]
-  std::atomic<std::uint64_t> newest_{0};                    // id
+  // Ids; changed with the lock held.
+  std::atomic<std::uint64_t> first_{1};  // of all_[0]
+  std::atomic<std::uint64_t> newest_{0};
 };
 
 Launches& launches();
