@@ -541,7 +541,7 @@ void Engine::State::validate() const {
   residency.validate();
   caches.validate();
   references.validate();
-  known_operations.validate(heap);
+  known_operations.validate(heap, placement.load(std::memory_order_relaxed));
   if (versions != nullptr) {
     versions->validate();
     if (verification != nullptr) verification->validate();

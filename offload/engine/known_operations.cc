@@ -77,7 +77,23 @@ bool KnownOperation::has(std::span<BlockState* const> others) const {
   return true;
 }
 
-void KnownOperations::validate(const Heap& heap) const {
+namespace {
+
+void validate_form(const Heap& heap, const KnownOperation& known) {
+  THERMOCLINE_CHECK(known.form->is_all && known.form->operands.size() == known.count,
+                    "What is noted of an operation that comes again names each buffer.");
+  for (std::size_t i = 0; i < known.count; ++i) {
+    const Versions::Operand& operand = known.form->operands[i];
+    const Buffer* const buffer = heap.find(known.addresses[i]);
+    THERMOCLINE_CHECK(buffer != nullptr && buffer->number() == operand.buffer && buffer->address() == operand.address &&
+                          buffer->block().is_slab() != operand.owns_pages && known.bytes[i] == operand.bytes,
+                      "What is noted of an operation names the buffers that are there, as long as none comes or goes.");
+  }
+}
+
+}  // namespace
+
+void KnownOperations::validate(const Heap& heap, std::uint64_t placement) const {
   for (const KnownOperation& one : known_) {
     const auto is_there = [&](std::size_t i) {
       const Block* const block = one.operands[i]->block;
@@ -86,6 +102,7 @@ void KnownOperations::validate(const Heap& heap) const {
     std::size_t there = 0;
     while (there < one.operand_count && is_there(there)) ++there;
     if (one.id == 0 || there < one.operand_count) continue;
+    if (one.form != nullptr && one.placement == placement) validate_form(heap, one);
     for (std::size_t i = 0; i < one.count; ++i) {
       const Block* const meant = heap.block_meant_by(one.addresses[i]);
       const bool is_operand = std::ranges::any_of(

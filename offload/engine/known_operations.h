@@ -93,8 +93,8 @@ class KnownOperations {
              std::span<BlockState* const> operands, std::shared_ptr<const Versions::Form> form,
              std::uint64_t placement);
 
-  // Looks up the operands that still exist again, and compares.
-  void validate(const Heap& heap) const;
+  // Looks up the operands that still exist again, and compares; also with `form` while all buffers are placed as then.
+  void validate(const Heap& heap, std::uint64_t placement) const;
 
  private:
   // As many entries as a large network's step has kernels; one and a half megabytes.

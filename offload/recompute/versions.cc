@@ -546,10 +546,27 @@ std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
   return lineage;
 }
 
+void Versions::validate_number_of(std::size_t index) const {
+  const Record& record = records_[index];
+  THERMOCLINE_CHECK(record.versions.size() == record.form->operands.size(), "an operation is noted wholly");
+  for (std::size_t i = 0; record.form->may_run_again && i < record.versions.size(); ++i) {
+    const VersionedOperand& one = record.versions[i];
+    THERMOCLINE_CHECK(!one.writes || one.written == version_of(first_ + index, i), "operations are numbered in order");
+  }
+}
+
 void Versions::validate() const {
   THERMOCLINE_CHECK(dropped_.empty() || late_.empty(),
                     "while anything is dropped each operation is noted when it comes");
+  const auto operations = std::ranges::count_if(late_, [](const Late& late) { return late.form != nullptr; });
+  THERMOCLINE_CHECK(static_cast<std::uint64_t>(operations) == late_operations_, "late operations are counted");
   THERMOCLINE_CHECK(current_.size() == buffer_of_.size(), "a version stands in one buffer");
+  for (const auto& [buffer, version] : current_)
+    THERMOCLINE_CHECK(buffer_of_.at(version) == buffer, "the buffer of a version contains it");
+  if (!records_.empty()) {
+    validate_number_of(0);
+    validate_number_of(records_.size() - 1);
+  }
   for (const auto& [buffer, dropped] : dropped_) {
     THERMOCLINE_CHECK(dropped.version == current(buffer), "what is dropped is not overwritten");
     // There may be a shorter recipe by now; the stored one is valid whatever happens to other buffers.

@@ -204,6 +204,7 @@ class Versions {
   void unlink(BufferNumber buffer);
   void begin_version(BufferNumber buffer, VersionId version) const;
   void forget_old();
+  void validate_number_of(std::size_t index) const;
   std::optional<Recipe> recipe_without(std::span<const BufferNumber> buffers,
                                        std::span<const BufferNumber> going) const;
 

@@ -33,7 +33,7 @@ class Both {
     }
     compare();
   }
-  std::uint64_t dropped = 0, forgotten = 0, answers = 0;
+  std::uint64_t dropped = 0, forgotten = 0, answers = 0, lineages = 0, kept = 0, worth_a_copy = 0;
 
  private:
   std::uint64_t below(std::uint64_t end) { return std::uniform_int_distribution<std::uint64_t>(0, end - 1)(random_); }
@@ -169,10 +169,42 @@ class Both {
     for (const std::size_t period : {1, 3, 8}) {
       ASSERT_EQ(late_.content_bytes(period), at_once_.content_bytes(period));
       ASSERT_EQ(late_.are_all_known(period), at_once_.are_all_known(period));
+      compare_lineages(period);
     }
     for (const BufferNumber one : live_) {
+      for (const Bytes bytes : {kKiB, kMiB, 4 * kMiB}) {
+        const bool is_kept = late_.is_kept(one, bytes), is_worth_a_copy = late_.is_worth_a_copy(one, bytes);
+        ASSERT_EQ(is_kept, at_once_.is_kept(one, bytes));
+        ASSERT_EQ(is_worth_a_copy, at_once_.is_worth_a_copy(one, bytes));
+        kept += is_kept ? 1 : 0, worth_a_copy += is_worth_a_copy ? 1 : 0;
+      }
       if (!late_.is_dropped(one)) compare_recipes(one);
     }
+  }
+
+  // Lineages of an iteration in which no buffer is planned.
+  void compare_lineages(std::size_t period) {
+    constexpr std::size_t kMostOperands = 3;
+    Profile profile;
+    profile.nanoseconds.assign(period, 1000);
+    for (std::uint32_t place = 0; place <= period; ++place) profile.first_operand.push_back(place * kMostOperands);
+    profile.operand_buffers.assign(period * kMostOperands, kNoBuffer);
+    const std::optional<Lineage> one = late_.lineage_of(profile), other = at_once_.lineage_of(profile);
+    ASSERT_EQ(one.has_value(), other.has_value());
+    if (!one) return;
+    ASSERT_EQ(one->buffers.size(), other->buffers.size());
+    for (std::size_t i = 0; i < one->buffers.size(); ++i) {
+      ASSERT_EQ(one->buffers[i].bytes, other->buffers[i].bytes);
+      ASSERT_EQ(one->buffers[i].death, other->buffers[i].death);
+    }
+    ASSERT_EQ(one->versions.size(), other->versions.size());
+    for (std::size_t i = 0; i < one->versions.size(); ++i) {
+      ASSERT_EQ(one->versions[i].producer, other->versions[i].producer);
+      ASSERT_EQ(one->versions[i].last, other->versions[i].last);
+    }
+    for (std::uint32_t place = 0; place < period; ++place)
+      ASSERT_EQ(one->is_repeatable(place), other->is_repeatable(place));
+    ++lineages;
   }
 
   std::mt19937_64 random_;
@@ -185,7 +217,7 @@ class Both {
 };
 
 TEST(VersionsAreNotedLate, AsIfEachOperationHadBeenNotedWhenItCame) {
-  std::uint64_t dropped = 0, forgotten = 0, answers = 0;
+  std::uint64_t dropped = 0, forgotten = 0, answers = 0, lineages = 0, kept = 0, worth_a_copy = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     // Some forget nearly all, and so do it while operations are late.
@@ -193,10 +225,14 @@ TEST(VersionsAreNotedLate, AsIfEachOperationHadBeenNotedWhenItCame) {
     both.run(300);
     if (HasFatalFailure()) return;
     dropped += both.dropped, forgotten += both.forgotten, answers += both.answers;
+    lineages += both.lineages, kept += both.kept, worth_a_copy += both.worth_a_copy;
   }
   EXPECT_GT(dropped, 200u);
   EXPECT_GT(forgotten, 300u);
   EXPECT_GT(answers, 3000u);
+  EXPECT_GT(lineages, 1000u);
+  EXPECT_GT(kept, 10u);
+  EXPECT_GT(worth_a_copy, 10u);
 }
 
 // Nobody asks: of many operations only those are kept that could ever run again.
