@@ -3,8 +3,11 @@
 
 #include <dlfcn.h>
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "driver/check.h"
 #include "offload/relauncher.h"
@@ -92,7 +95,7 @@ class EngineRunner final : public Runner, private Relauncher {
     if (step.kind == Kind::kUnknown) return engine_->begin_unknown(stream);
     OperationInfo info{.kind = step.token, .nanoseconds = step.nanoseconds, .overwrites = !setup_.recompute};
     if (setup_.recompute && (step.kind == Kind::kOperate || step.kind == Kind::kAbandon))
-      info.relaunch = describe_uses();
+      info.relaunch = describe_uses(step, accesses);
     return engine_->begin(stream, accesses, info);
   }
 
@@ -134,15 +137,25 @@ class EngineRunner final : public Runner, private Relauncher {
     return true;
   }
 
-  const RelaunchInfo* describe_uses() {
+  const RelaunchInfo* describe_uses(const Step& step, std::span<const MemoryAccess> accesses) {
     uses_.clear();
     for (const SimulatedOperand& operand : operands()) {
       const bool fresh = (operand.flags & SIMULATED_OPERAND_FRESH) != 0;
       uses_.push_back({.reads = (operand.flags & SIMULATED_OPERAND_READ) != 0 && !fresh,
                        .writes = (operand.flags & SIMULATED_OPERAND_WRITE) != 0});
     }
-    relaunch_ = {.id = launches_.size() + 1, .may_run_again = true, .uses = uses_};
+    relaunch_ = {
+        .id = launches_.size() + 1, .may_run_again = true, .uses = uses_, .same_as = number_of(step, accesses)};
     return &relaunch_;
+  }
+  // Equal for operations of equal lists, also if other buffers are there by now.
+  std::uint64_t number_of(const Step& step, std::span<const MemoryAccess> accesses) {
+    std::vector<std::uint64_t> all{step.token};
+    for (const MemoryAccess& one : accesses)
+      all.insert(all.end(),
+                 {one.address.value, one.bytes, static_cast<std::uint64_t>(one.access) * 2 + (one.found ? 1 : 0)});
+    for (const OperandUse& use : uses_) all.push_back((use.reads ? 1u : 0u) + (use.writes ? 2u : 0u));
+    return numbers_.try_emplace(std::move(all), numbers_.size() + 1).first->second;
   }
   void launched() override {
     if (setup_.recompute) launches_.push_back(operands());
@@ -287,6 +300,7 @@ class EngineRunner final : public Runner, private Relauncher {
   std::vector<Taken> taken_;
   std::vector<OperandUse> uses_;
   RelaunchInfo relaunch_;
+  std::map<std::vector<std::uint64_t>, std::uint64_t> numbers_;
   std::vector<std::vector<SimulatedOperand>> launches_;  // by id, from 1
   std::uint64_t relaunches_ = 0;
   bool stopped_ = false;  // no more failures are injected
