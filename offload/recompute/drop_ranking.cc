@@ -15,7 +15,7 @@
 namespace thermocline {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kImpossibleNs = std::numeric_limits<double>::infinity();
 // Shorter gaps gain little, and there are many; except gaps of buffers larger than this part of the memory.
 constexpr std::uint32_t kLeastGap = 20;
 constexpr Bytes kLargePart = 32;
@@ -150,12 +150,12 @@ class Ranking {
     double ns = drop.version == kNoVersion ? 0 : cost(c, drop.next_use, inputs);
     for (const std::uint32_t e : readers_[drop.buffer]) {
       const Drop& other = candidates_[e];
-      if (!drop.covers(other.next_use) || ns == kNever) continue;
+      if (!drop.covers(other.next_use) || ns == kImpossibleNs) continue;
       const double again = contents_[c] == kNoVersion ? 0 : cost(c, other.next_use, nullptr);
       // A version that is recomputed for the other one is kept until its own use.
-      if (again == kNever || drop.goes_round() || drop.next_use > other.next_use + terms_.kept_for) ns += again;
+      if (again == kImpossibleNs || drop.goes_round() || drop.next_use > other.next_use + terms_.kept_for) ns += again;
     }
-    return ns == kNever ? 0 : bytes / std::max(ns + terms_.ns_per_drop, 1.0);
+    return ns == kImpossibleNs ? 0 : bytes / std::max(ns + terms_.ns_per_drop, 1.0);
   }
 
   // Nanoseconds to recompute the candidate's content at the place, if it is dropped too.
@@ -169,7 +169,7 @@ class Ranking {
         ns += static_cast<double>(profile_.nanoseconds[run.operation]);
       if (inputs != nullptr) *inputs = builder.recipe().inputs;
     } else {
-      ns = kNever;
+      ns = kImpossibleNs;
     }
     return ns;
   }
