@@ -77,6 +77,17 @@ void tell_budget(const Settings& settings, Bytes budget, Bytes device_bytes) {
   }
 }
 
+void allow_pageable_memory(EngineOptions* options) {
+  options->may_use_pageable = true;
+  options->pinning_refused = [](Bytes pinned) {
+    log_line(
+        LogLevel::kWarning,
+        "the driver pins no more than %s of host memory (ulimit -l, or what the machine has): further host copies are "
+        "in pageable memory, which is slower",
+        human_bytes(pinned).c_str());
+  };
+}
+
 }  // namespace
 
 class Runtime::State {
@@ -298,14 +309,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   options.waits_without_lock = true;
   options.movements = movement_log();
   notify(&EngineObserver::engine_options, &options);
-  options.may_use_pageable = true;
-  options.pinning_refused = [](Bytes pinned) {
-    log_line(
-        LogLevel::kWarning,
-        "the driver pins no more than %s of host memory (ulimit -l, or what the machine has): further host copies are "
-        "in pageable memory, which is slower",
-        human_bytes(pinned).c_str());
-  };
+  allow_pageable_memory(&options);
   options.without_host_memory = [] { do_without(Mechanism::kHostMemory); };
   if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
   if (options.host_fallback == HostFallback::kFull && !(facts->can_map_host && options.may_alias)) {
