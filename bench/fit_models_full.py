@@ -148,22 +148,6 @@ class Left:
     peak_bytes: int = 0  # of the last one
 
 
-def digest(tensors: list[torch.Tensor]) -> str:
-    """Equal for equal bits."""
-    found = hashlib.blake2b(digest_size=16)
-    for tensor in tensors:
-        found.update(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
-
-
-@dataclass
-class Left:
-    """Results of some steps."""
-
-    digests: list[str] = field(default_factory=list)  # by step: of loss, gradients and buffers
-    peak_bytes: int = 0  # of the last one
-
-
 class Run:
     """Steps of a model from one beginning."""
 
