@@ -2,7 +2,7 @@
 // Settings of the private jemalloc, which it reads at initialization. They are in a separate file because jemalloc.h
 // declares the name with default visibility, and the library must not export it. host_pool.cc refers to the name, so
 // that this file is linked.
-// Linted alone: for the same reason.
+// Compiled alone: for the same reason.
 //
 //   - retain: otherwise extents would never be returned to the hooks.
 //   - cache_oblivious: otherwise every extent would be a page larger than its size class.

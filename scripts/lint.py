@@ -26,6 +26,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import source_groups
+
 # gcc's precompiled headers mean nothing to clang; every source includes what it needs.
 PRECOMPILED_HEADER = re.compile(r"-Winvalid-pch -include \S+cmake_pch\.hxx")
 # clang's -Wconversion includes -Wsign-conversion, gcc's does not; clang does not know all of gcc's options; libstdc++ uses functions that it deprecates.
@@ -33,17 +35,9 @@ EXTRA = ["-Wthread-safety", "-Wno-unknown-warning-option", "-Wno-ignored-optimiz
 # Findings that arise only where one file includes several sources.
 TOGETHER = ["--extra-arg=-Wno-shadow", "--checks=-bugprone-suspicious-include"]
 LARGEST_GROUP = 24
-# A line that says why a source can not be read behind others.
-ALONE = re.compile(r"^// Linted alone: ", re.MULTILINE)
-# The names that a source defines outside every function and class: what is defined begins a line.
-DEFINED = re.compile(r"^(?!TEST|namespace|using namespace|extern (?!\S+ \w)|template|[A-Z_]+\(|[^(=;{\n]*::~?\w+\()[A-Za-z_].*?\b(\w+)(?:\[[^\]]*\])*\s*(?=[=({;]|:\s)", re.MULTILINE)
-TYPE = re.compile(r"^(?:struct|class|union|enum(?: class| struct)?) (\w+)", re.MULTILINE)
-INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 # A reserved name is defined for the system's headers.
 RESERVED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(_\w+)(.*)$", re.MULTILINE)
 CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*)$", re.MULTILINE)
-# misc-unused-using-decls looks at a source alone, not at what a group includes, so that is done here.
-USING = re.compile(r"^\s*using [\w:]+::(\w+);", re.MULTILINE)
 
 
 def cache_folder() -> pathlib.Path:
@@ -62,34 +56,11 @@ def commands_of(build: pathlib.Path) -> dict[str, dict]:
     return commands
 
 
-class Headers:
-    """The project's files that each of its files includes, directly or not, whatever the conditions around them."""
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._included: dict[str, list[str]] = {}
-
-    def _included_by(self, file: str) -> list[str]:
-        if file not in self._included:
-            folders = [self._root, os.path.dirname(file), os.path.join(self._root, "include")]
-            paths = [[os.path.normpath(os.path.join(folder, name)) for folder in folders] for name in INCLUDED.findall(pathlib.Path(file).read_text())]
-            found = [next((path for path in places if os.path.isfile(path)), None) for places in paths]
-            self._included[file] = [path for path in found if path is not None and path.startswith(self._root)]
-        return self._included[file]
-
-    def of(self, source: str) -> set[str]:
-        seen: set[str] = set()
-        left = self._included_by(source)
-        while left:
-            seen.update(left)
-            left = [path for file in left for path in self._included_by(file) if path not in seen]
-        return seen
-
-
 def unused_declarations(path: str) -> str:
-    """A line for each using-declaration whose name the source does not have a second time."""
+    """A line for each using-declaration whose name the source does not have a second time. misc-unused-using-decls would look only at what lies
+    in a group's own file."""
     text = pathlib.Path(path).read_text()
-    unused = [found for found in USING.finditer(text) if len(re.findall(rf"\b{found[1]}\b", text)) < 2]
+    unused = [found for found in source_groups.USING.finditer(text) if len(re.findall(rf"\b{found[1]}\b", text)) < 2]
     return "\n".join(f"{path}:{text.count(chr(10), 0, found.start(1)) + 1}: '{found[0].strip()}' is not used; remove it" for found in unused)
 
 
@@ -128,29 +99,25 @@ class Options:
         self.asked |= other.asked
 
 
-class Group:
-    """Sources that can be read as one: none defines a name of its own that another defines or gets from a header, or another value of a macro."""
+class Group(source_groups.Group):
+    """Sources that can be read as one, whose options agree."""
 
     def __init__(self, options: Options) -> None:
-        self.paths: list[str] = []
+        super().__init__(LARGEST_GROUP)
         self.options = options
-        self._own: set[str] = set()
-        self._seen: set[str] = set()
 
-    def takes(self, options: Options, own: set[str], seen: set[str]) -> bool:
-        return len(self.paths) < LARGEST_GROUP and self.options.agree(options) and not own & self._seen and not seen & self._own
+    def takes_with(self, options: Options, names: source_groups.Names) -> bool:
+        return self.options.agree(options) and self.takes(names)
 
-    def add(self, path: str, options: Options, own: set[str], seen: set[str]) -> None:
-        self.paths.append(path)
+    def add_with(self, path: str, options: Options, names: source_groups.Names) -> None:
+        self.add(path, names)
         self.options.join(options)
-        self._own |= own
-        self._seen |= seen
 
     def halves(self) -> list[Group]:
         half = (len(self.paths) + 1) // 2
         groups = [Group(self.options), Group(self.options)]
         for place, path in enumerate(self.paths):
-            groups[place // half].add(path, self.options, set(), set())
+            groups[place // half].paths.append(path)
         return groups
 
     def entry(self, first: dict, file: pathlib.Path) -> dict:
@@ -160,13 +127,8 @@ class Group:
         return {**first, "file": str(file), "command": shlex.join([*shlex.split(first["command"].replace(first["file"], str(file))), *more])}
 
 
-def groups_of(sources: list[str], commands: dict[str, dict], headers: Headers) -> list[Group]:
+def groups_of(sources: list[str], commands: dict[str, dict], headers: source_groups.Headers) -> list[Group]:
     """The sources in groups, as far as their rules, names and macros allow."""
-
-    @functools.cache
-    def names_in(path: str) -> set[str]:
-        text = pathlib.Path(path).read_text()
-        return {*DEFINED.findall(text), *TYPE.findall(text), *USING.findall(text), *(["main"] if "BENCHMARK_MAIN" in text else [])}
 
     @functools.cache
     def asked_in(path: str) -> set[str]:
@@ -179,21 +141,20 @@ def groups_of(sources: list[str], commands: dict[str, dict], headers: Headers) -
     groups: list[Group] = []
     open_groups: dict[str, list[Group]] = {}
     # Sources with a main function first: a group can have only one of them.
-    for path in sorted(sources, key=lambda path: "main" not in names_in(path)):
+    for path in sorted(sources, key=lambda path: "main" not in source_groups.names_in(path)):
         read = headers.of(path)
-        of_headers = set().union(*(names_in(header) for header in read))
-        own = names_in(path) - of_headers
         asked = set().union(*(asked_in(file) for file in [path, *read]))
         options = Options(commands[path]["command"], asked, dict(pair for file in [path, *read] for pair in reserved_in(file)))
         same = open_groups.setdefault(rules_of(path), [])
-        alone = ALONE.search(pathlib.Path(path).read_text())
-        group = next((group for group in same if group.takes(options, own, own | of_headers)), None) if not alone else None
+        alone = source_groups.stands_alone(path)
+        names = source_groups.Names(path, headers)
+        group = next((group for group in same if group.takes_with(options, names)), None) if not alone else None
         if group is None:
             group = Group(options)
             groups.append(group)
             if not alone:
                 same.append(group)
-        group.add(path, options, own, own | of_headers)
+        group.add_with(path, options, names)
     return groups
 
 
@@ -217,11 +178,11 @@ def main() -> int:
     clang_tidy, build = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     root = os.path.realpath(os.getcwd()) + "/"
     wanted = sys.argv[3:] or subprocess.run(["git", "ls-files", "-z", "--", "*.cc"], capture_output=True, text=True, check=True).stdout.split("\0")
-    commands, headers, digests, cache = commands_of(build), Headers(root), Digests(), cache_folder()
+    commands, headers, digests, cache = commands_of(build), source_groups.Headers(root), Digests(), cache_folder()
     lint_folder = build / "lint"
     lint_folder.mkdir(exist_ok=True)
     version = subprocess.run([clang_tidy, "--version"], capture_output=True, check=True).stdout
-    rules = b"".join(file.read_bytes() for file in (pathlib.Path(".clang-tidy"), pathlib.Path(__file__)))
+    rules = b"".join(file.read_bytes() for file in (pathlib.Path(".clang-tidy"), pathlib.Path(__file__), pathlib.Path(source_groups.__file__)))
 
     def key_of(path: str) -> str:
         # Wherever the checkout lies: what was clean in one is clean in the next.

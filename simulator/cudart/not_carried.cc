@@ -2,7 +2,7 @@
 // Functions of CUDA 13.0's runtime that the simulated one does not support: they exist, so that programs load, and
 // report their name when called. The CUDA headers are not included here, because these definitions replace functions of
 // any signature; none of them reads its arguments.
-// Linted alone: where the headers were read before, these are other declarations of the same functions.
+// Compiled alone: where the headers were read before, these are other declarations of the same functions.
 namespace simulator::cudart {
 
 // cudaErrorNotSupported, recorded and reported once (session.cc); declared with int instead of the header's type.

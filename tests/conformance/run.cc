@@ -34,7 +34,7 @@ void send(int to, const Lines& lines) {
 Lines receive(int from) {
   std::string text;
   char part[4096];
-  for (ssize_t got = 0; (got = read(from, part, sizeof part)) != 0;) {
+  for (ssize_t got = 0; (got = ::read(from, part, sizeof part)) != 0;) {
     if (got > 0) text.append(part, static_cast<std::size_t>(got));
     if (got < 0 && errno != EINTR) break;
   }

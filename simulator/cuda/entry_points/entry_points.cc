@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Includes no CUDA header: only the addresses of the symbols matter.
-// Linted alone: where the headers were read before, these are other declarations of the same functions.
+// Compiled alone: where the headers were read before, these are other declarations of the same functions.
 #include "simulator/cuda/entry_points/entry_points.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // affected; the others return CUDA_ERROR_NOT_SUPPORTED and print their name once. So a program that needs an
 // unsupported function gets a message, and the list needs no maintenance. Includes no CUDA header: the definitions
 // accept any parameters.
-// Linted alone: where the headers were read before, these are other declarations of the same functions.
+// Compiled alone: where the headers were read before, these are other declarations of the same functions.
 #include <cstdio>
 #include <mutex>
 #include <set>
