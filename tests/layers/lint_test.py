@@ -105,7 +105,7 @@ class Lint(unittest.TestCase):
             self.assertEqual((status, said.strip()), (1, f"{self.root}/a.cc:3: 'using std::move;' is not used; remove it"))
 
     def test_a_source_that_says_so_is_looked_at_alone(self) -> None:
-        sources = {"a.cc": "// Linted alone: it is another.\n", "b.cc": "int b();\n", "c.cc": "int c();\n"}
+        sources = {"a.cc": "// Compiled alone: it is another.\n", "b.cc": "int b();\n", "c.cc": "int c();\n"}
         self.assertEqual(self.lint(sources), (0, "", ["a.cc", "group_1.cc"]))
 
     def test_folders_with_rules_of_their_own_are_looked_at_apart(self) -> None:

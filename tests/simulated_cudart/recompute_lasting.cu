@@ -9,7 +9,7 @@
 //     host      a host function in each step
 //     uploads   instead: each layer's content is made of an input of its own, uploaded to the same place, and read behind
 //     others    instead: each is made by the kernel that never runs again
-//     late      from step 20 on, what a kernel makes depends on how often it has run (with THERMOCLINE_TEST_PROVEN=late)
+//     late      from step 14 on, what a kernel makes depends on how often it has run (with THERMOCLINE_TEST_PROVEN=late)
 // Prints a digest of the weights and the gradient, and one of what the last step has left in each activation.
 #include <cuda_runtime.h>
 
@@ -88,7 +88,7 @@ class Network {
     const float4* in = input_.get();
     for (const Layer& layer : layers_) {
       if (trap == "late") {
-        late_stencil<<<kBlocks, kThreads>>>(in, layer.weights.get(), layer.smooth.get(), kCount, step >= 20);
+        late_stencil<<<kBlocks, kThreads>>>(in, layer.weights.get(), layer.smooth.get(), kCount, step >= 14);
       } else {
         stencil<<<kBlocks, kThreads>>>(in, layer.weights.get(), layer.smooth.get(), kCount);
       }

@@ -125,11 +125,11 @@ TEST(Verification, PlansGoOnWithoutAKernelThatWasDemoted) {
   const auto statistics_behind = [](const char* steps) {
     const Outcome outcome = run({"--budget", "12MiB", "--stats=json"}, {LASTING_PROGRAM, "4", steps, "late"},
                                 {"THERMOCLINE_RECOMPUTE=auto", "THERMOCLINE_TEST_PROVEN=late_stencil"});
-    EXPECT_EQ(times(outcome.errors, "late_stencil made other contents"), steps == std::string("20") ? 0u : 1u)
+    EXPECT_EQ(times(outcome.errors, "late_stencil made other contents"), steps == std::string("14") ? 0u : 1u)
         << outcome.errors;
     return statistics_of(outcome);
   };
-  const Json before = statistics_behind("20"), soon = statistics_behind("28"), later = statistics_behind("40");
+  const Json before = statistics_behind("14"), soon = statistics_behind("20"), later = statistics_behind("26");
   ASSERT_TRUE(before.is_object() && soon.is_object() && later.is_object());
   EXPECT_EQ(kernel_of(before, "::late_stencil")["trial"], "promoted") << before;
   EXPECT_GT(kernel_of(before, "::late_stencil")["reruns"], 12) << before;
