@@ -42,13 +42,13 @@ constinit thread_local bool has_asked_to_map = false;
 void detail::WordLock::wait_and_lock() {
   constexpr int kLooks = 100;
   for (int look = 0; look < kLooks; ++look) {
-    if (word_.load(std::memory_order_relaxed) == kFree && try_lock()) return;
+    if (is_free(word_.load(std::memory_order_relaxed)) && try_lock()) return;
 #ifdef __x86_64__
     __builtin_ia32_pause();
 #endif
   }
   static_assert(sizeof word_ == sizeof(std::uint32_t), "The kernel is given its address.");
-  while (word_.exchange(kWaitedFor, std::memory_order_acquire) != kFree)
+  while (!is_free(word_.exchange(kWaitedFor, std::memory_order_acquire)))
     syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, std::uint32_t{kWaitedFor}, nullptr, nullptr, 0);
 }
 

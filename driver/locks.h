@@ -63,26 +63,33 @@ class LockLevel {
 namespace detail {
 
 // A lock of one word that waits in the kernel. Taking and releasing it without a wait costs 15 instructions; a
-// pthread_mutex_t costs 130, which is a third of an allocation (bench/results/instructions.json).
+// pthread_mutex_t costs 130, more than half of an allocation (bench/results/instructions.json).
 class WordLock {
  public:
   void lock() {
-    std::uint32_t is = kFree;
-    if (!word_.compare_exchange_strong(is, kTaken, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
+    if (!take_from(kFree) && !try_lock_again()) [[unlikely]]
       wait_and_lock();
   }
-  bool try_lock() {
-    std::uint32_t is = kFree;
-    return word_.compare_exchange_strong(is, kTaken, std::memory_order_acquire, std::memory_order_relaxed);
-  }
-  void unlock() {
-    if (word_.exchange(kFree, std::memory_order_release) == kWaitedFor) [[unlikely]]
-      wake_one();
-  }
+  bool try_lock() { return take_from(kFree) || try_lock_again(); }
+  void unlock() { release_to(kFree); }
+  // Only if it was released by unlock_as_it_was(), and nobody has taken it since. So two functions that take it by turns
+  // in this way alone know that what they noted under the lock has not been changed by anybody else.
+  bool try_lock_again() { return take_from(kFreeAsItWas); }
+  void unlock_as_it_was() { release_to(kFreeAsItWas); }
 
  private:
   // kWaitedFor: taken, and a thread may be asleep until it is released.
-  enum : std::uint32_t { kFree, kTaken, kWaitedFor };
+  enum Word : std::uint32_t { kFree, kTaken, kWaitedFor, kFreeAsItWas };
+
+  static bool is_free(std::uint32_t word) { return word == kFree || word == kFreeAsItWas; }
+  bool take_from(Word free) {
+    std::uint32_t is = free;
+    return word_.compare_exchange_strong(is, kTaken, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  void release_to(Word free) {
+    if (word_.exchange(free, std::memory_order_release) == kWaitedFor) [[unlikely]]
+      wake_one();
+  }
 
   void wait_and_lock();
   void wake_one();
@@ -121,11 +128,13 @@ class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) Mutex : detail::WordLock
       detail::lock_given_back(*this);
     WordLock::unlock();
   }
-  // Without a call to anybody: false also where the rules are checked. Given back by either function.
+  // Without a call to anybody: false also where the rules are checked. Given back by any function.
   bool try_lock_at_once() THERMOCLINE_TRY_ACQUIRE(true) {
     return !locks_are_checked.load(std::memory_order_relaxed) && WordLock::try_lock();
   }
-  void unlock_at_once() THERMOCLINE_RELEASE() { WordLock::unlock(); }
+  // See WordLock. The rules are not looked at: where they are checked, nobody calls unlock_as_it_was().
+  bool try_lock_again() THERMOCLINE_TRY_ACQUIRE(true) { return WordLock::try_lock_again(); }
+  void unlock_as_it_was() THERMOCLINE_RELEASE() { WordLock::unlock_as_it_was(); }
 };
 
 // Held by many readers or by one writer. The same rules hold for readers, and a thread holds it once at a time: behind

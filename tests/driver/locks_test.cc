@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace thermocline {
 namespace {
 
@@ -19,6 +21,17 @@ class Locks : public testing::Test {
   void take_twice(Mutex& mutex) THERMOCLINE_NOT_ANALYSED {
     mutex.lock();
     mutex.lock();
+  }
+
+  void leave_as_it_was(Mutex& mutex) THERMOCLINE_NOT_ANALYSED {
+    ASSERT_TRUE(mutex.try_lock_at_once());
+    mutex.unlock_as_it_was();
+  }
+
+  bool takes_again(Mutex& mutex) THERMOCLINE_NOT_ANALYSED {
+    if (!mutex.try_lock_again()) return false;
+    mutex.unlock_as_it_was();
+    return true;
   }
 
   void read_and_write(SharedMutex& mutex) THERMOCLINE_NOT_ANALYSED {
@@ -48,6 +61,43 @@ TEST_F(Locks, AFallingLevelEndsTheProcess) {
 }
 
 TEST_F(Locks, OneThatIsHeldAlreadyEndsTheProcessRatherThanDeadlock) { EXPECT_DEATH(take_twice(outer_), "lock outer"); }
+
+TEST_F(Locks, IsTakenAgainOnlyIfNobodyElseHasHadIt) {
+  locks_are_checked.store(false);
+  Mutex mutex("again", 1);
+  EXPECT_FALSE(takes_again(mutex));
+  leave_as_it_was(mutex);
+  EXPECT_TRUE(takes_again(mutex));
+  EXPECT_TRUE(takes_again(mutex));
+  {
+    const MutexLock by_somebody(mutex);
+    EXPECT_FALSE(takes_again(mutex));
+  }
+  EXPECT_FALSE(takes_again(mutex));
+  leave_as_it_was(mutex);
+  const bool taken = mutex.try_lock();
+  ASSERT_TRUE(taken);
+  if (taken) mutex.unlock();
+  EXPECT_FALSE(takes_again(mutex));
+}
+
+// Two threads by turns, each of which takes it in either way and sometimes waits.
+TEST_F(Locks, ThoseWhoTakeItAgainExcludeTheOthers) {
+  locks_are_checked.store(false);
+  Mutex mutex("again", 1);
+  int counted = 0;
+  const auto count = [&]() THERMOCLINE_NOT_ANALYSED {
+    for (int i = 0; i < 20'000; ++i) {
+      if (!mutex.try_lock_again()) mutex.lock();
+      ++counted;
+      i % 3 == 0 ? mutex.unlock() : mutex.unlock_as_it_was();
+    }
+  };
+  std::thread other(count);
+  count();
+  other.join();
+  EXPECT_EQ(counted, 40'000);
+}
 
 TEST_F(Locks, TwoOfOneLevelEndTheProcess) {
   EXPECT_DEATH(
