@@ -43,6 +43,8 @@ struct SpaceTag {
     return (zone == Zone::kSlabs ? 2u : 0u) + (mapped ? 0u : 1u);
   }
   static constexpr unsigned guard_shelf_of(bool mapped) { return mapped ? 4u : 5u; }
+  // Guards are many, all of one size, and no block is placed there.
+  static constexpr bool is_loose(unsigned shelf) { return shelf == guard_shelf_of(true); }
   bool merges_with(const SpaceTag& right) const {
     return !guard && !right.guard && mapped == right.mapped && still_mapped == right.still_mapped;
   }
@@ -122,7 +124,7 @@ class AddressSpace {
   std::uint64_t mapped_guards() const { return space_.free_size(SpaceTag::guard_shelf_of(true)); }
   template <class Visit>
   void for_each_mapped_guard(Visit visit) {
-    space_.shelf(SpaceTag::guard_shelf_of(true)).each(visit);
+    space_.for_each_on(SpaceTag::guard_shelf_of(true), visit);
   }
   template <class Wanted>
   Chunk* largest_stale(Wanted wanted) {
@@ -139,7 +141,7 @@ class AddressSpace {
   // Includes guards that have pages.
   template <class Visit>
   void for_each_free_mapped(Visit visit) {
-    for (const unsigned shelf : kMappedShelves) space_.shelf(shelf).each(visit);
+    for (const unsigned shelf : kMappedShelves) space_.for_each_on(shelf, visit);
   }
 
   void validate() const;

@@ -227,6 +227,7 @@ Status Backing::harvest_runs() {
 Status Backing::harvest_guards(std::uint64_t count) {
   candidates_.clear();
   space_->for_each_mapped_guard([this](Chunk& guard) { candidates_.push_back(&guard); });
+  std::ranges::sort(candidates_, {}, [](const Chunk* guard) { return guard->offset(); });
   for (Chunk* guard : candidates_) {
     if (count == 0) break;
     if (!clock_->passed(guard->tag.pending)) continue;

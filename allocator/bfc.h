@@ -9,6 +9,7 @@
 //
 //   struct Tag {
 //     static constexpr unsigned kShelves;
+//     static constexpr bool is_loose(unsigned shelf);  // in no order, and never searched for a fit
 //     unsigned shelf() const;                       // of a free chunk; must not change while it is free
 //     bool merges_with(const Tag& right) const;     // both free and adjacent: merge them?
 //     void join(const Tag& right);                  // becomes the tag of the merged chunk
@@ -25,6 +26,7 @@
 #include <boost/intrusive/list.hpp>
 
 #include "allocator/object_pool.h"
+#include "allocator/size_bins.h"
 #include "allocator/size_order.h"
 #include "driver/check.h"
 
@@ -35,7 +37,7 @@ class Bfc;
 
 // Links by address.
 template <class Tag>
-class BfcChunk : public boost::intrusive::list_base_hook<>, public SizeHook {
+class BfcChunk : public boost::intrusive::list_base_hook<>, public SizeHook, public BinHook<BfcChunk<Tag>> {
  public:
   std::uint64_t offset() const { return offset_; }
   std::uint64_t size() const { return size_; }
@@ -105,9 +107,17 @@ class Bfc {
       Chunk* next = right_of(taken);
       THERMOCLINE_CHECK(next != nullptr && next->free_, "A taken range is free to its end.");
       unshelve(next);
-      // The rest of the last chunk keeps its own tag.
-      if (taken->size_ + next->size_ > size) shelve(split_behind(next, size - taken->size_));
-      absorb(taken, next);
+      const std::uint64_t missing = size - taken->size_;
+      if (next->size_ <= missing) {
+        absorb(taken, next);
+        continue;
+      }
+      // The rest of the last chunk stays as it is.
+      taken->tag.join(next->tag);
+      taken->size_ += missing;
+      next->offset_ += missing;
+      next->size_ -= missing;
+      shelve(next);
     }
     if (taken->size_ > size) shelve(split_behind(taken, size));
     return taken;
@@ -146,8 +156,15 @@ class Bfc {
   }
   Chunk* left_of(Chunk* chunk) { return chunk->begins_range_ ? nullptr : &*std::prev(chunks_.iterator_to(*chunk)); }
 
+  // A shelf in order.
   Shelf& shelf(unsigned index) { return shelves_[index]; }
   const Shelf& shelf(unsigned index) const { return shelves_[index]; }
+  // The free chunks of any shelf.
+  template <class Visit>
+  void for_each_on(unsigned index, Visit visit) {
+    if (!Tag::is_loose(index)) return shelves_[index].each(visit);
+    for (Chunk* chunk = loose_[index].first(); chunk != nullptr; chunk = loose_[index].behind(*chunk)) visit(*chunk);
+  }
   std::uint64_t free_size(unsigned index) const { return free_size_[index]; }
 
   // In order of address within each range.
@@ -172,12 +189,17 @@ class Bfc {
       left = &chunk;
       if (!chunk.free_) continue;
       const unsigned index = chunk.tag.shelf();
-      THERMOCLINE_CHECK(chunk.shelf_ == index && shelves_[index].has(chunk), "A free chunk lies on its shelf.");
+      THERMOCLINE_CHECK(chunk.shelf_ == index && (Tag::is_loose(index) || shelves_[index].has(chunk)),
+                        "A free chunk lies on its shelf.");
       sums[index] += chunk.size_;
       ++counts[index];
     }
     for (unsigned index = 0; index < Tag::kShelves; ++index) {
-      THERMOCLINE_CHECK(counts[index] == shelves_[index].check(), "Only free chunks lie on a shelf, in order.");
+      // The bin of a loose chunk is the number of its shelf.
+      const std::size_t lie_there = Tag::is_loose(index)
+                                        ? loose_[index].check(index, [index](std::uint64_t) { return index; })
+                                        : shelves_[index].check();
+      THERMOCLINE_CHECK(counts[index] == lie_there, "Only free chunks lie on a shelf, in order.");
       THERMOCLINE_CHECK(sums[index] == free_size_[index], "A shelf's size is the sum of its chunks.");
     }
     THERMOCLINE_CHECK(chunks_.size() == pool_.taken(), "Every chunk is in a range.");
@@ -204,14 +226,23 @@ class Bfc {
     const unsigned index = chunk->tag.shelf();
     chunk->shelf_ = static_cast<std::uint8_t>(index);
     free_size_[index] += chunk->size_;
-    shelves_[index].put(*chunk);
+    if (Tag::is_loose(index)) {
+      chunk->bin = index;
+      loose_[index].put(*chunk);
+    } else {
+      shelves_[index].put(*chunk);
+    }
   }
 
   void unshelve(Chunk* chunk) {
     chunk->free_ = false;
     const unsigned index = chunk->shelf_;
     free_size_[index] -= chunk->size_;
-    shelves_[index].remove(*chunk);
+    if (Tag::is_loose(index)) {
+      BinList<Chunk>::remove(*chunk);
+    } else {
+      shelves_[index].remove(*chunk);
+    }
   }
 
   // Splits a chunk that is on no shelf; returns the right part, which is on none either.
@@ -233,6 +264,7 @@ class Bfc {
 
   boost::intrusive::list<Chunk> chunks_;
   Shelf shelves_[Tag::kShelves];
+  BinList<Chunk> loose_[Tag::kShelves];
   std::uint64_t free_size_[Tag::kShelves] = {};
   ObjectPool<Chunk> pool_;
 };

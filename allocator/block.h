@@ -62,7 +62,7 @@ class Buffer {
   };
   union {
     std::uint64_t number_ = 0;
-    Buffer* previous_in_bin;
+    Buffer** link_in_bin;
   };
   union {
     StreamIndex hint_{};
@@ -143,7 +143,7 @@ class Block {
   SlabKind slab_kind_{};
   Bytes least_requested_ = 0;        // smallest buffer ever in it; 0 in a slab for small buffers
   bool mapped_when_placed_ = false;  // mapped(), as its holes are placed in bins
-  std::uint64_t used_granules_ = 0;  // taken by its buffers
+  std::uint64_t used_granules_ = 0;  // taken by its buffers, if they are small
   std::size_t place_in_kind_ = 0;    // among the slabs of its kind
 };
 

@@ -18,6 +18,7 @@
 // Not thread-safe: the owner locks. A context of the device must be current.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -99,6 +100,10 @@ class Heap {
   Status allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant = nullptr);
   // Whether a buffer of that size gets a block to itself.
   bool owns_pages(Bytes requested) const;
+  // No buffer of that size or less does.
+  Bytes shares_until() const {
+    return std::min(options_.whole_pages_from, options_.page_bytes - options_.page_bytes / 8) - 1;
+  }
   // The common cases of allocate, in the cheapest way: in space that has pages. Null if there is none; then nothing has
   // changed. For a buffer that shares a slab, and for one that owns its pages.
   Buffer* allocate_in_mapped_slab(Bytes requested, StreamIndex hint);
@@ -273,6 +278,7 @@ class Heap {
   std::uint64_t created_pages() const { return pool_.created_pages(); }
   Bytes peak_created_bytes() const { return pool_.peak_created_bytes(); }
   std::uint64_t buffers() const { return buffers_; }
+  // Linear in the number of buffers, which are not counted by size class as they come and go.
   HeapStatistics statistics() const;
   // Driver calls so far that changed a mapping.
   std::uint64_t mapping_calls() const { return backing_->maps() + backing_->unmaps(); }
@@ -288,8 +294,7 @@ class Heap {
  private:
   Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<AddressSpace> space);
 
-  static unsigned width_of(Bytes requested);
-  void fold_classes(std::array<SizeClass, SizeClass::kCount>* out) const;
+  std::array<SizeClass, SizeClass::kCount> count_classes() const;
   std::uint64_t ample_pages() const;
   Block* new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant);
   Block* begin_block(AddressSpace::Chunk* chunk, bool guarded);
@@ -303,8 +308,9 @@ class Heap {
     bool guarded;
   };
   Footprint footprint_of(Bytes requested) const {
-    const Bytes bytes = round_up(requested, options_.page_bytes);
-    return {bytes / options_.page_bytes, bytes - requested <= kMostElement};
+    // A page is of a power of two (AddressSpace).
+    const Bytes bytes = (requested + options_.page_bytes - 1) & ~(options_.page_bytes - 1);
+    return {bytes >> std::countr_zero(options_.page_bytes), bytes - requested <= kMostElement};
   }
   Buffer* fill_block(Block* block);
   void end_buffer(Buffer* buffer);
@@ -336,9 +342,6 @@ class Heap {
   Bytes live_bytes_ = 0;
   Bytes peak_live_bytes_ = 0;
   Bytes whole_pages_live_bytes_ = 0;  // of live bytes: those of buffers with blocks of their own
-  // Live buffers by the width of their sizes (width_of); statistics have them by size class.
-  Bytes live_by_width_[64] = {};
-  std::uint64_t buffers_by_width_[64] = {};
 };
 
 inline Block* Heap::block_at(DeviceAddress address) const {
@@ -363,11 +366,6 @@ inline bool Heap::owns_pages(Bytes requested) const {
   return (rounded - requested) <= rounded / 8;
 }
 
-// All sizes of one width are of one size class.
-inline unsigned Heap::width_of(Bytes requested) {
-  return static_cast<unsigned>(std::bit_width((requested - 1) | 1)) - 1;
-}
-
 // Counts a buffer that already has its address.
 template <bool kInSlab>
 [[gnu::always_inline]] inline void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
@@ -385,9 +383,6 @@ template <bool kInSlab>
   block->live_bytes_ += requested;
   live_bytes_ += requested;
   if (live_bytes_ > peak_live_bytes_) peak_live_bytes_ = live_bytes_;
-  const unsigned width = width_of(requested);
-  live_by_width_[width] += requested;
-  ++buffers_by_width_[width];
 }
 
 template <bool kInSlab>
@@ -399,9 +394,6 @@ template <bool kInSlab>
   block->live_bytes_ -= requested;
   live_bytes_ -= requested;
   if constexpr (!kInSlab) whole_pages_live_bytes_ -= requested;
-  const unsigned width = width_of(requested);
-  live_by_width_[width] -= requested;
-  --buffers_by_width_[width];
 }
 
 }  // namespace thermocline

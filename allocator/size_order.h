@@ -72,8 +72,8 @@ class SizeOrder {
   // For all, smallest or largest first.
   template <class Visit>
   void each(Visit visit) const {
-    for (const Bin& bin : bins_) {
-      bin.each([&](Chunk& chunk) {
+    for (std::uint64_t used = used_; used != 0; used &= used - 1) {
+      bins_[std::countr_zero(used)].each([&](Chunk& chunk) {
         visit(chunk);
         return true;
       });
@@ -81,7 +81,9 @@ class SizeOrder {
   }
   template <class Visit>
   void each_from_largest(Visit visit) const {
-    for (unsigned index = kBins; index-- > 0;) {
+    for (std::uint64_t used = used_; used != 0;) {
+      const int index = kBins - 1 - std::countl_zero(used);
+      used ^= std::uint64_t{1} << index;
       const Bin& bin = bins_[index];
       for (auto it = bin.many.rbegin(); it != bin.many.rend(); ++it) {
         if (!visit(as_chunk(*it))) return;

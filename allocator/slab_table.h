@@ -2,10 +2,10 @@
 // The buffers of a slab by the addresses where they begin. A slab is cut into windows, and each window has a slot: the
 // first chunk in use that begins in it. The others there come behind it by the links between neighbors. Slabs of small
 // buffers have narrow windows: at most eight chunks begin in one, mostly one or two. Slabs of larger buffers have wide
-// ones, in each of which at most one begins. So a look-up needs no hash, and the table takes a 504th of a slab of small
-// buffers in host memory, and a 4033rd of a slab of larger ones, however small the buffers are.
+// ones, in each of which at most one begins. So a look-up needs no hash, and the table takes a 512th of a slab of small
+// buffers in host memory, and a 4096th of a slab of larger ones, however small the buffers are.
 //
-// A bit for each window finds the last chunk before an address a word at a time.
+// The last chunk before an address is found slot by slot.
 #pragma once
 
 #include <algorithm>
@@ -63,8 +63,8 @@ enum class Windows : std::uint8_t { kNarrow, kWide };
 
 // A chunk has address_, is_hole_ and right_: its neighbor at higher addresses, null for the last one of the slab.
 //
-// Invariants: a window's slot is the first of the chunks in use that begin in it, null if there is none; its bit is set
-// exactly when its slot is not null. A table that was not opened has no window.
+// Invariant: a window's slot is the first of the chunks in use that begin in it, null if there is none. A table that was
+// not opened has no window.
 template <class Chunk>
 class SlabTable {
  public:
@@ -74,17 +74,14 @@ class SlabTable {
   void open(DeviceAddress begin, Bytes bytes, Windows windows, TableMemory& memory) {
     const std::uint64_t count = (bytes + window_bytes(windows) - 1) >> shift_of(windows);
     static_assert(sizeof(Chunk*) == sizeof(std::uint64_t));
-    // The words of bits come first, the last of them for the first windows: so both are found by one pointer.
-    std::uint64_t* const words = memory.take(words_of_bits(count) + count);
-    slots_ = reinterpret_cast<Chunk**>(words + words_of_bits(count));
+    slots_ = reinterpret_cast<Chunk**>(memory.take(count));
     begin_ = begin.value;
     windows_ = static_cast<std::uint32_t>(count);
     shift_ = shift_of(windows);
   }
   // No chunk may be in it.
   void close(TableMemory& memory) {
-    const std::uint64_t bits = words_of_bits(windows_);
-    memory.give(reinterpret_cast<std::uint64_t*>(slots_) - bits, bits + windows_);
+    memory.give(reinterpret_cast<std::uint64_t*>(slots_), windows_);
     *this = {};
   }
 
@@ -100,36 +97,25 @@ class SlabTable {
     if (first == nullptr || first->address_ == address) return first;
     return find_behind(first, address);
   }
-  // There must be none at its address.
+  // There must be none at its address. kWindows: as the table was opened.
+  template <Windows kWindows>
   [[gnu::always_inline]] void put(Chunk* chunk) {
-    const std::uint64_t window = window_of(chunk->address_);
-    Chunk*& first = slots_[window];
-    if (first == nullptr) [[likely]] {
-      first = chunk;
-      bits_of(window) |= std::uint64_t{1} << window % 64;
-    } else if (chunk->address_ < first->address_) {
-      first = chunk;
-    }
+    Chunk*& first = slots_[window_of<kWindows>(chunk->address_)];
+    if (kWindows == Windows::kWide || first == nullptr || chunk->address_ < first->address_) first = chunk;
   }
   // It must be there, and have its neighbors.
+  template <Windows kWindows>
   [[gnu::always_inline]] void remove(const Chunk* chunk, std::uint64_t window) {
     Chunk*& first = slots_[window];
-    if (first != chunk) return;
-    first = next_in(window, *chunk);
-    if (first == nullptr) bits_of(window) &= ~(std::uint64_t{1} << window % 64);
+    if constexpr (kWindows == Windows::kWide) {
+      first = nullptr;
+    } else if (first == chunk) {
+      first = next_in(window, *chunk);
+    }
   }
-  void remove(const Chunk* chunk) { remove(chunk, window_of(chunk->address_)); }
   // The last chunk in use that begins at `address`, which is in the slab, or before it; null: none.
   Chunk* last_until(DeviceAddress address) const {
     for (std::uint64_t window = window_of(address);; --window) {
-      // From the window down to the begin of its word.
-      const std::uint64_t bits = bits_of(window) << (63 - window % 64);
-      if (bits == 0) {
-        if (window < 64) return nullptr;
-        window -= window % 64;
-        continue;
-      }
-      window -= static_cast<std::uint64_t>(std::countl_zero(bits));
       // None in the window of the address itself, if all there begin behind it.
       Chunk* last = nullptr;
       for (Chunk* one = slots_[window]; one != nullptr && one->address_ <= address; one = next_in(window, *one))
@@ -141,8 +127,6 @@ class SlabTable {
   void validate() const {
     for (std::uint64_t window = 0; window < windows_; ++window) {
       const Chunk* const first = slots_[window];
-      THERMOCLINE_CHECK((bits_of(window) >> window % 64 & 1) == (first != nullptr ? 1 : 0),
-                        "A window's bit says whether its slot is used.");
       THERMOCLINE_CHECK(first == nullptr || (!first->is_hole_ && window_of(first->address_) == window),
                         "A window's slot is a chunk in use that begins in it.");
     }
@@ -150,10 +134,10 @@ class SlabTable {
 
  private:
   static constexpr std::uint32_t shift_of(Windows windows) { return windows == Windows::kNarrow ? 12 : 15; }
-  static constexpr std::uint64_t words_of_bits(std::uint64_t windows) { return (windows + 63) / 64; }
   std::uint64_t window_of(DeviceAddress address) const { return (address.value - begin_) >> shift_; }
-  std::uint64_t& bits_of(std::uint64_t window) const {
-    return reinterpret_cast<std::uint64_t*>(slots_)[-1 - static_cast<std::int64_t>(window / 64)];
+  template <Windows kWindows>
+  std::uint64_t window_of(DeviceAddress address) const {
+    return (address.value - begin_) >> shift_of(kWindows);
   }
   // Among the chunks behind the first one of a window.
   static Chunk* find_behind(Chunk* first, DeviceAddress address) {

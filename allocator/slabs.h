@@ -16,9 +16,9 @@
 // bytes on the recorded ResNet-1001. Callers that record accesses, or have contents recomputed, get one behind some of
 // them: KeepApart.)
 //
-// A slab is divided into chunks, and each chunk is one record: a live buffer, or a hole. A freed buffer becomes a hole
-// in place and is merged with the holes beside it at once; an allocated buffer is a hole that was found, and its rest
-// becomes a new hole. So neither moves data between records. The `former` of a hole: the work that used it.
+// A slab is divided into chunks, and each chunk is one record: a live buffer, or a hole. A freed buffer becomes a hole,
+// or a hole beside it grows by its bytes at once; an allocated buffer takes the left end of a hole. A hole that remains
+// keeps its record, and mostly its bin. The `former` of a hole: the work that used it.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ enum class SlabKind : std::uint8_t { kSmall, kLarge };
 //   - A hole is in one bin and nothing else is in any: of a slab of small buffers, in the slab's own bins; else in the
 //     bins of the mapped, or of the unmapped ones.
 //   - A chunk in use, and nothing else, is found in the slab's table by its address.
-//   - used_granules_ of a slab is the sum of its chunks in use, and used_small_ that of the slabs of small buffers.
+//   - used_granules_ of a slab of small buffers is the sum of its chunks in use, and used_small_ that of all these slabs.
 //   - Every slab is at its place among those of its kind, and has a live buffer, except between add and the next place.
 //   - All uses in a hole's `former` are in its slab's uses, or have passed.
 class Slabs {
@@ -67,8 +67,8 @@ class Slabs {
   // `window`: as found in the slab's table.
   void remove_inline(Buffer* buffer, std::uint64_t window);
   // The same where no function has to be called, so that nothing is kept in memory across calls: a hole of the slab that
-  // is being filled, or of the mapped ones; records at hand; uses of few streams. Null, or false: there is more to do, or
-  // the caller does not accept the hole; nothing has changed.
+  // is being filled, or of the mapped ones; records at hand; uses of one stream. Null, or false: there is more to do, or
+  // the caller does not accept the slab and what the hole waits for, about which it is asked last; nothing has changed.
   template <class Accepts>
   Buffer* place_at_once(Bytes requested, Accepts accepts);
   static bool can_remove_at_once(const Buffer& buffer);
@@ -135,21 +135,23 @@ class Slabs {
   bool has_many_holes() const;
   void put(Buffer& hole);
   void take_out(Buffer& hole);
-  void absorb(Buffer* left, Buffer* right);
+  void unlink(Buffer* chunk);
   // With the bins of the slab, whose type depends on its kind.
   template <class Bins>
   static void put_in(Bins& bins, Buffer& hole);
   template <class Bins>
   static void take_out_of(Bins& bins, Buffer& hole);
   template <bool kAtOnce, class Bins>
-  void take_from(Bins& bins, Buffer* hole, std::uint32_t granules);
+  Buffer* take_from(Bins& bins, Buffer* hole, std::uint32_t granules);
   template <bool kAtOnce, class Bins>
   void become_hole(Bins& bins, Buffer* buffer);
   template <bool kAtOnce>
   static void assign(UseSet& to, const UseSet& from);
   bool can_take_at_once(const Buffer& hole, std::uint64_t granules) const;
   template <bool kAtOnce>
-  void fill(Block& slab, Buffer* hole, std::uint64_t granules, Bytes requested);
+  Buffer* fill_small(Block& slab, Buffer* hole, std::uint64_t granules);
+  template <bool kAtOnce>
+  Buffer* fill_large(Block& slab, Buffer* hole, std::uint64_t granules, Bytes requested);
   template <bool kAtOnce>
   void vacate(Buffer* buffer, std::uint64_t window);
   std::uint64_t validate_slab(const Block& slab) const;

@@ -53,97 +53,118 @@ inline Buffer* Slabs::find_small_hole(std::uint64_t granules) {
 template <bool kAtOnce>
 [[gnu::always_inline]] inline void Slabs::assign(UseSet& to, const UseSet& from) {
   if constexpr (kAtOnce) {
-    to.assign_at_once(from);
+    to.assign_short(from);
   } else {
     to = from;
   }
 }
 
-// Cuts a hole of at least that size: its left part is for a buffer, the rest becomes a hole.
+// The left part of a hole of at least that size, for a buffer. The rest stays where it is, with what it waits for.
 template <bool kAtOnce, class Bins>
-[[gnu::always_inline]] inline void Slabs::take_from(Bins& bins, Buffer* hole, std::uint32_t granules) {
-  if (hole->granules_ == granules) return take_out_of(bins, *hole);
-  Buffer* const rest = kAtOnce ? records_.take_next() : records_.take();
-  take_out_of(bins, *hole);
-  rest->address_ = hole->address_ + granules * kGranule;
-  rest->granules_ = hole->granules_ - granules;
-  rest->block_ = hole->block_;
-  assign<kAtOnce>(rest->former, hole->former);
-  rest->left_ = hole;
-  rest->right_ = hole->right_;
-  if (rest->right_ != nullptr) rest->right_->left_ = rest;
-  hole->right_ = rest;
-  hole->granules_ = granules;
-  put_in(bins, *rest);
-}
-
-// Merges two neighbors that are in no bin into one, the left.
-[[gnu::always_inline]] inline void Slabs::absorb(Buffer* left, Buffer* right) {
-  left->granules_ += right->granules_;
-  left->right_ = right->right_;
-  if (left->right_ != nullptr) left->right_->left_ = left;
-  records_.give(right);
-}
-
-// Places a buffer in a hole that fits.
-template <bool kAtOnce>
-[[gnu::always_inline]] inline void Slabs::fill(Block& slab, Buffer* hole, std::uint64_t granules, Bytes requested) {
-  if (is_small(granules)) {
-    take_from<kAtOnce>(*slab.small_holes_, hole, static_cast<std::uint32_t>(granules));
-    used_small_ += granules;
-  } else {
-    take_from<kAtOnce>(*slab.large_holes_, hole, static_cast<std::uint32_t>(granules));
-    if (requested < slab.least_requested_) slab.least_requested_ = requested;
+[[gnu::always_inline]] inline Buffer* Slabs::take_from(Bins& bins, Buffer* hole, std::uint32_t granules) {
+  if (hole->granules_ == granules) {
+    take_out_of(bins, *hole);
+    return hole;
   }
+  Buffer* const taken = kAtOnce ? records_.take_next() : records_.take();
+  Buffer* const left = hole->left_;
+  taken->address_ = hole->address_;
+  taken->granules_ = granules;
+  taken->block_ = hole->block_;
+  assign<kAtOnce>(taken->former, hole->former);
+  taken->left_ = left;
+  taken->right_ = hole;
+  hole->left_ = taken;
+  (left != nullptr ? left->right_ : hole->block_->first_) = taken;
+  hole->address_ = hole->address_ + granules * kGranule;
+  hole->granules_ -= granules;
+  bins.resized(*hole);
+  return taken;
+}
+
+// Place a buffer in a hole that fits.
+template <bool kAtOnce>
+[[gnu::always_inline]] inline Buffer* Slabs::fill_small(Block& slab, Buffer* hole, std::uint64_t granules) {
+  Buffer* const buffer = take_from<kAtOnce>(*slab.small_holes_, hole, static_cast<std::uint32_t>(granules));
+  used_small_ += granules;
   slab.used_granules_ += granules;
-  slab.table_.put(hole);
+  slab.table_.put<Windows::kNarrow>(buffer);
+  return buffer;
+}
+
+template <bool kAtOnce>
+[[gnu::always_inline]] inline Buffer* Slabs::fill_large(Block& slab, Buffer* hole, std::uint64_t granules,
+                                                        Bytes requested) {
+  Buffer* const buffer = take_from<kAtOnce>(*slab.large_holes_, hole, static_cast<std::uint32_t>(granules));
+  if (requested < slab.least_requested_) slab.least_requested_ = requested;
+  slab.table_.put<Windows::kWide>(buffer);
+  return buffer;
 }
 
 inline Buffer* Slabs::place_inline(Bytes requested, bool only_mapped) {
   const std::uint64_t granules = granules_of(requested);
-  Buffer* const buffer = is_small(granules) ? find_small_hole(granules) : find_large_hole(granules);
-  if (buffer == nullptr) return nullptr;
-  Block& slab = *buffer->block_;
+  Buffer* const hole = is_small(granules) ? find_small_hole(granules) : find_large_hole(granules);
+  if (hole == nullptr) return nullptr;
+  Block& slab = *hole->block_;
   if (only_mapped && !slab.mapped_when_placed_) return nullptr;
-  fill<false>(slab, buffer, granules, requested);
-  return buffer;
+  return is_small(granules) ? fill_small<false>(slab, hole, granules)
+                            : fill_large<false>(slab, hole, granules, requested);
 }
 
 inline bool Slabs::can_take_at_once(const Buffer& hole, std::uint64_t granules) const {
   if (hole.granules_ == granules) return true;
-  const Buffer* const rest = records_.next();
-  return rest != nullptr && rest->former.is_inline() && hole.former.is_inline();
+  return records_.next() != nullptr && hole.former.is_short();
 }
 
 template <class Accepts>
 [[gnu::always_inline]] inline Buffer* Slabs::place_at_once(Bytes requested, Accepts accepts) {
   const std::uint64_t granules = granules_of(requested);
-  Buffer* hole = nullptr;
-  if (!is_small(granules)) {
-    hole = large_holes_[1].fit(granules);
-  } else if (filling_ != nullptr) {
-    hole = filling_->small_holes_->fit(granules);
+  if (is_small(granules)) {
+    if (filling_ == nullptr || !filling_->mapped_when_placed_) return nullptr;
+    Buffer* const hole = filling_->small_holes_->fit(granules);
+    if (hole == nullptr || !can_take_at_once(*hole, granules) || !accepts(*filling_, hole->former)) return nullptr;
+    return fill_small<true>(*filling_, hole, granules);
   }
-  if (hole == nullptr) return nullptr;
+  Buffer* const hole = large_holes_[1].fit(granules);
+  if (hole == nullptr || !can_take_at_once(*hole, granules)) return nullptr;
   Block& slab = *hole->block_;
-  if (!slab.mapped_when_placed_ || !can_take_at_once(*hole, granules) || !accepts(*hole)) return nullptr;
-  fill<true>(slab, hole, granules, requested);
-  return hole;
+  return accepts(slab, hole->former) ? fill_large<true>(slab, hole, granules, requested) : nullptr;
 }
 
-// Also merges it with the holes beside it.
+// Takes the record of `chunk`, which is in no bin, out of the slab; its bytes go to a neighbor.
+[[gnu::always_inline]] inline void Slabs::unlink(Buffer* chunk) {
+  Buffer* const left = chunk->left_;
+  Buffer* const right = chunk->right_;
+  (left != nullptr ? left->right_ : chunk->block_->first_) = right;
+  if (right != nullptr) right->left_ = left;
+  records_.give(chunk);
+}
+
+// Or adds it to the hole beside it; it joins two holes to one.
 template <bool kAtOnce, class Bins>
 [[gnu::always_inline]] inline void Slabs::become_hole(Bins& bins, Buffer* buffer) {
   // With what the holes beside it wait for: that is among the uses of the slab, or has passed.
   const UseSet& uses = buffer->block_->uses;
-  if (Buffer* const right = buffer->right_; right != nullptr && right->is_hole_) {
-    take_out_of(bins, *right);
-    absorb(buffer, right);
+  Buffer* const left = buffer->left_;
+  Buffer* const right = buffer->right_;
+  const bool joins_right = right != nullptr && right->is_hole_;
+  if (left != nullptr && left->is_hole_) {
+    left->granules_ += buffer->granules_;
+    if (joins_right) {
+      left->granules_ += right->granules_;
+      take_out_of(bins, *right);
+      unlink(right);
+    }
+    unlink(buffer);
+    assign<kAtOnce>(left->former, uses);
+    return bins.resized(*left);
   }
-  if (Buffer* const left = buffer->left_; left != nullptr && left->is_hole_) {
-    take_out_of(bins, *left);
-    absorb(left, buffer);
-    buffer = left;
+  if (joins_right) {
+    right->address_ = buffer->address_;
+    right->granules_ += buffer->granules_;
+    unlink(buffer);
+    assign<kAtOnce>(right->former, uses);
+    return bins.resized(*right);
   }
   assign<kAtOnce>(buffer->former, uses);
   put_in(bins, *buffer);
@@ -152,23 +173,20 @@ template <bool kAtOnce, class Bins>
 template <bool kAtOnce>
 [[gnu::always_inline]] inline void Slabs::vacate(Buffer* buffer, std::uint64_t window) {
   Block& slab = *buffer->block_;
-  slab.table_.remove(buffer, window);
-  slab.used_granules_ -= buffer->granules_;
   if (slab.small_holes_ != nullptr) {
+    slab.table_.remove<Windows::kNarrow>(buffer, window);
+    slab.used_granules_ -= buffer->granules_;
     used_small_ -= buffer->granules_;
     become_hole<kAtOnce>(*slab.small_holes_, buffer);
   } else {
+    slab.table_.remove<Windows::kWide>(buffer, window);
     become_hole<kAtOnce>(*slab.large_holes_, buffer);
   }
 }
 
 inline void Slabs::remove_inline(Buffer* buffer, std::uint64_t window) { vacate<false>(buffer, window); }
 
-inline bool Slabs::can_remove_at_once(const Buffer& buffer) {
-  const Buffer* const left = buffer.left_;
-  const Buffer& hole = left != nullptr && left->is_hole_ ? *left : buffer;
-  return hole.former.is_inline() && buffer.block_->uses.is_inline();
-}
+inline bool Slabs::can_remove_at_once(const Buffer& buffer) { return buffer.block_->uses.is_short(); }
 
 [[gnu::always_inline]] inline void Slabs::remove_at_once(Buffer* buffer, std::uint64_t window) {
   vacate<true>(buffer, window);

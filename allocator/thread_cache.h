@@ -69,14 +69,15 @@ class ThreadCache {
 
   // Called by the owner thread. True: `out` is a buffer of that size that the thread freed on the same stream.
   bool take(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
-  // take() if the first slot of that size has the buffer, or if no slot is of that size; kPerhaps: another slot may
+  // take() if the first slot of that size has the buffer, or if no slot of its set has one; kPerhaps: another slot may
   // have it.
   enum class Taken : std::uint8_t { kYes, kNo, kPerhaps };
   [[gnu::always_inline]] Taken take_first(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
     const unsigned set = set_of(bytes);
-    unsigned i = set;
-    if (bytes_[i] != bytes && bytes_[++i] != bytes && bytes_[++i] != bytes && bytes_[++i] != bytes) [[likely]]
+    if ((states_of_set(set) & kCachedBits) == 0) [[likely]]
       return Taken::kNo;
+    unsigned i = set;
+    if (bytes_[i] != bytes && bytes_[++i] != bytes && bytes_[++i] != bytes && bytes_[++i] != bytes) return Taken::kNo;
     static_assert(kWays == 4, "All ways are searched.");
     return take_from(i, stream, out) ? Taken::kYes : Taken::kPerhaps;
   }
@@ -231,10 +232,20 @@ class ThreadCache {
   SetStates states_of_set(unsigned first) const {
     return __atomic_load_n(reinterpret_cast<const SetStates*>(&states_[first]), __ATOMIC_ACQUIRE);
   }
+  using TwoSetsStates [[gnu::may_alias]] = std::uint64_t;
+  static constexpr TwoSetsStates kBoth = 0x1'0000'0001;
+  TwoSetsStates states_of_two_sets(unsigned first) const {
+    return __atomic_load_n(reinterpret_cast<const TwoSetsStates*>(&states_[first]), __ATOMIC_ACQUIRE);
+  }
   // Calls visit(slot, state) for the slots of the sets that have any of these bits.
   template <class Visit>
   void for_each_slot(SetStates bits, Visit visit) {
     for (unsigned first = 0; first < kSlots; first += kWays) {
+      // Mostly there is nothing in two sets beside each other.
+      if (first % (2 * kWays) == 0 && (states_of_two_sets(first) & (bits * kBoth)) == 0) {
+        first += kWays;
+        continue;
+      }
       if ((states_of_set(first) & bits) == 0) continue;
       for (unsigned i = first; i < first + kWays; ++i) visit(i, states_[i].load(std::memory_order_acquire));
     }
@@ -312,6 +323,10 @@ class ThreadCaches {
   ThreadCache* mine() const {
     ThreadCache* cache = nullptr;
     if (find_by_thread(key_, &cache)) return cache;
+    return mine_beside_entries();
+  }
+  // The same for a thread that has no entry.
+  ThreadCache* mine_beside_entries() const {
     return some_without_entry_.load(std::memory_order_relaxed) ? mine_without_entry() : nullptr;
   }
   // The cache of a thread that has an entry in the table of threads, as nearly all have; false: it has none. `key`: the
@@ -349,6 +364,8 @@ class ThreadCaches {
   // See ThreadCache. The calling thread gets a cache if it has none.
   Buffer* remember(Buffer& buffer, std::optional<StreamHandle> stream);
   bool has_asked_for(Bytes bytes);
+  // If there is one cache: that; else null.
+  const ThreadCache* only_one() const { return caches_.size() == 1 ? caches_.front().get() : nullptr; }
   bool has_changes() const {
     for (const auto& cache : caches_) {
       if (cache->has_changes()) return true;

@@ -54,8 +54,8 @@ class UseSet {
 
   void add(Use use) {
     // The common case: a set with one stream.
-    if (size_ == 1 && data()->stream == use.stream) {
-      data()->ordinal = data()->ordinal < use.ordinal ? use.ordinal : data()->ordinal;
+    if (can_add_at_once(use.stream)) {
+      add_at_once(use);
     } else {
       insert(use);
     }
@@ -86,11 +86,18 @@ class UseSet {
       size_ = 1;
     }
   }
+  // At most one use, and inline.
+  bool is_short() const { return is_inline() && size_ <= 1; }
   // Both must be inline. What is beyond the size does not matter.
   void assign_at_once(const UseSet& other) {
     size_ = other.size_;
     near_[0] = other.near_[0];
     near_[1] = other.near_[1];
+  }
+  // The other one must be short.
+  void assign_short(const UseSet& other) {
+    *data() = other.near_[0];
+    size_ = other.size_;
   }
 
   // True if the set has at most a use on that stream.

@@ -107,7 +107,7 @@ Status Engine::allocate_by_key(Bytes bytes, std::uint64_t stream, DeviceAddress*
 }
 
 Status Engine::allocate_without_entry(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
-  return allocate_from(state_->caches.mine(), bytes, stream, out);
+  return allocate_from(state_->caches.mine_beside_entries(), bytes, stream, out);
 }
 
 // Apart from the next one, whose call of take() needs a stack frame.
@@ -132,7 +132,7 @@ Status Engine::free_by_key(DeviceAddress address, std::uint64_t stream) {
 }
 
 Status Engine::free_without_entry(DeviceAddress address, std::uint64_t stream) {
-  ThreadCache* const cache = state_->caches.mine();
+  ThreadCache* const cache = state_->caches.mine_beside_entries();
   if (cache != nullptr && cache->put(address, stream)) return {};
   return free_past_cache(address, stream);
 }
@@ -590,11 +590,6 @@ void Engine::reset_peaks() {
 void Engine::set_report_handler(ReportHandler handler) {
   const std::lock_guard lock(mutex_);
   state_->report_handler = handler;
-}
-
-void Engine::validate() const {
-  const std::lock_guard lock(mutex_);
-  state_->validate();
 }
 
 }  // namespace thermocline

@@ -397,6 +397,13 @@ class Engine {
   Status allocate_after_waiting(Bytes bytes, std::uint64_t stream, DeviceAddress* out,
                                 ThreadCache* cache) THERMOCLINE_NOT_ANALYSED;
   Status free_after_waiting(DeviceAddress address, std::uint64_t stream) THERMOCLINE_NOT_ANALYSED;
+  Status allocate_anew(Bytes bytes, std::uint64_t stream, DeviceAddress* out,
+                       ThreadCache* cache) THERMOCLINE_NOT_ANALYSED;
+  Status free_anew(DeviceAddress address, std::uint64_t stream) THERMOCLINE_NOT_ANALYSED;
+  Status allocate_where_allowed(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache)
+      THERMOCLINE_RELEASE(mutex_) THERMOCLINE_NOT_ANALYSED;
+  Status free_where_allowed(DeviceAddress address, std::uint64_t stream)
+      THERMOCLINE_RELEASE(mutex_) THERMOCLINE_NOT_ANALYSED;
   Status allocate_in_slab_taken(Bytes bytes, std::uint64_t stream, DeviceAddress* out, ThreadCache* cache)
       THERMOCLINE_RELEASE(mutex_) THERMOCLINE_NOT_ANALYSED;
   Status free_in_slab_taken(DeviceAddress address, std::uint64_t stream, const Block& slab)

@@ -124,10 +124,25 @@ class Engine::State {
   bool free_commonly(DeviceAddress address, std::uint64_t stream);
   // Something has to be taken back from caches, or noted of them, before space is divided.
   bool has_cache_changes() const { return caches.has_changes() || caches.has_large(); }
-  // Parts of these, for slabs, that call no function. Null, or false: that is not enough, and nothing has changed. Not
-  // for use while has_cache_changes().
-  Buffer* allocate_at_once(Bytes bytes, std::uint64_t stream);
-  bool free_at_once(DeviceAddress address, std::uint64_t stream, const Block& slab);
+  // Parts of these, for slabs, that call no function. Null, or false: that is not enough, and nothing has changed. To be
+  // called where `allowed` says so.
+  Buffer* allocate_at_once(Bytes bytes);
+  bool free_at_once(DeviceAddress address, std::uint64_t key, const Block& slab);
+  bool may_allocate_at_once(Bytes bytes, std::uint64_t key, const ThreadCache& cache) const;
+  // These two functions compare with this, instead of looking at all that may forbid it. Invariant, recomputed by
+  // validate_allowed(): while the lock is free as it was (Mutex::unlock_as_it_was), this is so, or allows nothing.
+  struct Allowed {
+    static constexpr std::uint64_t kNobody = ThreadCache::kNoStream - 1;
+    std::uint64_t key_to_allocate = kNobody;  // the stream that it is allowed for, as thread caches know it
+    std::uint64_t key_to_free = kNobody;
+    Use newest;            // the newest operation there
+    Bytes most_bytes = 0;  // allocations of up to so much are in slabs, and the largest so far is no less
+    Bytes most_live = 0;   // up to there no peak changes
+    const ThreadCache* only_cache = nullptr;  // null: not the only one, or something has to be taken back
+  };
+  Allowed allowed;
+  Allowed what_is_allowed(std::uint64_t key) const;
+  void validate_allowed() const;
   // The buffer was allocated now, and will be cached when it is freed.
   void remember(Buffer& buffer, std::uint64_t stream);
   void count_allocation(const Buffer& buffer, Bytes bytes);

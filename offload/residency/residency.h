@@ -85,11 +85,14 @@ class Residency {
   void adopt(const Buffer& buffer);
   // adopt() for a block that has other buffers.
   void adopt_beside_others(const Buffer& buffer) { state_of(buffer.block()).former.join(buffer.former); }
-  // adopt_beside_others() where no function has to be called (use_set.h).
-  bool can_adopt_at_once(const Buffer& buffer) const {
-    return state_of(buffer.block()).former.can_join_at_once(buffer.former);
+  // adopt_beside_others() for what waits for `former`, if no function has to be called (use_set.h); else false.
+  bool adopt_at_once(const Block& block, const UseSet& former) {
+    if (former.empty()) return true;
+    UseSet& all = state_of(block).former;
+    if (!all.can_join_at_once(former)) return false;
+    all.join_at_once(former);
+    return true;
   }
-  void adopt_at_once(const Buffer& buffer) { state_of(buffer.block()).former.join_at_once(buffer.former); }
   // Whether neither host nor spill file has contents of the block.
   bool has_no_copy(const Block& block) const {
     return std::ranges::all_of(state_of(block).parts(),

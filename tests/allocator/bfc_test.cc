@@ -15,6 +15,7 @@ namespace {
 // A tag that uses everything a tag may do: two shelves, merging only within one color, and a sum over merged chunks.
 struct Colour {
   static constexpr unsigned kShelves = 2;
+  static constexpr bool is_loose(unsigned) { return false; }
   unsigned colour = 0;
   std::set<int> owners;
 

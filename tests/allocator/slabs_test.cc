@@ -131,7 +131,7 @@ TEST_F(SlabsTest, WhatIsDoneAtOnceIsDoneAsOtherwise) {
   for (int turn = 0; turn < 6'000; ++turn) {
     if (live.size() < 100 || random() % 2 == 0) {
       const Bytes bytes = (Bytes{256} << random() % 11) + random() % 700;
-      Buffer* one = heap->allocate_at_once(bytes, a, [&](const Buffer&) { return random() % 8 != 0; });
+      Buffer* one = heap->allocate_at_once(bytes, a, [&](const Block&, const UseSet&) { return random() % 8 != 0; });
       ++(one != nullptr ? allocated_at_once : refused);
       if (one == nullptr) one = allocate_ordinarily(*heap, bytes);
       Buffer* const same = allocate_ordinarily(*other, bytes);
