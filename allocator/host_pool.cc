@@ -202,11 +202,11 @@ bool HostPool::claim(Bytes bytes) { return state_->steps.claim(bytes); }
 Bytes HostPool::limit() const { return state_->steps.limit(); }
 Bytes HostPool::live_bytes() const { return state_->live.load(std::memory_order_relaxed); }
 Bytes HostPool::peak_live_bytes() const { return state_->peak_live.load(std::memory_order_relaxed); }
-Bytes HostPool::pinned_bytes() const { return state_->steps.pinned_bytes(); }
-Bytes HostPool::peak_pinned_bytes() const { return state_->steps.peak_pinned_bytes(); }
+Bytes HostPool::taken_bytes() const { return state_->steps.taken_bytes(); }
+Bytes HostPool::peak_taken_bytes() const { return state_->steps.peak_taken_bytes(); }
 Bytes HostPool::pageable_bytes() const { return state_->steps.pageable_bytes(); }
 Bytes HostPool::peak_pageable_bytes() const { return state_->steps.peak_pageable_bytes(); }
-Bytes HostPool::taken_bytes() const { return state_->steps.taken_bytes(); }
+Bytes HostPool::ever_taken_bytes() const { return state_->steps.ever_taken_bytes(); }
 
 void HostPool::reset_peaks() {
   state_->peak_live.store(live_bytes(), std::memory_order_relaxed);
@@ -215,7 +215,7 @@ void HostPool::reset_peaks() {
 
 void HostPool::validate() const {
   state_->steps.validate();
-  THERMOCLINE_CHECK(live_bytes() <= pinned_bytes(), "What is live is pinned.");
+  THERMOCLINE_CHECK(live_bytes() <= taken_bytes(), "What is live is taken.");
 }
 
 }  // namespace thermocline

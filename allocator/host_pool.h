@@ -79,13 +79,13 @@ class HostPool {
   Bytes live_bytes() const;
   Bytes peak_live_bytes() const;
   // Bytes that are taken now, from the driver or as pageable memory.
-  Bytes pinned_bytes() const;
-  Bytes peak_pinned_bytes() const;
+  Bytes taken_bytes() const;
+  Bytes peak_taken_bytes() const;
   // The part of it that is pageable, because the driver refused to pin it.
   Bytes pageable_bytes() const;
   Bytes peak_pageable_bytes() const;
   // Bytes ever taken, in total.
-  Bytes taken_bytes() const;
+  Bytes ever_taken_bytes() const;
   void reset_peaks();
 
   void validate() const;

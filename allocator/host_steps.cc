@@ -15,7 +15,7 @@
 namespace thermocline {
 namespace {
 
-// A program that evicts little pins little: steps double what is pinned until they have their full size.
+// A program that evicts little pins little: steps double what is taken until they have their full size.
 constexpr Bytes kFirstStepBytes = 16 * kMiB;
 // A refused request costs as much as a registration, and somebody else may have returned memory meanwhile.
 constexpr int kUnaskedInARow = 16;
@@ -116,12 +116,12 @@ HostSteps::Chunk* HostSteps::take_locked(unsigned shelf, std::uint64_t pages, st
 bool HostSteps::add_step(Bytes bytes, Bytes unit, StepKind kind) {
   // A large extent gets a registration of exactly its size; smaller ones of the same size share a registration without
   // a remainder.
-  const Bytes about = std::min(step_bytes_, std::max(pinned_, kFirstStepBytes));
+  const Bytes about = std::min(step_bytes_, std::max(taken_, kFirstStepBytes));
   const Bytes wanted = bytes >= step_bytes_ / 4 ? bytes : (about + bytes - 1) / bytes * bytes;
   driver_refused_ = false;
   if (kind == StepKind::kPinned) pinning_refused_ = false;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const Bytes room = limit_ == 0 ? wanted : limit_ - pinned_;
+    const Bytes room = limit_ == 0 ? wanted : limit_ - taken_;
     Bytes step = std::min(wanted, round_down(room, unit));
     while (step >= bytes) {
       if (register_step(step, kind)) return true;
@@ -163,8 +163,8 @@ void HostSteps::trim_locked(StepKind wanted) {
 }
 
 // Entered before memory is taken and after it is returned, so the ledger never shows too little.
-bool HostSteps::enter(Bytes pinned, Bytes claimed) {
-  const Bytes now = std::max(pinned, claimed);
+bool HostSteps::enter(Bytes taken, Bytes claimed) {
+  const Bytes now = std::max(taken, claimed);
   if (ledger_ == nullptr || !ledger_->change(entered_, now)) return ledger_ == nullptr;
   entered_ = now;
   return true;
@@ -179,23 +179,23 @@ Status HostSteps::take_step(Bytes bytes, StepKind kind, void** out) {
 }
 
 void HostSteps::count(StepKind kind, Bytes bytes) {
-  pinned_ += bytes;
   taken_ += bytes;
-  peak_pinned_ = std::max(peak_pinned_, pinned_);
+  ever_taken_ += bytes;
+  peak_taken_ = std::max(peak_taken_, taken_);
   if (kind != StepKind::kPageable) return;
   pageable_ += bytes;
   peak_pageable_ = std::max(peak_pageable_, pageable_);
 }
 
 void HostSteps::discount(StepKind kind, Bytes bytes) {
-  pinned_ -= bytes;
+  taken_ -= bytes;
   if (kind == StepKind::kPageable) pageable_ -= bytes;
   if (kind != StepKind::kPageable) refused_bytes_ = 0;
 }
 
 bool HostSteps::register_step(Bytes bytes, StepKind kind) {
   if (kind == StepKind::kMappable && mappable_ == nullptr) return false;
-  if (!enter(pinned_ + bytes, claimed_)) return false;
+  if (!enter(taken_ + bytes, claimed_)) return false;
   void* at = nullptr;
   Status status = take_step(bytes, kind, &at);
   driver_refused_ |= kind == StepKind::kMappable && !status.ok();
@@ -208,7 +208,7 @@ bool HostSteps::register_step(Bytes bytes, StepKind kind) {
   }
   pinning_refused_ |= kind == StepKind::kPinned && !status.ok();
   if (!status.ok()) {
-    enter(pinned_, claimed_);
+    enter(taken_, claimed_);
     return false;
   }
   StepTag tag;
@@ -241,12 +241,12 @@ void HostSteps::give_back(std::map<std::uint64_t, Step>::iterator step) {
   space_.remove_range(step->second.first);
   discount(kind, step->second.bytes);
   steps_.erase(step);
-  enter(pinned_, claimed_);
+  enter(taken_, claimed_);
 }
 
 bool HostSteps::claim(Bytes bytes) {
   const MutexLock lock(mutex_);
-  if (!enter(pinned_, bytes)) return false;
+  if (!enter(taken_, bytes)) return false;
   claimed_ = bytes;
   return true;
 }
@@ -279,7 +279,7 @@ void HostSteps::has_left(const Leaving& step, bool given) {
   if (leaving_ == 0) left_.notify_all();
   if (given) {
     discount(step.kind, step.bytes);
-    enter(pinned_, claimed_);
+    enter(taken_, claimed_);
     return;
   }
   StepTag tag;
@@ -303,22 +303,22 @@ bool HostSteps::make_way() {
     const MutexLock lock(mutex_);
     wants_trim_.store(false, std::memory_order_relaxed);
     if (!any_in_the_way(StepKind::kPageable)) return false;
-    before = pinned_;
+    before = taken_;
   }
   trim(0);
   MutexLock lock(mutex_);
   while (leaving_ != 0) left_.wait(lock);
-  return pinned_ < before;
+  return taken_ < before;
 }
 
-Bytes HostSteps::pinned_bytes() const {
+Bytes HostSteps::taken_bytes() const {
   const MutexLock lock(mutex_);
-  return pinned_;
+  return taken_;
 }
 
-Bytes HostSteps::peak_pinned_bytes() const {
+Bytes HostSteps::peak_taken_bytes() const {
   const MutexLock lock(mutex_);
-  return peak_pinned_;
+  return peak_taken_;
 }
 
 Bytes HostSteps::pageable_bytes() const {
@@ -331,33 +331,33 @@ Bytes HostSteps::peak_pageable_bytes() const {
   return peak_pageable_;
 }
 
-Bytes HostSteps::taken_bytes() const {
+Bytes HostSteps::ever_taken_bytes() const {
   const MutexLock lock(mutex_);
-  return taken_;
+  return ever_taken_;
 }
 
 void HostSteps::reset_peak() {
   const MutexLock lock(mutex_);
-  peak_pinned_ = pinned_;
+  peak_taken_ = taken_;
   peak_pageable_ = pageable_;
 }
 
 void HostSteps::validate() const {
   const MutexLock lock(mutex_);
   space_.validate();
-  Bytes pinned = 0, pageable = 0;
+  Bytes taken = 0, pageable = 0;
   std::uint64_t used = 0;
   for (const auto& [address, step] : steps_) {
-    pinned += step.bytes;
+    taken += step.bytes;
     if (step.first->tag.kind == StepKind::kPageable) pageable += step.bytes;
     used += step.used_pages;
     THERMOCLINE_CHECK(step.first->offset() * kPage == address, "A step begins with its first chunk.");
   }
-  THERMOCLINE_CHECK(pinned + leaving_ == pinned_ && (limit_ == 0 || pinned_ <= limit_),
-                    "Pinned bytes are the steps' and of what is being given back, under the limit.");
+  THERMOCLINE_CHECK(taken + leaving_ == taken_ && (limit_ == 0 || taken_ <= limit_),
+                    "Taken bytes are the steps' and of what is being given back, under the limit.");
   THERMOCLINE_CHECK(leaving_ > 0 ? pageable <= pageable_ : pageable == pageable_, "Pageable bytes are counted.");
-  THERMOCLINE_CHECK(ledger_ == nullptr || entered_ == std::max(pinned_, claimed_),
-                    "The ledger has what is pinned or claimed.");
+  THERMOCLINE_CHECK(ledger_ == nullptr || entered_ == std::max(taken_, claimed_),
+                    "The ledger has what is taken or claimed.");
   std::uint64_t in_use = 0;
   std::size_t extents = 0;
   space_.for_each([&](const Chunk& chunk) THERMOCLINE_NOT_ANALYSED {

@@ -47,9 +47,9 @@ struct StepTag {
   void clear() { *this = {}; }
 };
 
-// Invariants: pinned bytes are the sum of the steps, including those being returned to the driver, and never exceed the
-// limit; they include the pageable ones, which are also counted by themselves; extents lie within their step and do not
-// overlap. If there is a ledger, this process's entry is at least what is pinned and what is claimed.
+// Invariants: taken bytes, pinned and pageable, are the sum of the steps, including those being returned to the driver,
+// and never exceed the limit; the pageable ones are also counted by themselves; extents lie within their step and do not
+// overlap. If there is a ledger, this process's entry is at least what is taken and what is claimed.
 class HostSteps {
  public:
   static constexpr Bytes kPage = 4 * kKiB;
@@ -90,13 +90,14 @@ class HostSteps {
   bool claim(Bytes bytes);
 
   Bytes limit() const { return limit_; }
-  Bytes pinned_bytes() const;
-  Bytes peak_pinned_bytes() const;
+  // Taken now: pinned and pageable.
+  Bytes taken_bytes() const;
+  Bytes peak_taken_bytes() const;
   // The part of it that is not pinned, because the driver refused it.
   Bytes pageable_bytes() const;
   Bytes peak_pageable_bytes() const;
-  // Bytes ever taken from the driver, in total.
-  Bytes taken_bytes() const;
+  // Bytes ever taken, in total.
+  Bytes ever_taken_bytes() const;
   void reset_peak();
 
   void validate() const;
@@ -119,7 +120,7 @@ class HostSteps {
   bool free_step(std::uint64_t at, Bytes bytes, StepKind kind);
   void count(StepKind kind, Bytes bytes) THERMOCLINE_REQUIRES(mutex_);
   void discount(StepKind kind, Bytes bytes) THERMOCLINE_REQUIRES(mutex_);
-  // A step that is being returned to the driver without the lock held: no longer usable, but still pinned.
+  // A step that is being returned to the driver without the lock held: no longer usable, but still taken.
   struct Leaving {
     std::uint64_t at;
     Bytes bytes;
@@ -127,7 +128,7 @@ class HostSteps {
   };
   std::vector<Leaving> let_leave(Bytes keep);
   void has_left(const Leaving& step, bool given);
-  bool enter(Bytes pinned, Bytes claimed) THERMOCLINE_REQUIRES(mutex_);
+  bool enter(Bytes taken, Bytes claimed) THERMOCLINE_REQUIRES(mutex_);
   void give_back(std::map<std::uint64_t, Step>::iterator step) THERMOCLINE_REQUIRES(mutex_);
   // Whether the step is empty, and may be the reason why the last request for memory of this kind was refused.
   bool is_in_the_way(const Step& step, StepKind wanted) const THERMOCLINE_REQUIRES(mutex_);
@@ -160,11 +161,11 @@ class HostSteps {
   std::unordered_map<std::uint64_t, Chunk*> extents_ THERMOCLINE_GUARDED_BY(mutex_);
   bool trims_later_ THERMOCLINE_GUARDED_BY(mutex_) = false;
   Bytes leaving_ THERMOCLINE_GUARDED_BY(mutex_) = 0;  // of steps that are being returned to the driver
-  Bytes pinned_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
-  Bytes peak_pinned_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  Bytes taken_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  Bytes peak_taken_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
   Bytes pageable_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
   Bytes peak_pageable_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
-  Bytes taken_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
+  Bytes ever_taken_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
   Bytes claimed_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
 };
 

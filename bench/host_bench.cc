@@ -22,7 +22,7 @@ class Pool {
   Pool() { THERMOCLINE_CHECK(HostPool::create(driver_, 0, kStep, &pool_).ok(), "The null driver refuses nothing."); }
   void* allocate(Bytes bytes) { return pool_->allocate(bytes); }
   void free(void* at) { pool_->free(at); }
-  Bytes registered() const { return pool_->taken_bytes(); }
+  Bytes registered() const { return pool_->ever_taken_bytes(); }
   HostPool& pool() { return *pool_; }
 
  private:
@@ -134,10 +134,10 @@ void host_used(benchmark::State& state) {
       live = rounded = 0;
     }
   }
-  state.counters["used"] = static_cast<double>(peak) / static_cast<double>(from.pool().peak_pinned_bytes());
+  state.counters["used"] = static_cast<double>(peak) / static_cast<double>(from.pool().peak_taken_bytes());
   state.counters["used_by_powers_of_two"] = static_cast<double>(peak) / static_cast<double>(peak_rounded);
   from.pool().trim();
-  state.counters["kept_mib"] = static_cast<double>(from.pool().pinned_bytes()) / static_cast<double>(kMiB);
+  state.counters["kept_mib"] = static_cast<double>(from.pool().taken_bytes()) / static_cast<double>(kMiB);
 }
 BENCHMARK(host_used)->Iterations(1)->Unit(benchmark::kMillisecond);
 

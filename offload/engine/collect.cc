@@ -58,12 +58,12 @@ EngineStatistics Engine::State::collect() const {
 
 void Engine::State::collect_host(EngineStatistics* all) const {
   all->host_limit_bytes = options.host_limit_bytes;
-  all->host_bytes = host.pinned_bytes();
-  all->peak_host_bytes = host.peak_pinned_bytes();
+  all->host_bytes = host.taken_bytes();
+  all->peak_host_bytes = host.peak_taken_bytes();
   all->pageable_bytes = host.pageable_bytes();
   all->peak_pageable_bytes = host.peak_pageable_bytes();
   all->host_live_bytes = host.live_bytes();
-  all->host_taken_bytes = host.taken_bytes();
+  all->host_taken_bytes = host.ever_taken_bytes();
   all->host_given_bytes = all->host_taken_bytes - all->host_bytes;
   if (const FileCopies* const files = migration.files(); files != nullptr) {
     all->spill_limit_bytes = files->limit();

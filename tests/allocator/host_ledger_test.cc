@@ -189,7 +189,7 @@ TEST_F(SharingPoolTest, APoolTakesWhatOthersLeave) {
   std::vector<void*> held;
   while (void* const at = pool->allocate(4 * kMiB)) held.push_back(at);
   EXPECT_EQ(held.size(), 15u);
-  EXPECT_EQ(pool->pinned_bytes(), 60 * kMiB);
+  EXPECT_EQ(pool->taken_bytes(), 60 * kMiB);
   EXPECT_EQ(ledger->held(), 60 * kMiB);
   EXPECT_FALSE(other.hold(41 * kMiB));
   ASSERT_TRUE(other.hold(30 * kMiB));
@@ -197,7 +197,7 @@ TEST_F(SharingPoolTest, APoolTakesWhatOthersLeave) {
   EXPECT_NE(held.back(), nullptr) << "what another gives back can be had";
   pool->validate();
   for (void* at : held) pool->free(at);
-  EXPECT_EQ(ledger->held(), pool->pinned_bytes()) << "steps are kept";
+  EXPECT_EQ(ledger->held(), pool->taken_bytes()) << "steps are kept";
   pool->trim();
   EXPECT_EQ(ledger->held(), 0u);
 }

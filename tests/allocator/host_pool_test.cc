@@ -54,7 +54,7 @@ TEST_F(HostPoolTest, PageableMemoryIsForWhatTheDriverDoesNotPin) {
   std::memset(second, 2, 8 * kMiB);
   pool->validate();
   EXPECT_EQ(pool->pageable_bytes(), 16 * kMiB);
-  EXPECT_EQ(pool->pinned_bytes(), 32 * kMiB);
+  EXPECT_EQ(pool->taken_bytes(), 32 * kMiB);
   EXPECT_EQ(pool->allocate_pageable(16 * kMiB), nullptr) << "beyond the limit";
   pool->free(first);
   EXPECT_EQ(pool->allocate(8 * kMiB), nullptr) << "never in place of pinned memory";
@@ -110,12 +110,12 @@ TEST_F(HostPoolTest, EmptyPageableMemoryIsUsedAgain) {
     EXPECT_EQ(pool->allocate(16 * kMiB), nullptr);
     void* const first = pool->allocate_pageable(16 * kMiB);
     ASSERT_NE(first, nullptr);
-    const Bytes taken = pool->taken_bytes();
+    const Bytes taken = pool->ever_taken_bytes();
     pool->free(first);
     for (int i = 0; i < 20; ++i) EXPECT_EQ(pool->allocate(16 * kMiB), nullptr);
     EXPECT_FALSE(pool->wants_trim());
     EXPECT_EQ(pool->allocate_pageable(16 * kMiB), first);
-    EXPECT_EQ(pool->taken_bytes(), taken);
+    EXPECT_EQ(pool->ever_taken_bytes(), taken);
     pool->free(first);
   }
   pool->free(pinned);
@@ -145,7 +145,7 @@ TEST_F(HostPoolTest, MemoryComesFromTheDriverInLargeStepsOnceMuchIsPinned) {
     std::memset(held.back(), i, 4 * kMiB);
   }
   EXPECT_EQ(fake.calls("cuMemHostAlloc"), 3u);
-  EXPECT_EQ(pool->pinned_bytes(), 64 * kMiB);
+  EXPECT_EQ(pool->taken_bytes(), 64 * kMiB);
   EXPECT_EQ(pool->live_bytes(), 64 * kMiB);
   for (std::size_t i = 0; i < held.size(); ++i) {
     EXPECT_EQ(static_cast<unsigned char*>(held[i])[4 * kMiB - 1], i);
@@ -174,7 +174,7 @@ TEST_F(HostPoolTest, TheLimitIsExact) {
   std::vector<void*> held;
   while (void* const at = pool->allocate(5 * kMiB)) held.push_back(at);
   EXPECT_EQ(held.size(), 20u) << "all of the limit can be used";
-  EXPECT_EQ(pool->pinned_bytes(), 100 * kMiB);
+  EXPECT_EQ(pool->taken_bytes(), 100 * kMiB);
   EXPECT_LE(fake.peak_host_taken(), 100 * kMiB);
   pool->validate();
   pool->free(held.back());
@@ -196,7 +196,7 @@ TEST_F(HostPoolTest, SizesBetweenTheClassesWasteLittle) {
     held.push_back(pool->allocate(bytes));
     live += bytes;
   }
-  EXPECT_LT(static_cast<double>(pool->pinned_bytes()), 1.05 * static_cast<double>(live));
+  EXPECT_LT(static_cast<double>(pool->taken_bytes()), 1.05 * static_cast<double>(live));
   for (void* at : held) pool->free(at);
 }
 
@@ -204,14 +204,14 @@ TEST_F(HostPoolTest, EmptyStepsAreKeptUntilTrim) {
   make(0);
   void* const at = pool->allocate(30 * kMiB);
   pool->free(at);
-  EXPECT_GT(pool->pinned_bytes(), 0u);
+  EXPECT_GT(pool->taken_bytes(), 0u);
   void* const again = pool->allocate(30 * kMiB);
   EXPECT_EQ(fake.calls("cuMemHostAlloc"), 1u);
   pool->trim();
-  EXPECT_GT(pool->pinned_bytes(), 0u) << "it is in use";
+  EXPECT_GT(pool->taken_bytes(), 0u) << "it is in use";
   pool->free(again);
   pool->trim();
-  EXPECT_EQ(pool->pinned_bytes(), 0u);
+  EXPECT_EQ(pool->taken_bytes(), 0u);
   EXPECT_EQ(fake.host_taken(), 0u);
 }
 
@@ -221,9 +221,9 @@ TEST_F(HostPoolTest, TrimKeepsWhatItMayOfTheSmallestSteps) {
   for (const Bytes bytes : {100 * kMiB, 300 * kMiB, 200 * kMiB, 400 * kMiB}) held.push_back(pool->allocate(bytes));
   for (std::size_t i = 0; i < 3; ++i) pool->free(held[i]);
   pool->trim(299 * kMiB);
-  EXPECT_EQ(pool->pinned_bytes(), 500 * kMiB) << "100 MiB that are empty, and 400 that are not";
+  EXPECT_EQ(pool->taken_bytes(), 500 * kMiB) << "100 MiB that are empty, and 400 that are not";
   pool->trim(100 * kMiB);
-  EXPECT_EQ(pool->pinned_bytes(), 500 * kMiB);
+  EXPECT_EQ(pool->taken_bytes(), 500 * kMiB);
   pool->free(held[3]);
   pool->validate();
 }
@@ -248,10 +248,10 @@ TEST_F(HostPoolTest, OthersAreServedWhileTheDriverTakesAStepBack) {
 TEST_F(HostPoolTest, WhatTheDriverDoesNotTakeBackServesAgain) {
   make(0);
   pool->free(pool->allocate(30 * kMiB));
-  const Bytes pinned = pool->pinned_bytes();
+  const Bytes pinned = pool->taken_bytes();
   fake.fail("cuMemFreeHost", 1, CUDA_ERROR_UNKNOWN);
   pool->trim();
-  EXPECT_EQ(pool->pinned_bytes(), pinned);
+  EXPECT_EQ(pool->taken_bytes(), pinned);
   pool->validate();
   pool->free(pool->allocate(30 * kMiB));
   EXPECT_EQ(fake.calls("cuMemHostAlloc"), 1u);
@@ -396,7 +396,7 @@ TEST_F(HostPoolTest, RandomAllocationsDoNotOverlap) {
       if (random() % 50 == 0) pool->trim();
       pool->validate();
       ASSERT_LE(fake.peak_host_taken(), limit);
-      ASSERT_EQ(fake.host_taken(), pool->pinned_bytes());
+      ASSERT_EQ(fake.host_taken(), pool->taken_bytes());
     }
     for (const Held& h : held) pool->free(h.at);
     EXPECT_EQ(pool->live_bytes(), 0u);
