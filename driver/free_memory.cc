@@ -6,18 +6,12 @@
 #include <limits>
 #include <string_view>
 
+#include "driver/control_groups.h"
+
 namespace thermocline {
 namespace {
 
 constexpr Bytes kUnknown = std::numeric_limits<Bytes>::max();
-
-struct GroupFiles {
-  const char *limit, *used, *reclaimed;
-};
-// https://docs.kernel.org/admin-guide/cgroup-v2.html: memory.max, memory.current, memory.stat
-constexpr GroupFiles kSecond = {"/memory.max", "/memory.current", "inactive_file"};
-// https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
-constexpr GroupFiles kFirst = {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"};
 
 bool read_number(const std::string& name, Bytes* out) {
   std::ifstream file(name);
@@ -39,24 +33,14 @@ bool read_named(const std::string& name, std::string_view wanted, Bytes* out) {
 }
 
 // Files that have not been used lately are given up before anything is refused.
-Bytes left_in_group(const std::string& folder, const GroupFiles& files) {
+Bytes left_in_group(const MemoryGroup& group) {
+  const bool is_second = group.version == MemoryGroup::Version::kSecond;
   Bytes limit = 0, used = 0, reclaimed = 0;
-  if (!read_number(folder + files.limit, &limit) || !read_number(folder + files.used, &used)) return kUnknown;
-  if (read_named(folder + "/memory.stat", files.reclaimed, &reclaimed)) used -= std::min(used, reclaimed);
+  if (!read_number(group.limit_file(), &limit)) return kUnknown;
+  if (!read_number(group.folder + (is_second ? "/memory.current" : "/memory.usage_in_bytes"), &used)) return kUnknown;
+  const char* const given_up = is_second ? "inactive_file" : "total_inactive_file";
+  if (read_named(group.folder + "/memory.stat", given_up, &reclaimed)) used -= std::min(used, reclaimed);
   return limit - std::min(limit, used);
-}
-
-// In a container the path may be the host's while the mount begins at the container's own group.
-Bytes left_in_groups(const std::string& mount, std::string path, const GroupFiles& files) {
-  Bytes least = kUnknown;
-  for (;; path.resize(path.rfind('/'))) {
-    least = std::min(least, left_in_group(mount + path, files));
-    if (path.find('/') == std::string::npos) return least;
-  }
-}
-
-bool is_of_memory(const std::string& controllers) {
-  return ("," + controllers + ",").find(",memory,") != std::string::npos;
 }
 
 }  // namespace
@@ -64,17 +48,8 @@ bool is_of_memory(const std::string& controllers) {
 Bytes free_host_bytes(const std::string& root) {
   Bytes least = kUnknown;
   if (Bytes kib = 0; read_named(root + "/proc/meminfo", "MemAvailable:", &kib)) least = kib * kKiB;
-  const std::string mount = root + "/sys/fs/cgroup";
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string path = line.substr(second + 1);
-    if (controllers.empty()) least = std::min(least, left_in_groups(mount, path, kSecond));
-    if (is_of_memory(controllers)) least = std::min(least, left_in_groups(mount + "/memory", path, kFirst));
-  }
+  for (const MemoryGroup& group : memory_groups(root + "/proc/self/cgroup", root + "/sys/fs/cgroup"))
+    least = std::min(least, left_in_group(group));
   return least;
 }
 
