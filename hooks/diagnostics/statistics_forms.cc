@@ -147,6 +147,12 @@ const char* nothing_moved(const EngineStatistics& s) {
   return s.out_of_memory > 0 ? "nothing" : "nothing: it fitted";
 }
 
+std::string kind_of_host(const EngineStatistics& s) {
+  if (s.peak_pageable_bytes == 0) return "pinned";
+  if (s.peak_pageable_bytes >= s.peak_host_bytes) return "pageable: the driver refused to pin it, so it is slower";
+  return "pinned, except " + human_bytes(s.peak_pageable_bytes) + " that the driver refused to pin: slower";
+}
+
 }  // namespace
 
 std::string statistics_line(const EngineStatistics& statistics) {
@@ -179,11 +185,7 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
   if (s.evicted_bytes == 0 && s.restored_bytes == 0) {
     add_row(&text, "moved          %s", nothing_moved(s));
   } else {
-    add_row(
-        &text, "on the host    %s at most, pinned%s", human_bytes(s.peak_host_bytes).c_str(),
-        s.peak_pageable_bytes == 0
-            ? ""
-            : (", except " + human_bytes(s.peak_pageable_bytes) + " that the driver refused to pin: slower").c_str());
+    add_row(&text, "on the host    %s at most, %s", human_bytes(s.peak_host_bytes).c_str(), kind_of_host(s).c_str());
     add_row(&text, "evicted        %s copied in %s%s", human_bytes(s.evicted_bytes).c_str(),
             quantity(s.evictions, "eviction").c_str(),
             s.uncopied_bytes == 0 ? "" : (", and " + human_bytes(s.uncopied_bytes) + " unchanged, not copied").c_str());

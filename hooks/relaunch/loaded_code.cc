@@ -11,6 +11,7 @@
 #include "hooks/relaunch/launches.h"
 #include "hooks/relaunch/nothing_dropped.h"
 #include "hooks/runtime/guarded.h"
+#include "offload/recompute/obstacles.h"
 
 namespace thermocline {
 namespace {
@@ -70,6 +71,8 @@ void offer_relaunches(EngineOptions* options) {
   const char* const drops = variable_of_process("THERMOCLINE_TEST_DROPS");
   options->drops_all = drops != nullptr;
   options->drops_by_proof = drops != nullptr && std::string_view(drops) != "verified";
+  recompute_obstacles().drops_all = options->drops_all;
+  recompute_obstacles().drops_by_proof = options->drops_by_proof;
 }
 
 void forget_functions_of_contexts() {

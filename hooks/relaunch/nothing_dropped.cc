@@ -68,9 +68,11 @@ NothingDropped why_nothing_was_dropped(const EngineStatistics& statistics, const
     return {"host_waits", "launches came while an operation was waiting for the host (a host function, a value)"};
   if (most(obstacles.behind_host + obstacles.behind_unknown))
     return {"unknown_accesses", "launches came while an operation ran of which not all accesses are known"};
-  if (std::ranges::none_of(verdicts,
-                           [](const KernelVerdict& one) { return one.state == KernelTrial::State::kPromoted; }))
+  const auto is_promoted = [](const KernelVerdict& one) { return one.state == KernelTrial::State::kPromoted; };
+  if (!obstacles.drops_by_proof && std::ranges::none_of(verdicts, is_promoted))
     return untried(statistics, verdicts, obstacles.rehearsals_in_vain);
+  if (obstacles.drops_all)
+    return {"not_possible", "what could be dropped was in use, pinned, or without a digest at each operation"};
   if (statistics.plans == 0) return {"no_plan", "no plan was made: the program did not repeat itself often enough"};
   if (obstacles.dropping_plans == 0) {
     // The plan of the last iteration may not be of those that did not fit.

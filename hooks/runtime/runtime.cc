@@ -575,7 +575,8 @@ Advertise Runtime::advertise() const noexcept { return state().advertise.load(st
 // the settings were loaded for good.
 std::string Runtime::budget_origin() const THERMOCLINE_NOT_ANALYSED {
   const State& all = state();
-  if (!all.settings.budget.is_percent() || all.largest_device_bytes.load() == 0) return "";
+  if (!all.settings.budget.is_percent() || all.largest_device_bytes.load() == 0)
+    return all.settings.budget.is_shared() ? "the last lease" : "";
   return all.settings.budget.text() + " of the device's " + human_bytes(all.largest_device_bytes.load());
 }
 

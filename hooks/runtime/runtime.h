@@ -73,7 +73,7 @@ class Runtime {
   // Settings `stats` and `advertise`.
   StatsForm stats_form() const noexcept;
   Advertise advertise() const noexcept;
-  // "60 % of the device's 24.00 GiB"; "" if the budget is no percentage, or there is none.
+  // "60 % of the device's 24.00 GiB"; "the last lease"; "" if the budget is of another kind, or there is none.
   std::string budget_origin() const;
   // Setting `shareable`; may start the library, because that reads the settings.
   bool wants_shareable();

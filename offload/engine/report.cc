@@ -370,8 +370,10 @@ void advise_to_pin_more(std::string* text, const RefusalFacts& facts) {
   advise(text,
          "let the process pin more memory: raise its limit (ulimit -l, memory.max of its control group), or "
          "free some on the machine");
-  advise(text, "host_limit = \"" + std::to_string(facts.now.host_bytes / kMiB) +
-                   "MiB\" makes it known in time that there is no more");
+  if (facts.now.host_bytes >= kMiB) {
+    advise(text, "host_limit = \"" + std::to_string(facts.now.host_bytes / kMiB) +
+                     "MiB\" makes it known in time that there is no more");
+  }
   advise_spill(text, facts);
 }
 
@@ -409,8 +411,11 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       advise(text, "let the process have more addresses (ulimit -v unlimited), or reserve fewer in the program");
       break;
     case Cause::kDevice:
-      advise(text, "end what else uses the device (nvidia-smi lists it), or budget = \"" +
-                       std::to_string(facts.now.device_bytes / kMiB) + "MiB\", so that room is made in time");
+      advise(text,
+             "end what else uses the device (nvidia-smi lists it)" +
+                 (facts.now.device_bytes < kMiB ? std::string()
+                                                : ", or budget = \"" + std::to_string(facts.now.device_bytes / kMiB) +
+                                                      "MiB\", so that room is made in time"));
       break;
     case Cause::kFragmentation:
       advise_budget_for_all(text, facts);

@@ -28,6 +28,8 @@ struct RecomputeObstacles {
   };
 
   std::atomic<std::uint64_t> dropping_plans{0};  // plans that drop contents
+  // For tests (EngineOptions): no plan is needed, and no trial.
+  std::atomic<bool> drops_all{false}, drops_by_proof{false};
   std::atomic<Plan> last_plan{Plan::kNone};
   // Launches that may run again according to their code, but came while an operation waited for the host, or while an
   // operation ran whose accesses were not all known.

@@ -184,6 +184,32 @@ TEST(Statistics, SayWhyNothingWasDropped) {
   EXPECT_EQ(why_nothing_was_dropped(of, kernels, obstacles, {"policy", "so"}).word, "");
 }
 
+// With THERMOCLINE_TEST_DROPS=1 nothing is on trial, and with each of its values no plan is waited for.
+TEST(Statistics, SayWhyNothingWasDroppedWhereAllIsToBeDropped) {
+  EngineStatistics of;
+  of.budget_bytes = of.peak_device_bytes = 100;
+  std::vector<KernelVerdict> kernels(1);
+  kernels[0].launches[0] = of.rerunnable_launches = 8;
+  RecomputeObstacles obstacles;
+  obstacles.drops_all = true;
+  EXPECT_EQ(why_nothing_was_dropped(of, kernels, obstacles, {}).word, "on_trial");
+  obstacles.drops_by_proof = true;
+  EXPECT_EQ(why_nothing_was_dropped(of, kernels, obstacles, {}).word, "not_possible");
+}
+
+TEST(Statistics, SayOfHostMemoryWhatIsPinned) {
+  EngineStatistics of;
+  of.evicted_bytes = of.peak_host_bytes = 96 * kMiB;
+  const auto table = [&] { return statistics_table(of, "digits", ""); };
+  EXPECT_NE(table().find("on the host    96.0 MiB at most, pinned\n"), std::string::npos) << table();
+  of.peak_pageable_bytes = 64 * kMiB;
+  EXPECT_NE(table().find("96.0 MiB at most, pinned, except 64.0 MiB that the driver refused"), std::string::npos)
+      << table();
+  of.peak_pageable_bytes = 96 * kMiB;
+  EXPECT_EQ(table().find("pinned"), std::string::npos) << "nothing was: " << table();
+  EXPECT_NE(table().find("96.0 MiB at most, pageable"), std::string::npos) << table();
+}
+
 TEST(Statistics, SayWhyNothingWasDroppedInBothForms) {
   EXPECT_EQ(nothing_dropped_text({"no_plan", "why"}), "  nothing was dropped to be recomputed: why\n");
   EXPECT_EQ(nothing_dropped_text({}), "");

@@ -413,6 +413,30 @@ TEST(Report, UnderANetALargerHostLimitLeavesRoomBetweenCopies) {
   EXPECT_TRUE(again.ok()) << last_report;
 }
 
+// No budget, and no limit, of nothing is advised.
+TEST(Report, WhereTheDriverRefusesTheFirstPieceNoLimitOfNothingIsAdvised) {
+  RefusalFacts facts;
+  facts.what = "an allocation";
+  facts.wanted = facts.wanted_pages = facts.page_bytes = kPage;
+  facts.device_total = kGiB;
+  facts.evicts = true;
+  facts.now.budget_bytes = facts.free_pages = 64 * kMiB;
+  facts.address_bytes = facts.largest_addresses = kGiB;
+  ASSERT_EQ(cause_of(facts), Cause::kDevice);
+  const std::string report = out_of_memory_report(facts);
+  EXPECT_NE(report.find("nvidia-smi"), std::string::npos) << report;
+  EXPECT_EQ(report.find("\"0MiB\""), std::string::npos) << report;
+  facts.now.device_bytes = 32 * kMiB;
+  EXPECT_NE(out_of_memory_report(facts).find("budget = \"32MiB\""), std::string::npos);
+
+  facts.free_pages = 0;
+  facts.host_refused = kMiB;
+  ASSERT_EQ(cause_of(facts), Cause::kHostRefused);
+  const std::string other = out_of_memory_report(facts);
+  EXPECT_NE(other.find("ulimit -l"), std::string::npos) << other;
+  EXPECT_EQ(other.find("\"0MiB\""), std::string::npos) << other;
+}
+
 TEST(Report, PolicyNoneNeedsAnother) {
   expect_good_advice({.budget_bytes = 4 * kPage, .policy = kNoPolicy}, "under policy none nothing may leave", 0,
                      [](Program& program) {

@@ -122,6 +122,13 @@ TEST_F(SharedDevice, OneAloneHasAllOfIt) {
   EXPECT_EQ(shared.out.substr(0, shared.out.find('{')) + shared.out.substr(shared.out.find("}\n") + 2), plain.out);
 }
 
+// It may be less than what was used before it fell.
+TEST_F(SharedDevice, TheTableCallsTheBudgetTheLastLease) {
+  const ProcessResult shared = run_program({"sleeper", "rests", "true"}, with({"THERMOCLINE_STATS=table"}));
+  EXPECT_EQ(shared.status, 0) << shared.err;
+  EXPECT_NE(shared.err.find(" MiB = the last lease\n"), std::string::npos) << shared.err;
+}
+
 // The first rests while the second works, and then works again.
 TEST_F(SharedDevice, ProgramsInTurnHaveWhatTheyNeedAndTheSameBits) {
   const ProcessResult plain = run_plain({"sleeper", "rests", "true"});
