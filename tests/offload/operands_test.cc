@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory that an operation is assumed to access in addition to its arguments.
+#include "offload/engine/too_large.h"
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {
@@ -105,6 +106,36 @@ TEST_F(OperandsTest, WhatIsLetGoIsNoOperand) {
   ASSERT_TRUE(device_->driver().synchronize_context().ok());
   launch({{table, 256}}, {.kind = 8, .name = "reader"});
   EXPECT_EQ(engine_->statistics().live_bytes, 256u);
+}
+
+// The hooks wait for others to give memory back, which does not help where the operation alone needs too much.
+TEST_F(OperandsTest, AnOperationThatIsRefusedIsTooLargeOnlyIfItAloneNeedsMoreThanTheBudget) {
+  start({.budget_bytes = 8 * kPage});
+  std::vector<DeviceAddress> all;
+  for (int i = 0; i < 5; ++i) all.push_back(allocate(2 * kPage));
+  static_cast<void>(take_was_too_large());
+  const auto use = [&](int buffers) {
+    Operands given;
+    for (int i = 0; i < buffers; ++i) given.emplace_back(all[static_cast<std::size_t>(i)], 2 * kPage);
+    return operate(given);
+  };
+  ASSERT_TRUE(use(4).ok());
+  EXPECT_FALSE(take_was_too_large());
+  ASSERT_TRUE(use(5).is_out_of_memory());
+  EXPECT_TRUE(take_was_too_large());
+  EXPECT_FALSE(take_was_too_large()) << "it is said once";
+  // Others hold the rest, and could release it.
+  ASSERT_TRUE(engine_->pin(all[4], "a test").ok());
+  ASSERT_TRUE(use(4).is_out_of_memory());
+  EXPECT_FALSE(take_was_too_large());
+  engine_->unpin(all[4], engine_->find(all[4])->number);
+  ASSERT_TRUE(engine_->add_external(2 * kPage).ok());
+  ASSERT_TRUE(use(4).is_out_of_memory());
+  EXPECT_FALSE(take_was_too_large());
+  engine_->remove_external(2 * kPage);
+  DeviceAddress address;
+  EXPECT_FALSE(engine_->allocate(9 * kPage, std::nullopt, &address).ok());
+  EXPECT_FALSE(take_was_too_large()) << "it is no operation";
 }
 
 // Buffers that share no page under some budget share none in an audit.

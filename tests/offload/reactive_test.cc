@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offloading without a history: what is prefetched.
+#include <utility>
+
 #include "offload/residency/unit_size.h"
 #include "tests/offload/engine_fixture.h"
 #include "tests/offload/fake_driver.h"
@@ -78,6 +80,31 @@ TEST_F(ReactiveTest, WhatIsInPageableMemoryKeepsNothingElseAway) {
     ASSERT_TRUE(use(kFit - 1).ok());
   }
   EXPECT_EQ(prefetches(), 2u);
+}
+
+// Where nothing can be pinned the host would wait for both: copies out ahead of need, and back.
+TEST_F(ReactiveTest, NothingGoesToPageableMemoryAheadOfNeedOrComesFromThere) {
+  const auto run = [this](Bytes most) {
+    pinned_memory.most = most;
+    all_.clear();
+    leave_half_away(true);
+    const std::uint64_t written_behind = engine_->statistics().write_behinds;
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_TRUE(device_->driver().synchronize_context().ok());
+      EXPECT_TRUE(use(kFit - 1).ok());
+    }
+    return std::pair(written_behind, prefetches());
+  };
+  const auto [written_behind, fetched] = run(64 * kUnitBytes);
+  EXPECT_GT(written_behind, 0u);
+  EXPECT_GT(fetched, 0u);
+  EXPECT_EQ(engine_->statistics().peak_pageable_bytes, 0u);
+  TearDown();
+  const auto [pageable_behind, pageable_fetched] = run(0);
+  EXPECT_EQ(pageable_behind, 0u);
+  EXPECT_EQ(pageable_fetched, 0u);
+  EXPECT_GT(engine_->statistics().peak_pageable_bytes, 0u);
+  EXPECT_EQ(engine_->statistics().out_of_memory, 0u);
 }
 
 }  // namespace

@@ -11,21 +11,24 @@ namespace {
 
 class WaitsTest : public EngineTest {
  protected:
-  void begin(Bytes budget = 8 * kPage, Bytes host_limit = 0, bool pins = true) {
+  // `pins`: how much the driver pins.
+  void begin(Bytes budget = 8 * kPage, Bytes host_limit = 0, Bytes pins = ~Bytes{0}) {
     std::string why;
     SimulatedDeviceOptions simulated;
     simulated.library = THERMOCLINE_SIMULATED_CUDA;
     device_ = SimulatedDevice::open(simulated, &why);
     ASSERT_NE(device_, nullptr) << why;
     table_ = telling_of_waits(device_->driver().table());
-    if (!pins) refuse_pinned_memory(&table_);
+    pinned_memory.most = pins;
+    if (pins == 0) refuse_pinned_memory(&table_);
+    if (pins != 0 && pins != ~Bytes{0}) limit_pinned_memory(&table_);
     driver_ = std::make_unique<Driver>(table_);
     before_each_wait = [this] { waits(); };
     before_each_host_free = [this] { ++host_frees_; };
     host_frees_ = 0;
     EngineOptions options{
         .budget_bytes = budget, .policy = kLruPolicy, .host_limit_bytes = host_limit, .waits_without_lock = true};
-    options.may_use_pageable = !pins;
+    options.may_use_pageable = pins != ~Bytes{0};
     ASSERT_TRUE(Engine::create(*driver_, options, &engine_).ok());
     engine_->set_report_handler([](const std::string&) {});
     locks_are_checked.store(true);
@@ -64,7 +67,7 @@ TEST_F(WaitsTest, OthersHaveTheLockWhileAnOperationWaitsForRoom) {
 // In a copy to or from pageable memory the host waits with the lock held. What comes before it has completed by then: a
 // kernel may loop until a thread acts that waits for the lock.
 TEST_F(WaitsTest, OthersHaveTheLockUntilNothingButThePageableCopyIsLeft) {
-  begin(8 * kPage, 0, false);
+  begin(8 * kPage, 0, 0);
   int copies = 0;
   before_each_pageable_copy = [&](CUstream stream) {
     ++copies;
@@ -84,6 +87,24 @@ TEST_F(WaitsTest, OthersHaveTheLockUntilNothingButThePageableCopyIsLeft) {
   EXPECT_GT(copies, 24);
   EXPECT_EQ(engine_->statistics().pageable_bytes, engine_->statistics().host_bytes);
   EXPECT_EQ(engine_->statistics().out_of_memory, 0u);
+}
+
+// The driver pins room for two buffers, and there is one more than fits: the copy that still reads one of the two is
+// waited for, without the lock, before anything goes to pageable memory.
+TEST_F(WaitsTest, NothingGoesToPageableMemoryWhilePinnedMemoryIsAboutToBeFree) {
+  begin(8 * kPage, 0, 4 * kPage);
+  std::vector<DeviceAddress> all;
+  for (int i = 0; i < 5; ++i) all.push_back(allocate(2 * kPage));
+  for (int round = 0; round < 8; ++round) {
+    for (const DeviceAddress one : all) ASSERT_TRUE(operate({{one, 2 * kPage}}).ok());
+  }
+  EXPECT_GT(waits_, 0);
+  EXPECT_GT(engine_->statistics().evictions, 30u);
+  EXPECT_EQ(engine_->statistics().peak_pageable_bytes, 0u);
+  // With more live than both can hold, the rest is there.
+  for (int i = 0; i < 4; ++i) all.push_back(allocate(2 * kPage));
+  for (const DeviceAddress one : all) ASSERT_TRUE(operate({{one, 2 * kPage}}).ok());
+  EXPECT_GT(engine_->statistics().peak_pageable_bytes, 0u);
 }
 
 TEST_F(WaitsTest, OthersHaveTheLockWhileABufferIsPinnedOrTheProgramMapsMemory) {
