@@ -79,10 +79,10 @@ int control_arena(unsigned arena, const char* what, void* value, std::size_t siz
 
 class HostPool::State {
  public:
-  State(const Driver& driver, Bytes limit, Bytes step_bytes, int node, HostLedger* ledger,
+  State(const Driver& driver, Bytes limit, Bytes step_bytes, int node, SharedHostLimits shared,
         std::unique_ptr<MappableHost> mappable_in)
       : mappable(std::move(mappable_in)),
-        steps(driver, limit, step_bytes, node, ledger, mappable.get()),
+        steps(driver, limit, step_bytes, node, shared, mappable.get()),
         hooks{{extent_alloc, extent_dalloc, extent_destroy, nullptr, nullptr, nullptr, nullptr, refuse_split,
                refuse_merge},
               &steps} {}
@@ -126,9 +126,9 @@ void HostPool::State::count(Bytes bytes) {
 }
 
 Status HostPool::create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out, int node,
-                        HostLedger* ledger, std::unique_ptr<MappableHost> mappable) {
+                        SharedHostLimits shared, std::unique_ptr<MappableHost> mappable) {
   THERMOCLINE_CHECK(thermocline_je_malloc_conf != nullptr, "jemalloc is linked with our settings.");
-  auto state = std::make_unique<State>(driver, limit, step_bytes, node, ledger, std::move(mappable));
+  auto state = std::make_unique<State>(driver, limit, step_bytes, node, shared, std::move(mappable));
   if (!create_arena(state->hooks, &state->arena)) return Status::out_of_memory();
   state->has_arena = true;
   // Freed extents return to HostSteps at once.

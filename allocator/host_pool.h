@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "allocator/host_account.h"
 #include "allocator/mappable_host.h"
 #include "driver/driver.h"
 #include "driver/status.h"
@@ -18,15 +19,13 @@
 
 namespace thermocline {
 
-class HostLedger;
-
 class HostPool {
  public:
   // `limit` 0: no limit. Registrations are about `step_bytes` each, smaller near the limit, larger for larger requests.
-  // `node`: the NUMA node where the memory should be; -1: any. `ledger`: for a limit shared between processes; must
-  // outlive the pool; null: none. `mappable`: the source of memory that can be mapped at device addresses.
+  // `node`: the NUMA node where the memory should be; -1: any. `shared`: limits that others
+  // share. `mappable`: the source of memory that can be mapped at device addresses.
   static Status create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out,
-                       int node = -1, HostLedger* ledger = nullptr, std::unique_ptr<MappableHost> mappable = nullptr);
+                       int node = -1, SharedHostLimits shared = {}, std::unique_ptr<MappableHost> mappable = nullptr);
   // Mappable memory is tested on this stream before it is used (MappableHost::try_on).
   void try_mappable_on(StreamHandle stream, void (*failed)() = nullptr);
   // See MappableHost.
@@ -70,7 +69,7 @@ class HostPool {
     HostPool& pool_;
     const bool before_;
   };
-  // Reserves `bytes` of the shared limit for this process, whether or not they are allocated; valid until the next
+  // Reserves `bytes` of the shared limits for this pool, whether or not they are allocated; valid until the next
   // claim. False: the limit does not allow it, and the last claim stays valid.
   bool claim(Bytes bytes);
 

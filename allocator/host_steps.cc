@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/host_ledger.h"
 #include "allocator/pageable_host.h"
 #include "driver/check.h"
 #include "driver/locks.h"
@@ -22,13 +21,13 @@ constexpr int kUnaskedInARow = 16;
 
 }  // namespace
 
-HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node, HostLedger* ledger,
+HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node, SharedHostLimits shared,
                      MappableHost* mappable)
     : driver_(&driver),
       limit_(limit),
       step_bytes_(round_up(std::max(step_bytes, kPage), kPage)),
       node_(node),
-      ledger_(ledger),
+      shared_(shared),
       source_(mappable),
       mappable_(mappable) {}
 
@@ -113,6 +112,13 @@ HostSteps::Chunk* HostSteps::take_locked(unsigned shelf, std::uint64_t pages, st
   return fit != nullptr ? space_.take(fit, aligned(fit), pages) : nullptr;
 }
 
+// How much of the wanted bytes the limits leave; the ledger is asked when it comes to that.
+Bytes HostSteps::room_for(Bytes wanted) const {
+  Bytes most = limit_ == 0 ? taken_ + wanted : limit_;
+  if (shared_.of_devices != nullptr) most = std::min(most, shared_.of_devices->left_for(entered_));
+  return most - std::min(most, taken_);
+}
+
 bool HostSteps::add_step(Bytes bytes, Bytes unit, StepKind kind) {
   // A large extent gets a registration of exactly its size; smaller ones of the same size share a registration without
   // a remainder.
@@ -121,7 +127,7 @@ bool HostSteps::add_step(Bytes bytes, Bytes unit, StepKind kind) {
   driver_refused_ = false;
   if (kind == StepKind::kPinned) pinning_refused_ = false;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const Bytes room = limit_ == 0 ? wanted : limit_ - taken_;
+    const Bytes room = room_for(wanted);
     Bytes step = std::min(wanted, round_down(room, unit));
     while (step >= bytes) {
       if (register_step(step, kind)) return true;
@@ -162,10 +168,10 @@ void HostSteps::trim_locked(StepKind wanted) {
   }
 }
 
-// Entered before memory is taken and after it is returned, so the ledger never shows too little.
+// Entered before memory is taken and after it is returned, so shared limits never show too little.
 bool HostSteps::enter(Bytes taken, Bytes claimed) {
   const Bytes now = std::max(taken, claimed);
-  if (ledger_ == nullptr || !ledger_->change(entered_, now)) return ledger_ == nullptr;
+  if (!shared_.change(entered_, now)) return false;
   entered_ = now;
   return true;
 }
@@ -356,8 +362,8 @@ void HostSteps::validate() const {
   THERMOCLINE_CHECK(taken + leaving_ == taken_ && (limit_ == 0 || taken_ <= limit_),
                     "Taken bytes are the steps' and of what is being given back, under the limit.");
   THERMOCLINE_CHECK(leaving_ > 0 ? pageable <= pageable_ : pageable == pageable_, "Pageable bytes are counted.");
-  THERMOCLINE_CHECK(ledger_ == nullptr || entered_ == std::max(taken_, claimed_),
-                    "The ledger has what is taken or claimed.");
+  THERMOCLINE_CHECK(!shared_.any() || entered_ == std::max(taken_, claimed_),
+                    "Shared limits have what is taken or claimed.");
   std::uint64_t in_use = 0;
   std::size_t extents = 0;
   space_.for_each([&](const Chunk& chunk) THERMOCLINE_NOT_ANALYSED {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "allocator/bfc.h"
+#include "allocator/host_account.h"
 #include "allocator/lock_levels.h"
 #include "allocator/mappable_host.h"
 #include "driver/driver.h"
@@ -28,8 +29,6 @@
 #include "driver/units.h"
 
 namespace thermocline {
-
-class HostLedger;
 
 enum class StepKind : std::uint8_t { kPinned, kMappable, kPageable };
 
@@ -49,14 +48,14 @@ struct StepTag {
 
 // Invariants: taken bytes, pinned and pageable, are the sum of the steps, including those being returned to the driver,
 // and never exceed the limit; the pageable ones are also counted by themselves; extents lie within their step and do not
-// overlap. If there is a ledger, this process's entry is at least what is taken and what is claimed.
+// overlap. In shared limits count what is taken or what is claimed, whichever is more.
 class HostSteps {
  public:
   static constexpr Bytes kPage = 4 * kKiB;
 
-  // `node`: the NUMA node where steps should be; -1: any. `ledger`: for a limit shared between processes; null: none.
+  // `node`: the NUMA node where steps should be; -1: any. `shared`: limits that others share.
   // `mappable`: the source of steps; null: cuMemHostAlloc.
-  HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node = -1, HostLedger* ledger = nullptr,
+  HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node = -1, SharedHostLimits shared = {},
             MappableHost* mappable = nullptr);
   // Returns all steps to the driver, whether or not they have extents.
   ~HostSteps();
@@ -85,7 +84,7 @@ class HostSteps {
   bool wants_trim() const { return wants_trim_.load(std::memory_order_relaxed); }
   // Returns empty steps to the driver, and waits for those that others are returning. False: there were none.
   bool make_way();
-  // Reserves memory that may be needed later, so that other processes do not take it. False: not available, and nothing
+  // Reserves memory that may be needed later, so that other holders do not take it. False: not available, and nothing
   // has changed.
   bool claim(Bytes bytes);
 
@@ -115,6 +114,7 @@ class HostSteps {
   void* hand_out(Chunk* chunk) THERMOCLINE_REQUIRES(mutex_);
   // Adds a step for `bytes`, a multiple of `unit`: the page size of MappableHost, or of this class.
   bool add_step(Bytes bytes, Bytes unit, StepKind kind) THERMOCLINE_REQUIRES(mutex_);
+  Bytes room_for(Bytes wanted) const THERMOCLINE_REQUIRES(mutex_);
   bool register_step(Bytes bytes, StepKind kind) THERMOCLINE_REQUIRES(mutex_);
   Status take_step(Bytes bytes, StepKind kind, void** out) THERMOCLINE_REQUIRES(mutex_);
   bool free_step(std::uint64_t at, Bytes bytes, StepKind kind);
@@ -141,13 +141,13 @@ class HostSteps {
   const Bytes limit_;  // 0: none
   const Bytes step_bytes_;
   const int node_;
-  HostLedger* const ledger_;
+  const SharedHostLimits shared_;
   MappableHost* const source_;  // where the existing mappable steps came from
   std::atomic<bool> wants_trim_{false};
   std::condition_variable_any left_;  // none is leaving any more
 
   mutable Mutex mutex_{"steps of pinned memory", lock_level::kHostSteps};
-  Bytes entered_ THERMOCLINE_GUARDED_BY(mutex_) = 0;       // in the ledger, of these steps
+  Bytes entered_ THERMOCLINE_GUARDED_BY(mutex_) = 0;       // in the shared limits, of these steps
   MappableHost* mappable_ THERMOCLINE_GUARDED_BY(mutex_);  // null once it has refused
   bool driver_refused_ THERMOCLINE_GUARDED_BY(mutex_) = false;
   bool pinning_refused_ THERMOCLINE_GUARDED_BY(mutex_) = false;  // by the driver, at the last request

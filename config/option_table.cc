@@ -228,7 +228,8 @@ constexpr std::array kOptions = {
                                      "one on, and uploads of pinned memory). docs/directions.md.",
                                      kUploadCopies),
     option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
-                                  "Most pinned host memory to take; a percentage is of the machine's memory."),
+                                  "Most pinned host memory to take, for all devices of the process together; a "
+                                  "percentage is of the machine's memory (docs/processes.md)."),
     option<&Settings::host_limit_shared>(
         "host_limit_shared", "THERMOCLINE_HOST_LIMIT_SHARED", OptionType::kSizeOrPercent, "",
         "Most pinned host memory that this user's processes on the machine take together; a percentage is of the "

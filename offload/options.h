@@ -13,6 +13,7 @@
 namespace thermocline {
 
 class BudgetSource;
+class HostAccount;
 class HostLedger;
 class MovementObserver;
 class Relauncher;
@@ -71,6 +72,8 @@ struct EngineOptions {
   UploadCopies upload_copies = UploadCopies::kAuto;
   // Upper bound for pinned host memory. 0: unlimited.
   Bytes host_limit_bytes = 0;
+  // The same limit, kept for all devices of the process together; must outlive the engine. Null: for this engine alone.
+  HostAccount* host_account = nullptr;
   // A host memory limit that this process shares with others; must outlive the engine. Null: none.
   HostLedger* host_ledger = nullptr;
   // The most bytes of the spill file to use (Engine::create).

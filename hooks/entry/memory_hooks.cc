@@ -26,6 +26,7 @@
 #include "hooks/runtime/tags.h"
 #include "hooks/submit/allocation.h"
 #include "hooks/submit/heap_memory.h"
+#include "hooks/submit/host_room.h"
 #include "hooks/submit/late_frees.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/multi_device.h"
@@ -99,7 +100,7 @@ CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std
                               : active->engine->allocate(bytes, stream, &address);
     };
     Status status = with_backoff(allocate);
-    if (status.is_out_of_memory() && make_way(*active)) {
+    if (status.is_out_of_memory() && (make_way(*active) || others_give_host_memory_back(*active))) {
       forget_report();
       status = with_backoff(allocate);
     }

@@ -26,6 +26,7 @@
 #include "hooks/interpose/real_table.h"
 #include "hooks/interpose/symbols.h"
 #include "hooks/operands/layouts.h"
+#include "hooks/runtime/all_devices.h"
 #include "hooks/runtime/caching_heaps.h"
 #include "hooks/runtime/counters.h"
 #include "hooks/runtime/device_lease.h"
@@ -113,8 +114,7 @@ class Runtime::State {
   std::atomic<Bytes> largest_device_bytes{0};
   bool settings_loaded THERMOCLINE_GUARDED_BY(mutex) = false;
   Settings settings THERMOCLINE_GUARDED_BY(mutex);
-  // For the limit shared between processes; lives as long as the process.
-  std::unique_ptr<HostLedger> ledger THERMOCLINE_GUARDED_BY(mutex);
+  std::unique_ptr<HostLedger> ledger THERMOCLINE_GUARDED_BY(mutex);  // of processes; lives as long as this one
   // By device: the sum over its engines that have ended.
   std::map<CUdevice, EngineStatistics> finished THERMOCLINE_GUARDED_BY(mutex);
   AuditStatistics audited THERMOCLINE_GUARDED_BY(mutex);  // of these engines
@@ -228,8 +228,7 @@ bool Runtime::State::share_host_limit(EngineOptions* options) {
     const std::string folder_of_user = "/run/user/" + std::to_string(geteuid());
     ledger = HostLedger::open(kHostLedgerFolder, limit, &why, group == nullptr ? "" : group, folder_of_user);
   }
-  options->host_ledger = ledger.get();
-  if (ledger != nullptr) return true;
+  if (options->host_ledger = ledger.get(); ledger != nullptr) return true;
   if (settings.strict) {
     stand_aside(("host_limit_shared can not be kept: " + why).c_str());
     return false;
@@ -295,6 +294,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
     stand_aside(can ? "the driver does not do all that the library relies on" : lacks, facts->device);
     return nullptr;
   }
+  share_host_limit_of_devices(&options);
   if (!share_host_limit(&options)) return nullptr;
   std::string lacks_file;
   std::shared_ptr<SpillFile> spill_file = open_spill_file(settings, &options, &lacks_file);

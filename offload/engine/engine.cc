@@ -548,12 +548,7 @@ Status Engine::trim() {
   if (state_->host_mappings.on()) {
     if (Status status = state_->heap.sweep(Wait::kNo); !status.ok()) return status;
   }
-  state_->migration.collect_retired();
-  // The driver may wait for the device.
-  lock.unlock();
-  state_->host.trim();
-  lock.lock();
-  state_->lower_host_claim();
+  trim_host(lock);
   return state_->heap.trim(0);
 }
 

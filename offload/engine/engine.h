@@ -293,6 +293,10 @@ class Engine {
 
   // Gives unused device and host memory back to the driver.
   Status trim();
+  // Host memory alone, and what is claimed of a limit but not needed. Returns how many bytes the driver has back.
+  Bytes trim_host();
+  // Whether, since the last call, devices of the process have left too little of the host limit to any of them.
+  bool take_host_was_short() noexcept;
 
   // To be called now and then by some thread; `now_ns`: of a monotonic clock. Once nothing has been allocated, freed,
   // evicted or fetched for EngineOptions::idle_after_ns, unused memory goes back to the driver (idle.h). Does not wait
@@ -374,6 +378,7 @@ class Engine {
   template <class Ask>
   Status ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask);
 
+  Bytes trim_host(std::unique_lock<Mutex>& lock);
   Status wait_for_deferred(std::unique_lock<Mutex>& lock);
   void wait_for_file(std::unique_lock<Mutex>& lock, const std::shared_ptr<SpillTransfer>& transfer);
   bool wait_for_pages(std::unique_lock<Mutex>& lock);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocator/host_account.h"
 #include "allocator/host_ledger.h"
 #include "driver/check.h"
 #include "driver/locks.h"
@@ -13,6 +14,15 @@
 
 namespace thermocline {
 namespace {
+
+// Each device leaves the others what their copies need for passing through to the file.
+Bytes limit_beside_other_files(const EngineOptions& options) {
+  const Bytes limit = options.host_limit_bytes;
+  if (limit == 0 || options.host_account == nullptr) return limit;
+  const Bytes devices = options.host_account->devices();
+  const Bytes others = (devices - 1) * least_host_for_spill(kUnitBytes);
+  return std::max(limit / devices, limit - std::min(limit, others));
+}
 
 // The options that are in effect on this device.
 EngineOptions effective(EngineOptions options, const DeviceFacts& facts, bool spills) {
@@ -24,6 +34,7 @@ EngineOptions effective(EngineOptions options, const DeviceFacts& facts, bool sp
   if (!can || !options.may_alias) options.host_fallback = HostFallback::kOff;
   // An address cannot be mapped to a file.
   if (spills && options.host_fallback == HostFallback::kAuto) options.host_fallback = HostFallback::kOff;
+  if (spills) options.host_limit_bytes = limit_beside_other_files(options);
   if (options.host_fallback == HostFallback::kFull) {
     options.policy = kLruPolicy;
   }
@@ -100,9 +111,9 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   const Bytes laid_out_for = options.audit ? 0 : budget;
   facts.page_bytes = page_bytes_for(laid_out_for, options.page_bytes, facts.page_bytes);
   auto foundation = std::make_unique<Foundation>(driver.with_pages_of(facts.page_bytes));
-  if (Status status =
-          HostPool::create(foundation->driver, options.host_limit_bytes, kHostStepBytes, &foundation->host,
-                           facts.host_node, options.host_ledger, mappable_host(foundation->driver, options, facts));
+  if (Status status = HostPool::create(foundation->driver, options.host_limit_bytes, kHostStepBytes, &foundation->host,
+                                       facts.host_node, {options.host_account, options.host_ledger},
+                                       mappable_host(foundation->driver, options, facts));
       !status.ok()) {
     return status;
   }

@@ -329,7 +329,7 @@ class Engine::State {
   Bytes held_block_bytes = 0;    // whole blocks with live or cached buffers: device and host together must hold them
   Bytes pinned_block_bytes = 0;  // pinned blocks, and pinned units of other blocks
   Bytes largest_unit = 0;        // the largest ever allocated
-  Bytes host_claim = 0;          // the part of a shared limit that may be needed; set by host_holds
+  Bytes host_claim = 0;          // the part of shared limits that may be needed; set by host_holds
   struct Pin {
     const char* reason;
     std::uint64_t times = 0;  // ends after as many unpins
@@ -459,6 +459,11 @@ class Engine::State {
   Status admit(StreamHandle handle);
   Status fetch_operands();
   bool host_holds(Bytes live, Bytes limit, const Block& block);
+  bool shares_host_memory() const { return options.host_account != nullptr || options.host_ledger != nullptr; }
+  // The host limit, less what other devices of the process have of it; ~0: no limit.
+  Bytes host_limit_left() const;
+  bool claim_host(Bytes bytes);
+  Bytes claim_beside_file(Bytes live, Bytes least);
   void note_unit_of(const Block& block) {
     largest_unit = std::max(largest_unit, largest_unit_of(block.pages(), block.page_bytes()));
   }

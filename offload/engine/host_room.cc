@@ -1,46 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether host memory, and the spill file, can hold the memory that has to be evicted.
 #include <algorithm>
+#include <mutex>
 
+#include "allocator/host_account.h"
+#include "driver/undisturbed.h"
 #include "offload/engine/engine_state.h"
 #include "offload/residency/host_grant.h"
 
 namespace thermocline {
 
-// Whether all live memory may be granted. Claims the part that other processes could take in the meantime, in whole
-// steps if possible.
+Bytes Engine::State::host_limit_left() const {
+  if (options.host_limit_bytes == 0) return ~Bytes{0};
+  if (options.host_account == nullptr) return options.host_limit_bytes;
+  return std::min(options.host_limit_bytes, options.host_account->left_for(std::max(host.taken_bytes(), host_claim)));
+}
+
+bool Engine::State::claim_host(Bytes bytes) {
+  if (bytes <= host_claim) return true;
+  if (!host.claim(bytes)) return false;
+  host_claim = bytes;
+  return true;
+}
+
+// Whether all live memory may be granted. Claims, with the gaps between copies, what other devices and processes could
+// take in the meantime, in whole steps if possible.
 bool Engine::State::host_holds(Bytes live, Bytes limit, const Block& block) {
   note_unit_of(block);
   if (live <= limit) return true;
-  if (options.host_limit_bytes == 0 || live <= granted_under(options.host_limit_bytes, host_mappings.on())) {
-    if (options.host_ledger == nullptr || live <= host_claim) return true;
-    for (const Bytes claim : {round_up(live, kHostStepBytes), live}) {
-      if (!host.claim(claim)) continue;
-      host_claim = claim;
-      return true;
-    }
+  const Bytes own_limit = options.host_limit_bytes == 0 ? ~Bytes{0} : options.host_limit_bytes;
+  if (live <= granted_under(own_limit, host_mappings.on())) {
+    if (!shares_host_memory()) return true;
+    const Bytes needed = std::min(own_limit, limit_that_grants(live, host_mappings.on()));
+    if (needed <= host_claim) return true;
+    if (claim_host(std::min(own_limit, round_up(needed, kHostStepBytes))) || claim_host(needed)) return true;
+    if (options.host_account != nullptr) options.host_account->note_short();
   }
   return file_holds(live);
 }
 
-// Claims as much of a limit shared by processes as copies need for passing through.
+// Claims what copies need for passing through and, of the limit that devices share, as much as live memory can use.
+Bytes Engine::State::claim_beside_file(Bytes live, Bytes least) {
+  if (options.host_account != nullptr && options.host_ledger == nullptr) {
+    const Bytes useful = least + round_up(live + live / 7 + 1, kHostStepBytes);
+    static_cast<void>(claim_host(std::min(useful, host_limit_left())));
+  }
+  static_cast<void>(claim_host(least));
+  return host_claim;
+}
+
 bool Engine::State::file_holds(Bytes live) {
   FileCopies* const files = migration.files();
   if (files == nullptr) return false;
   const Bytes least = least_host_for_spill(largest_unit);
   Bytes on_host = options.host_limit_bytes == 0 ? ~Bytes{0} : options.host_limit_bytes;
-  if (options.host_ledger != nullptr) {
-    if (host_claim < least && host.claim(least)) host_claim = least;
-    on_host = std::min(on_host, host_claim);
-  }
+  if (shares_host_memory()) on_host = std::min(on_host, claim_beside_file(live, least));
   const Bytes in_file = needed_in_file(live, on_host, largest_unit);
   return on_host >= least && in_file <= granted_in_file(files->limit(), largest_unit) &&
          files->reserve(file_limit_that_grants(in_file, largest_unit));
 }
 
 void Engine::State::lower_host_claim() {
-  const Bytes needed = held_block_bytes > budget_bytes - external_bytes ? held_block_bytes : 0;
+  const bool exceeds = held_block_bytes > budget_bytes - external_bytes;
+  const Bytes needed = exceeds ? limit_that_grants(held_block_bytes, host_mappings.on()) : 0;
   if (needed < host_claim && host.claim(needed)) host_claim = needed;
+}
+
+Bytes Engine::trim_host(std::unique_lock<Mutex>& lock) {
+  state_->migration.collect_retired();
+  const Bytes given = state_->host.ever_taken_bytes() - state_->host.taken_bytes();
+  // The driver may wait for the device.
+  lock.unlock();
+  state_->host.trim();
+  lock.lock();
+  state_->lower_host_claim();
+  return state_->host.ever_taken_bytes() - state_->host.taken_bytes() - given;
+}
+
+Bytes Engine::trim_host() {
+  const Undisturbed undisturbed;
+  std::unique_lock lock(mutex_);
+  state_->reclaim();
+  // Evicted addresses may still lead to copies of what was freed.
+  if (state_->host_mappings.on() && !state_->heap.sweep(Wait::kNo).ok()) return 0;
+  return trim_host(lock);
+}
+
+bool Engine::take_host_was_short() noexcept {
+  HostAccount* const account = state_->options.host_account;
+  return account != nullptr && account->take_short();
 }
 
 }  // namespace thermocline

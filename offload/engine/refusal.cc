@@ -168,6 +168,7 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
     facts.largest_unit = std::max(largest_unit, largest_unit_of(pages, heap.page_bytes()));
   }
   facts.host_refused = migration.host_refused();
+  if (options.host_limit_bytes != 0) facts.other_devices = options.host_limit_bytes - host_limit_left();
   facts.largest_hole = heap.largest_hole();
   facts.largest = largest_of(heap);
 

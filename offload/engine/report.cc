@@ -144,12 +144,15 @@ void advise_page_bytes(std::string* text, const RefusalFacts& facts) {
   const Bytes others = std::min(facts.now.budget_bytes, facts.now.external_bytes + facts.stays);
   advise_page_bytes_for(text, facts, facts.in_smallest_pages, facts.now.budget_bytes - others);
 }
+// The part of the host limit that other devices of the process leave.
+Bytes host_limit_left(const RefusalFacts& facts) {
+  return facts.now.host_limit_bytes - std::min(facts.now.host_limit_bytes, facts.other_devices);
+}
 // How much may be live beyond what the budget holds: on the host, and in the spill file if there is one.
 Bytes granted_elsewhere(const RefusalFacts& facts) {
-  const Bytes on_host = granted_under(facts.now.host_limit_bytes, facts.has_host_fallback);
+  const Bytes on_host = granted_under(host_limit_left(facts), facts.has_host_fallback);
   if (!facts.spills) return on_host;
-  return std::max(on_host,
-                  granted_with_file(facts.now.host_limit_bytes, facts.now.spill_limit_bytes, facts.largest_unit));
+  return std::max(on_host, granted_with_file(host_limit_left(facts), facts.now.spill_limit_bytes, facts.largest_unit));
 }
 // For everything live, and the wanted bytes.
 void advise_page_bytes_for_all(std::string* text, const RefusalFacts& facts) {
@@ -160,45 +163,50 @@ void advise_page_bytes_for_all(std::string* text, const RefusalFacts& facts) {
 // The smallest limit of a file that would hold what the host cannot.
 Bytes needed_file(const RefusalFacts& facts) {
   const Bytes in_file =
-      needed_in_file(facts.now.block_bytes + facts.wanted_pages, facts.now.host_limit_bytes, facts.largest_unit);
+      needed_in_file(facts.now.block_bytes + facts.wanted_pages, host_limit_left(facts), facts.largest_unit);
   return file_limit_that_grants(in_file, facts.largest_unit);
 }
 void advise_spill(std::string* text, const RefusalFacts& facts) {
   // The setting's default leaves a part of the disk to others.
   const Bytes free = (needed_file(facts) * kKeptFreeOnDisk + kKeptFreeOnDisk - 2) / (kKeptFreeOnDisk - 1);
   if (facts.spills || facts.has_full_fallback || free == 0) return;
-  if (facts.now.host_limit_bytes < least_host_for_spill(facts.largest_unit)) return;
+  if (host_limit_left(facts) < least_host_for_spill(facts.largest_unit)) return;
   advise(text,
          "host_spill = \"FOLDER\" (THERMOCLINE_HOST_SPILL), for what the host does not hold: a folder of a local disk "
          "with " +
              setting(free) + " free; slower than host memory");
 }
+std::string of_other_devices(const RefusalFacts& facts) {
+  return facts.other_devices == 0 ? "" : ", of which other devices of the process hold " + amount(facts.other_devices);
+}
 void advise_spill_limit(std::string* text, const RefusalFacts& facts) {
   const Bytes least = least_host_for_spill(facts.largest_unit);
-  if (facts.now.host_limit_bytes < least) {
-    advise(text, "host_limit = \"" + setting(least) +
+  if (host_limit_left(facts) < least) {
+    advise(text, "host_limit = \"" + setting(least + facts.other_devices) +
                      "\" (THERMOCLINE_HOST_LIMIT), through which copies pass on their way to the "
                      "spill file; it is " +
-                     amount(facts.now.host_limit_bytes));
+                     amount(facts.now.host_limit_bytes) + of_other_devices(facts));
   }
   const Bytes needed = needed_file(facts);
   if (needed > facts.now.spill_limit_bytes) {
     advise(text, "host_spill_limit = \"" + setting(needed) +
                      "\" (THERMOCLINE_HOST_SPILL_LIMIT), or a folder of a larger disk; it is " +
                      amount(facts.now.spill_limit_bytes));
-  } else if (facts.now.host_limit_bytes >= least) {
+  } else if (host_limit_left(facts) >= least) {
     advise(text, "make room on the disk of host_spill: " + setting(needed) +
                      " in all are needed there, and it says that it is full");
   }
 }
 void advise_host_limit(std::string* text, const RefusalFacts& facts) {
   const Bytes needed = limit_that_grants(facts.now.block_bytes + facts.wanted_pages, facts.has_host_fallback);
-  const Bytes kept = facts.now.host_limit_bytes - granted_under(facts.now.host_limit_bytes, facts.has_host_fallback);
-  advise(text, "host_limit = \"" + setting(std::max(needed, facts.now.host_live_bytes + facts.host_refused)) +
+  const Bytes kept = host_limit_left(facts) - granted_under(host_limit_left(facts), facts.has_host_fallback);
+  const Bytes for_this = std::max(needed, facts.now.host_live_bytes + facts.host_refused);
+  advise(text, "host_limit = \"" + setting(for_this + facts.other_devices) +
                    "\" (THERMOCLINE_HOST_LIMIT) for this one; it is " + amount(facts.now.host_limit_bytes) +
+                   of_other_devices(facts) +
                    (kept > 0 ? ", of which " + amount(kept) + " are left for gaps between copies" : "") +
                    ", and live buffers take " + amount(facts.now.block_bytes) + " in whole pages");
-  if (kept == 0 || limit_that_grants(facts.now.block_bytes + facts.wanted_pages, false) > facts.now.host_limit_bytes)
+  if (kept == 0 || limit_that_grants(facts.now.block_bytes + facts.wanted_pages, false) > host_limit_left(facts))
     return;
   advise(text,
          "or host_fallback = \"off\" (THERMOCLINE_HOST_FALLBACK), which needs no gaps: then a kernel that follows a "
@@ -220,7 +228,8 @@ Bytes others_share(const EngineStatistics& now) {
 }
 void advise_shared_limit(std::string* text, const RefusalFacts& facts) {
   const EngineStatistics& now = facts.now;
-  const Bytes needed = std::max(now.block_bytes + facts.wanted_pages, now.host_bytes + facts.host_refused);
+  const Bytes needed = std::max(limit_that_grants(now.block_bytes + facts.wanted_pages, facts.has_host_fallback),
+                                now.host_bytes + facts.host_refused);
   advise(text, "host_limit_shared = \"" + setting(needed + others_share(now)) +
                    "\" (THERMOCLINE_HOST_LIMIT_SHARED); it is " + amount(now.host_shared_limit_bytes) +
                    " for all processes, and others hold " + amount(others_share(now)));
@@ -288,14 +297,16 @@ std::string reasons_of(const std::vector<RefusalFacts::Holder>& pins) {
 }
 
 // The text of causes that need no figures.
-const char* plain_reason(Cause cause) {
+const char* plain_reason(Cause cause, bool has_others) {
   switch (cause) {
     case Cause::kPolicyNone:
       return "everything is in use, and under policy none nothing may leave the device";
     case Cause::kStopped:
       return "everything is in use, and nothing leaves the device any more, because memory may be used unseen";
     case Cause::kHostLimit:
-      return "what would have to leave the device has no room on the host";
+      return has_others
+                 ? "what would have to leave the device has no room on the host beside the process's other devices"
+                 : "what would have to leave the device has no room on the host";
     case Cause::kSpillFile:
       return "what would have to leave the device has no room on the host, and none in the spill file";
     case Cause::kSharedHostLimit:
@@ -350,7 +361,7 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
             amount(facts.now.host_bytes - facts.now.pageable_bytes) + " taken";
       break;
     default:
-      why = plain_reason(cause);
+      why = plain_reason(cause, facts.other_devices > 0);
   }
   *text += "  why    " + why + "\n";
 }
@@ -383,6 +394,13 @@ void advise_to_hold_less_beside(std::string* text) {
          "shareable = true all of cudaMalloc's memory is the driver's");
 }
 
+void advise_device(std::string* text, const RefusalFacts& facts) {
+  const Bytes had = facts.now.device_bytes / kMiB;
+  const std::string budget =
+      had == 0 ? "" : ", or budget = \"" + std::to_string(had) + "MiB\", so that room is made in time";
+  advise(text, "end what else uses the device (nvidia-smi lists it)" + budget);
+}
+
 void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
   switch (cause) {
     case Cause::kLargerThanDevice:
@@ -411,11 +429,7 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       advise(text, "let the process have more addresses (ulimit -v unlimited), or reserve fewer in the program");
       break;
     case Cause::kDevice:
-      advise(text,
-             "end what else uses the device (nvidia-smi lists it)" +
-                 (facts.now.device_bytes < kMiB ? std::string()
-                                                : ", or budget = \"" + std::to_string(facts.now.device_bytes / kMiB) +
-                                                      "MiB\", so that room is made in time"));
+      advise_device(text, facts);
       break;
     case Cause::kFragmentation:
       advise_budget_for_all(text, facts);
@@ -507,15 +521,16 @@ Cause cause_of(const RefusalFacts& facts) {
     if (facts.now.live_bytes - facts.now.external_bytes + facts.wanted <= limit) return Cause::kWholePages;
     return facts.has_stopped ? Cause::kStopped : Cause::kPolicyNone;
   }
-  const Bytes host_limit = facts.now.host_limit_bytes;
+  const Bytes host_limit = host_limit_left(facts);
   const Bytes granted = granted_under(host_limit, facts.has_host_fallback);
-  const bool over_limit = host_limit != 0 && (facts.now.block_bytes + wanted > std::max(limit, granted) ||
-                                              facts.now.host_live_bytes + facts.host_refused > host_limit);
+  const bool over_limit =
+      facts.now.host_limit_bytes != 0 && (facts.now.block_bytes + wanted > std::max(limit, granted) ||
+                                          facts.now.host_live_bytes + facts.host_refused > host_limit);
   if (over_limit) return facts.spills ? Cause::kSpillFile : Cause::kHostLimit;
   const Bytes shared = facts.now.host_shared_limit_bytes, live = facts.now.block_bytes + wanted;
-  if (shared != 0 &&
-      others_share(facts.now) + (live > limit ? live : facts.now.host_bytes + facts.host_refused) > shared)
-    return Cause::kSharedHostLimit;
+  const Bytes in_shared =
+      live > limit ? limit_that_grants(live, facts.has_host_fallback) : facts.now.host_bytes + facts.host_refused;
+  if (shared != 0 && others_share(facts.now) + in_shared > shared) return Cause::kSharedHostLimit;
   if (facts.host_refused > 0) return Cause::kHostRefused;
   return Cause::kOther;
 }
@@ -528,7 +543,7 @@ Bytes would_have_fitted(const RefusalFacts& facts) {
   const bool is_limited = facts.now.host_limit_bytes != 0;
   Bytes host_limit = granted_elsewhere(facts);
   if (shared != 0) {
-    const Bytes left = shared - std::min(shared, others_share(facts.now));
+    const Bytes left = granted_under(shared - std::min(shared, others_share(facts.now)), facts.has_host_fallback);
     host_limit = is_limited ? std::min(host_limit, left) : left;
   }
   if (!is_limited && shared == 0) return round_down(device, facts.page_bytes);

@@ -75,6 +75,7 @@ struct RefusalFacts {
   bool has_full_fallback = false;    // and what does not fit may be used there; a spill file is not used beside it
   bool spills = false;               // there is a spill file
   Bytes largest_unit = 0;            // the largest eviction unit, including the wanted memory (host_grant.h)
+  Bytes other_devices = 0;           // of the host limit, held by other devices of the process
   Bytes host_refused = 0;            // the last piece of pinned host memory that could not be had; 0: it could
   Bytes largest_hole = 0;            // in pages that small buffers share
   Bytes address_bytes = 0, largest_addresses = 0;  // all addresses of the pool, and the largest free piece

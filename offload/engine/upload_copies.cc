@@ -20,8 +20,7 @@ bool Engine::State::keeps_uploads(OperationInfo::Source source) const {
   if (!options.policy->evicts() || residency.has_stopped() || host_mappings.full() || migration.files() != nullptr)
     return false;
   if (options.digests == DigestUse::kAuto && !residency.takes_digests()) return false;
-  const bool has_room =
-      options.host_limit_bytes == 0 || held_block_bytes <= granted_under(options.host_limit_bytes, host_mappings.on());
+  const bool has_room = held_block_bytes <= granted_under(host_limit_left(), host_mappings.on());
   return has_room && (options.host_ledger == nullptr || held_block_bytes <= host_claim);
 }
 

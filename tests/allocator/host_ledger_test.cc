@@ -168,7 +168,9 @@ TEST_F(HostLedgerTest, IsTheOwnersAlone) {
 // Together with a process that holds 40 MiB of 100.
 class SharingPoolTest : public HostLedgerTest {
  protected:
-  SharingPoolTest() { EXPECT_TRUE(HostPool::create(driver, 0, 16 * kMiB, &pool, -1, ledger.get()).ok()); }
+  SharingPoolTest() {
+    EXPECT_TRUE(HostPool::create(driver, 0, 16 * kMiB, &pool, -1, {.of_processes = ledger.get()}).ok());
+  }
   void TearDown() override {
     pool->validate();
     pool.reset();
@@ -206,7 +208,7 @@ TEST_F(SharingPoolTest, APoolTakesWhatOthersLeave) {
 TEST_F(SharingPoolTest, PoolsOfSeveralDevicesKeepOneLimit) {
   ASSERT_TRUE(other.hold(40 * kMiB));
   std::unique_ptr<HostPool> second;
-  ASSERT_TRUE(HostPool::create(driver, 0, 16 * kMiB, &second, -1, ledger.get()).ok());
+  ASSERT_TRUE(HostPool::create(driver, 0, 16 * kMiB, &second, -1, {.of_processes = ledger.get()}).ok());
   EXPECT_TRUE(pool->claim(40 * kMiB));
   EXPECT_FALSE(second->claim(21 * kMiB));
   EXPECT_TRUE(second->claim(20 * kMiB));

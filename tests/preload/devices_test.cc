@@ -101,5 +101,35 @@ TEST(SeveralDevices, RefuseCleanlyOrGiveTheSameBitsWhereACallFails) {
   EXPECT_GT(went_on, 0);
 }
 
+// The two devices, and how many buffers of 4 MiB each has in turn: `first`, `second`, and `then` the second one once the
+// first has freed its own.
+void expect_one_limit(const std::vector<std::string>& settings, const std::vector<std::uint64_t>& in_orders, int first,
+                      int second, int then) {
+  for (const std::uint64_t order : in_orders) {
+    std::vector<std::string> environment = settings;
+    environment.insert(environment.end(), {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_HOST_LIMIT=64MiB"});
+    const ProcessResult result =
+        run_program({"api_paths/devices/one_host_limit"},
+                    {.preload = {LIBRARY_FILE}, .budget = kBudget, .order = order, .environment = environment});
+    EXPECT_EQ(result.status, 0) << result.err;
+    const auto has = [&](const char* when, int device, int buffers) {
+      return std::string(when) + " device " + std::to_string(device) + " has " + std::to_string(buffers) + "\n";
+    };
+    for (const std::string& line : {has("first", 0, first), has("first", 1, second), has("then", 1, then)})
+      EXPECT_NE(result.out.find(line), std::string::npos) << line << result.out << result.err;
+    EXPECT_NE(result.out.find(has("last", 0, first)), std::string::npos) << result.out << result.err;
+    EXPECT_NE(result.err.find("no room on the host beside the process's other devices"), std::string::npos)
+        << result.err;
+  }
+}
+
+// The first device takes all of host_limit: the other one goes on with what fits its budget, and gets more when there is.
+TEST(SeveralDevices, KeepOneHostLimit) {
+  expect_one_limit({"THERMOCLINE_HOST_FALLBACK=off"}, {1}, 16, 5, 16);
+  // An eighth, and at least 32 MiB, is for gaps.
+  expect_one_limit({}, orders(), 8, 5, 8);
+  expect_one_limit({"THERMOCLINE_HOST_FALLBACK=off", "THERMOCLINE_DIGESTS=auto"}, {0}, 16, 5, 16);
+}
+
 }  // namespace
 }  // namespace thermocline::test

@@ -7,7 +7,7 @@
 namespace thermocline::test {
 namespace {
 
-// The program allocates 24 MiB with a budget of 16 MiB, so it needs 24 MiB of host memory.
+// The program allocates 24 MiB with a budget of 16 MiB, so it needs 24 MiB of host memory, and 32 MiB for gaps.
 const std::string kHolds = PROGRAM_FOLDER "/shown ";
 
 class SharedLimit : public Command {
@@ -42,7 +42,7 @@ TEST_F(SharedLimit, BothRunWhereTheLimitHoldsBoth) {
 }
 
 TEST_F(SharedLimit, TheSecondIsRefusedWithTheReasonAndTheFirstGoesOn) {
-  const ProcessResult result = run_holder("40MiB", {second_});
+  const ProcessResult result = run_holder("80MiB", {second_});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out, "second ended with 1\n") << result.err;
   EXPECT_NE(result.err.find("no room on the host beside other processes"), std::string::npos) << result.err;
@@ -52,23 +52,23 @@ TEST_F(SharedLimit, TheSecondIsRefusedWithTheReasonAndTheFirstGoesOn) {
 // It has ended when its parent, the command, has seen it end.
 TEST_F(SharedLimit, WhatAKilledProcessHeldIsThereForTheNext) {
   const ProcessResult result =
-      run_holder("40MiB", {second_ + "kill -9 $SHOWN; while [ -e /proc/$SHOWN ]; do :; done; " + second_});
+      run_holder("80MiB", {second_ + "kill -9 $SHOWN; while [ -e /proc/$SHOWN ]; do :; done; " + second_});
   EXPECT_EQ(result.status, 128 + 9) << result.err;
   EXPECT_EQ(result.out, "second ended with 1\nsecond ended with 0\n") << result.err;
 }
 
 TEST_F(SharedLimit, OtherGroupsHaveALimitOfTheirOwn) {
-  const ProcessResult result = run_holder("40MiB", {"THERMOCLINE_HOST_GROUP=" + group_ + "-2 " + second_});
+  const ProcessResult result = run_holder("80MiB", {"THERMOCLINE_HOST_GROUP=" + group_ + "-2 " + second_});
   EXPECT_EQ(result.out, "second ended with 0\n") << result.err;
   std::filesystem::remove(ledger().string() + "-2");
 }
 
 TEST_F(SharedLimit, AGroupThatIsNoNameIsSaidAndUnderStrictRefused) {
   const std::vector<std::string> wrong = {"THERMOCLINE_HOST_GROUP=../x"};
-  const ProcessResult without = run_holder("40MiB", {"true"}, wrong);
+  const ProcessResult without = run_holder("80MiB", {"true"}, wrong);
   EXPECT_EQ(without.status, 0) << without.err;
   EXPECT_NE(without.err.find("host_limit_shared can not be kept: '../x' is no name"), std::string::npos) << without.err;
-  const ProcessResult strict = run_holder("40MiB", {"true"}, {wrong[0], "THERMOCLINE_STRICT=true"});
+  const ProcessResult strict = run_holder("80MiB", {"true"}, {wrong[0], "THERMOCLINE_STRICT=true"});
   EXPECT_EQ(strict.status, 1) << strict.err;
 }
 
