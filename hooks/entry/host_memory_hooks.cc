@@ -4,6 +4,7 @@
 #include "hooks/operands/host_allocations.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/driver_room.h"
+#include "hooks/submit/host_room.h"
 
 namespace thermocline {
 namespace {
@@ -45,24 +46,26 @@ extern "C" {
 
 CUresult CUDAAPI cuMemAllocHost_v2(void** pp, size_t bytesize) {
   using namespace thermocline;
-  const CUresult result = real<Function::cuMemAllocHost_v2>(pp, bytesize);
+  const CUresult result = with_host_room([&] { return real<Function::cuMemAllocHost_v2>(pp, bytesize); });
   return pp == nullptr ? result : remember(result, *pp, bytesize, HostMemory::kPinned);
 }
 
 CUresult CUDAAPI cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
   using namespace thermocline;
-  const CUresult result = real<Function::cuMemHostAlloc>(pp, bytesize, Flags);
+  const CUresult result = with_host_room([&] { return real<Function::cuMemHostAlloc>(pp, bytesize, Flags); });
   return pp == nullptr ? result : remember(result, *pp, bytesize, HostMemory::kPinned);
 }
 
 CUresult CUDAAPI cuMemHostRegister(void* p, size_t bytesize, unsigned int Flags) {
   using namespace thermocline;
-  return registered(real<Function::cuMemHostRegister>(p, bytesize, Flags), p, bytesize, Flags);
+  const CUresult result = with_host_room([&] { return real<Function::cuMemHostRegister>(p, bytesize, Flags); });
+  return registered(result, p, bytesize, Flags);
 }
 
 CUresult CUDAAPI cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
   using namespace thermocline;
-  return registered(real<Function::cuMemHostRegister_v2>(p, bytesize, Flags), p, bytesize, Flags);
+  const CUresult result = with_host_room([&] { return real<Function::cuMemHostRegister_v2>(p, bytesize, Flags); });
+  return registered(result, p, bytesize, Flags);
 }
 
 CUresult CUDAAPI cuMemFreeHost(void* p) {
