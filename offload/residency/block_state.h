@@ -62,6 +62,8 @@ struct Evidence {
   // How often it was found changed; how many of its next copies get no digest because of that.
   std::uint8_t changed = 0, skip = 0;
   bool proven = false;  // a comparison with this digest has saved a copy
+  // It is written to now and then: after a change, so many comparisons have to be equal before it counts as only read.
+  std::uint8_t equal_to_come = 2;
 };
 
 struct EvictionUnit : boost::intrusive::list_base_hook<> {
@@ -241,7 +243,8 @@ inline bool BlockState::only_reads() const {
 }
 inline bool BlockState::was_found_unchanged() const {
   return std::ranges::all_of(parts(), [](const EvictionUnit& unit) {
-    return unit.evidence.proven || unit.evidence.copied.outcome == TakenDigest::Outcome::kEqual;
+    const Evidence& evidence = unit.evidence;
+    return evidence.equal_to_come == 0 && (evidence.proven || evidence.copied.outcome == TakenDigest::Outcome::kEqual);
   });
 }
 inline Bytes BlockState::wanted_bytes() const {

@@ -22,6 +22,8 @@ namespace {
 constexpr Bytes kLeastBytes = 256 * kKiB;
 // A unit that was found changed is left alone for 2, 4, ... copies.
 constexpr unsigned kMostDoublings = 6;
+// Weights in training are found unchanged between the passes of a step, some times a step, and changed behind each.
+constexpr std::uint8_t kEqualAfterChange = 16;
 // After this many digests in a row of copies that were made all the same, a digest is taken only now and then.
 constexpr std::uint64_t kUseless = 64;
 constexpr std::uint64_t kNowAndThen = 8;
@@ -97,9 +99,11 @@ void Residency::learn_outcome(Evidence& evidence) {
   if (outcome == Outcome::kEqual) {
     evidence.changed = 0;
     evidence.proven = true;
+    if (evidence.equal_to_come > 0) --evidence.equal_to_come;
     useless_digests_ = 0;
     return;
   }
+  evidence.equal_to_come = kEqualAfterChange;
   evidence.changed = static_cast<std::uint8_t>(std::min<unsigned>(evidence.changed + 1u, kMostDoublings));
   evidence.skip = static_cast<std::uint8_t>(1u << evidence.changed);
 }
