@@ -64,9 +64,8 @@ struct EngineOptions {
   // memory (tags instead of bytes) do not have.
   HostFallback host_fallback = HostFallback::kOff;
   // False: host memory has addresses but no bytes (a simulated device). Then writes that the hooks did not see are not
-  // detected, and no digests are taken.
+  // detected, recomputed contents are not verified, and digests are of the device's tags.
   bool host_is_readable = true;
-  // Reads host memory, like the host fallback.
   DigestUse digests = DigestUse::kOff;
   // Only operations with a source are concerned (OperationInfo::source).
   UploadCopies upload_copies = UploadCopies::kAuto;

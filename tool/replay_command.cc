@@ -144,6 +144,8 @@ void add_replay(CLI::App& app, CommandLine* line) {
   command->add_option("--safety", flags->safety, "strict or trusting (default: strict)");
   command->add_option("--host-fallback", flags->host_fallback, "off, auto or full (default: the setting's)");
   add_recompute_flags(command, flags.get());
+  command->add_flag("--digests", flags->digests,
+                    "compare contents with their host copies, as programs do with digests = \"auto\"; without --exact");
   add_alternatives_flag(command, &flags->alternatives, true);
   add_split_flag(command, &flags->split);
   command->add_option("--config", flags->config, "a settings file; no other is read");

@@ -58,6 +58,10 @@ int check_flags(const ReplayFlags& flags, ReplayJob* job) {
     return kWrongUsage;
   }
   if (!take_recompute_flag(flags, &job->settings)) return kWrongUsage;
+  if (flags.digests && flags.exact) {
+    say("--digests finds out what was written, which --exact tells: leave out one of them");
+    return kWrongUsage;
+  }
   if (planned != nullptr && !take_plan_policy(flags, *planned, &job->settings)) return kWrongUsage;
   if (flags.compare.empty() || !flags.exact) remark_on_recompute(job->settings, flags.exact);
   return kDone;
@@ -69,6 +73,7 @@ ReplayOptions options_of(const ReplayFlags& flags, const ReplayJob& job) {
   options.device.seed = flags.seed;
   options.device.check = flags.check;
   options.exact = flags.exact;
+  if (flags.digests) options.engine.digests = DigestUse::kAuto;
   if (const PlanPolicy* planned = plan_policy_of(flags)) {
     options.engine.recompute_plans = planned->plans;
     options.engine.schedules = planned->schedules;

@@ -26,7 +26,7 @@ struct ReplayFlags : RecomputeFlags {
   std::optional<std::uint32_t> streams;
   std::optional<std::uint64_t> seed;
   std::vector<std::string> compare;
-  bool json = false, check = true, bound = true, joint_bound = false;
+  bool digests = false, json = false, check = true, bound = true, joint_bound = false;
 };
 
 // Null: the policy is not one that exists only for replays and plans.

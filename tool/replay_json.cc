@@ -96,6 +96,8 @@ ordered_json replay_json(const ReplayFlags& flags, const ReplayJob& job, const R
       {"restores", result.statistics.restores},
       {"evictions_by_reason", by_reason(result.statistics.movements.evictions, kEvictReasonNames)},
       {"restores_by_reason", by_reason(result.statistics.movements.fetches, kFetchReasonNames)},
+      {"digests", result.statistics.digests},
+      {"uncopied_bytes", result.statistics.uncopied_bytes},
       {"host_waits", result.statistics.host_waits},
       {"refused", refused_json(job.trace, result)},
       {"sufficient_budget_bytes", outcome.suffices ? ordered_json(*outcome.suffices) : ordered_json(nullptr)},

@@ -32,6 +32,7 @@ ReplayOptions replay_options(const Settings& settings, const simulator::Profile&
   // A replay uses hardly any host memory, and a limit would be that of this machine, not of the device's.
   options.engine.host_limit_bytes = 0;
   options.engine.annotate = false;
+  options.engine.digests = DigestUse::kOff;
   options.rates = rates_of(profile);
   return options;
 }

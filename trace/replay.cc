@@ -271,9 +271,10 @@ class Replay : private Relauncher {
     return Status();
   }
 
-  // With directions it is known to be a copy from the host.
+  // Hooks see that it is a copy from the host. Without directions and digests its copy would not outlive the next access.
   bool is_upload(const TraceOperator& op) const {
-    return options_.exact && uploads_[op.name] && op.mark == TraceOperator::kNoMark && named_.size() == 1 &&
+    const bool may_leave_copies = options_.exact || options_.engine.digests == DigestUse::kAuto;
+    return may_leave_copies && uploads_[op.name] && op.mark == TraceOperator::kNoMark && named_.size() == 1 &&
            !named_.front().reads;
   }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "offload/digest/digest.h"
 #include "offload/digest/digest_code.h"
 
 namespace thermocline {
@@ -211,7 +212,7 @@ END:
 )";
 
 constexpr unsigned kGroup = 16;
-static_assert(kGroup * kGroup == kDigestThreads);
+static_assert(kGroup * kGroup == kCopyThreads);
 constexpr unsigned kEntryBytes = 32;  // two sums, errors of records, and padding
 
 }  // namespace
@@ -226,12 +227,16 @@ std::string copy_code() {
   code = replaced(code, "ROWS", std::to_string(kGroup * kEntryBytes));
   code = replaced(code, "GROUP", std::to_string(kGroup));
   code = replaced(code, "KERNEL", kCopyKernel);
-  code = replaced(code, "SHARED", std::to_string(kDigestThreads * kEntryBytes));
+  code = replaced(code, "SHARED", std::to_string(kCopyThreads * kEntryBytes));
   code = replaced(code, "CHANGED", std::to_string(CopyVerdict::kChanged));
   code = replaced(code, "EQUAL", std::to_string(CopyVerdict::kEqual));
   return replaced(code, "RECORD", std::to_string(sizeof(DigestRecord)));
 }
 
-unsigned copy_blocks(Bytes bytes) { return std::min(digest_blocks(bytes), kMostCopyBlocks); }
+unsigned copy_blocks(Bytes bytes) {
+  // Four units for each thread.
+  constexpr Bytes kBlockBytes = Bytes{kCopyThreads} * 4 * kDigestUnit;
+  return static_cast<unsigned>(std::clamp<Bytes>(bytes / kBlockBytes, 1, kMostCopyBlocks));
+}
 
 }  // namespace thermocline

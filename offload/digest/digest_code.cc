@@ -62,6 +62,8 @@ constexpr std::string_view kHead = R"(
   .param .u64 KERNEL_bytes,
   .param .u64 KERNEL_records,
   .param .u64 KERNEL_ticket)
+.maxntid THREADS, 1, 1
+.minnctapersm 3
 {
   .reg .pred %p<2>;
   .reg .b32 %r<8>;
@@ -144,7 +146,7 @@ BYTE:
   @%p1 bra BYTE;
 )";
 
-// One thread of each row of GROUP adds up its threads' sums; the first thread adds up the rows.
+// GROUP threads add up the sums of LENGTH threads each; the first thread adds up theirs.
 constexpr std::string_view kReduce = R"(
 REDUCE:
   mov.u32 %r5, sums;
@@ -162,7 +164,7 @@ ROW:
   add.u64 %low, %low, %a;
   add.u64 %high, %high, %b;
   add.u32 %r6, %r6, 1;
-  setp.lt.u32 %p1, %r6, GROUP;
+  setp.lt.u32 %p1, %r6, LENGTH;
   @%p1 bra ROW;
   st.shared.v2.u64 [%r5], {%low, %high};
 WAIT:
@@ -189,7 +191,7 @@ END:
 )";
 
 constexpr unsigned kGroup = 16;
-static_assert(kGroup * kGroup == kDigestThreads);
+static_assert(kDigestThreads % kGroup == 0);
 
 // The mixing of the registers that load number `load` has filled.
 std::string mix(unsigned load) {
@@ -247,14 +249,18 @@ std::string digest_code() {
   code += kReduce;
   code = replaced(code, "KERNEL", kDigestKernel);
   code = replaced(code, "SHARED", std::to_string(kDigestThreads * sizeof(Digest)));
+  code = replaced(code, "THREADS", std::to_string(kDigestThreads));
+  code = replaced(code, "LENGTH", std::to_string(kDigestThreads / kGroup));
   code = replaced(code, "ROWBYTES", std::to_string(kGroup * sizeof(Digest)));
   code = replaced(code, "GROUP", std::to_string(kGroup));
   return replaced(code, "RECORD", std::to_string(sizeof(DigestRecord))) + copy_code();
 }
 
 unsigned digest_blocks(Bytes bytes) {
-  constexpr Bytes kBlockBytes = Bytes{kDigestThreads} * kLoads * kDigestUnit;
-  return static_cast<unsigned>(std::clamp<Bytes>(bytes / kBlockBytes, 1, kMostDigestBlocks));
+  constexpr Bytes kTurnBytes = Bytes{kDigestThreads} * kLoads * kDigestUnit;
+  const Bytes block_turns = std::max<Bytes>(bytes / kTurnBytes, 1);
+  const Bytes turns = (block_turns + kMostDigestBlocks - 1) / kMostDigestBlocks;
+  return static_cast<unsigned>((block_turns + turns - 1) / turns);
 }
 
 }  // namespace thermocline

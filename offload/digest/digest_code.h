@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel that computes digests, as PTX. Any device since Maxwell runs it; the driver compiles it at first use.
 //
-// Roofline: a unit of 16 bytes takes about 52 integer instructions, half of them multiply-adds. An H100 executes about
-// 14e12 of them a second (132 multiprocessors, 64 lanes, 1.7 GHz), which is 4.3 TB/s of units. Memory delivers 3.35
-// TB/s, so memory is the bottleneck. Each thread has four loads of 16 bytes in flight: two blocks on a multiprocessor
-// keep 32 KiB in flight, and 3.35 TB/s times 600 ns is 15 KiB for each multiprocessor. Not measured on a GPU.
+// Roofline: scripts/digest_roofline.py counts the compiled loop's instructions by pipe, and the loads that are issued
+// before the first is used (docs/directions.md has the figures). A unit of 16 bytes takes about 51 instructions, which
+// the pipes of an H200 execute faster than its memory delivers the unit. Each thread has to have four loads in flight:
+// left to itself the compiler saves registers, and issues the last loads when the first have arrived. `.maxntid` and
+// `.minnctapersm` allow it 56. All blocks are resident at once: three on a multiprocessor of an A100, two on an H100's.
+// Not measured on a GPU.
 //
 // Each block writes one DigestRecord. The device adds nothing up, so no memory has to be cleared first and no atomic
 // operation is needed. The ticket distinguishes the records of this launch from older ones.
@@ -23,10 +25,11 @@
 namespace thermocline {
 
 inline constexpr const char* kCopyKernel = "thermocline_copy_if_changed";
+inline constexpr unsigned kCopyThreads = 256;
 inline constexpr unsigned kMostCopyBlocks = 32;
 
 inline constexpr const char* kDigestKernel = "thermocline_digest";
-inline constexpr unsigned kDigestThreads = 256;
+inline constexpr unsigned kDigestThreads = 384;
 // Two blocks for each multiprocessor of an H100. The host reads their records.
 inline constexpr unsigned kMostDigestBlocks = 264;
 
@@ -56,7 +59,8 @@ std::string copy_code();
 // Returns `text` with every occurrence of `name` replaced by `value`.
 std::string replaced(std::string text, std::string_view name, std::string_view value);
 
-// The number of blocks to launch. Each thread gets at least four units if there are that many.
+// The number of blocks to launch. Each thread gets at least four units if there are that many, and the same number of
+// turns of four: units beyond these are loaded one by one.
 unsigned digest_blocks(Bytes bytes);
 unsigned copy_blocks(Bytes bytes);
 

@@ -13,7 +13,7 @@ namespace thermocline {
 namespace {
 
 // Large enough for more than one block, groups of four units, single units, and an incomplete last unit.
-constexpr Bytes kPatternBytes = 48 * kKiB + 5 * kDigestUnit + 11;
+constexpr Bytes kPatternBytes = 80 * kKiB + 5 * kDigestUnit + 11;
 // Tickets begin at a value that never-written memory does not contain.
 constexpr std::uint64_t kFirstTicket = 0x7468'6572'6d6f'0000;
 
@@ -77,8 +77,8 @@ void Digests::open() {
   }
   for (std::size_t slot = most_at_once_; slot-- > 0;) free_slots_.push_back(slot);
   newest_ticket_ = kFirstTicket;
-  state_ = State::kTesting;
-  if (!begin_test().ok()) turn_off("the driver does not launch the kernels");
+  state_ = uses_.tested ? State::kTesting : State::kReady;
+  if (uses_.tested && !begin_test().ok()) turn_off("the driver does not launch the kernels");
 }
 
 Status Digests::begin_test() {
@@ -118,13 +118,13 @@ bool Digests::test_came_out_right() const {
          std::all_of(std::begin(test_->untouched), std::end(test_->untouched), is_zero);
 }
 
-Status Digests::launch(FunctionHandle function, unsigned blocks, std::span<const std::uint64_t> parameters,
+Status Digests::launch(FunctionHandle function, Shape shape, std::span<const std::uint64_t> parameters,
                        AddressRange range, void* host) {
   void* addresses[12];
   THERMOCLINE_CHECK(parameters.size() <= std::size(addresses), "a launch has room for its parameters");
   for (std::size_t i = 0; i < parameters.size(); ++i) addresses[i] = const_cast<std::uint64_t*>(&parameters[i]);
-  const DeclaredAccesses accesses(annotate_, range.at, range.bytes, host);
-  return driver_.launch(function, blocks, kDigestThreads, addresses, stream_.get());
+  const DeclaredAccesses accesses(uses_.annotate, range.at, range.bytes, host);
+  return driver_.launch(function, shape.blocks, shape.threads, addresses, stream_.get());
 }
 
 Use Digests::advance() {
@@ -138,7 +138,8 @@ Status Digests::submit(AddressRange range, TakenDigest* out) {
   const unsigned blocks = digest_blocks(range.bytes);
   const std::uint64_t ticket = ++newest_ticket_;
   const std::uint64_t parameters[] = {range.at.value, range.bytes, address_of(slots_[slot].records), ticket};
-  if (Status status = launch(digest_, blocks, parameters, range, nullptr); !status.ok()) return status;
+  if (Status status = launch(digest_, {blocks, kDigestThreads}, parameters, range, nullptr); !status.ok())
+    return status;
   free_slots_.pop_back();
   const Use use = advance();
   pending_.push_back({out, slot, ticket, range.bytes, blocks, false, use});
@@ -167,7 +168,8 @@ Status Digests::submit_copy(AddressRange range, void* host, const TakenDigest& f
                                       old != nullptr ? 0 : copied.value.low,
                                       old != nullptr ? 0 : copied.value.high,
                                       address_of(&slot.verdict)};
-  if (Status status = launch(copy_, copy_blocks(range.bytes), parameters, range, host); !status.ok()) return status;
+  if (Status status = launch(copy_, {copy_blocks(range.bytes), kCopyThreads}, parameters, range, host); !status.ok())
+    return status;
   newest.compares = true;
   newest.use = newest.owner->use = advance();
   return {};

@@ -56,13 +56,17 @@ class Digests {
  public:
   // The most launches in flight. Each needs 8 KiB of pinned memory.
   static constexpr std::size_t kFew = 32, kMany = 256;
-  // `wanted` false: no digest is ever taken. `annotate`: tools are told what the kernels access (driver/nvtx_range.h).
-  Digests(const Driver& driver, StreamClock& clock, bool wanted, bool annotate, std::size_t most_at_once = kFew)
+  struct Uses {
+    bool wanted;    // false: no digest is ever taken
+    bool tested;    // false: memory has no bytes, so the kernels cannot be tested: they are the simulated device's own
+    bool annotate;  // tools are told what the kernels access (driver/nvtx_range.h)
+  };
+  Digests(const Driver& driver, StreamClock& clock, Uses uses, std::size_t most_at_once = kFew)
       : driver_(driver),
         clock_(clock),
-        annotate_(annotate),
+        uses_(uses),
         most_at_once_(most_at_once),
-        state_(wanted ? State::kClosed : State::kOff) {}
+        state_(uses.wanted ? State::kClosed : State::kOff) {}
   ~Digests();
   Digests(const Digests&) = delete;
   Digests& operator=(const Digests&) = delete;
@@ -117,7 +121,10 @@ class Digests {
   void turn_off(const std::string& why);
   Status begin_test();
   bool test_came_out_right() const;
-  Status launch(FunctionHandle function, unsigned blocks, std::span<const std::uint64_t> parameters, AddressRange range,
+  struct Shape {
+    unsigned blocks, threads;
+  };
+  Status launch(FunctionHandle function, Shape shape, std::span<const std::uint64_t> parameters, AddressRange range,
                 void* host);
   Status submit(AddressRange range, TakenDigest* out);
   Status submit_copy(AddressRange range, void* host, const TakenDigest& fresh, const TakenDigest& copied);
@@ -128,7 +135,7 @@ class Digests {
 
   const Driver& driver_;
   StreamClock& clock_;
-  const bool annotate_;
+  const Uses uses_;
   const std::size_t most_at_once_;
   State state_;
   std::string why_off_;

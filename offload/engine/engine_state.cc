@@ -45,8 +45,9 @@ EngineOptions effective(EngineOptions options, const DeviceFacts& facts, bool sp
 
 // Digests compare host copies, or recomputed contents.
 bool wants_digests(const EngineOptions& options) {
-  const bool verifies = options.recompute == Recompute::kAuto && options.relauncher != nullptr;
-  return options.host_is_readable && (options.digests == DigestUse::kAuto || (verifies && !options.drops_by_proof));
+  const bool reruns = options.recompute == Recompute::kAuto && options.relauncher != nullptr;
+  const bool verifies = reruns && !options.drops_by_proof && options.host_is_readable;
+  return options.digests == DigestUse::kAuto || verifies;
 }
 
 std::unique_ptr<MappableHost> mappable_host(const Driver& driver, const EngineOptions& options,
@@ -81,7 +82,8 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       host(*foundation->host),
       heap(*foundation->heap),
       host_mappings(heap, clock, host, options.host_fallback, options.host_is_readable),
-      digests(foundation->driver, clock, wants_digests(options), options.annotate,
+      digests(foundation->driver, clock,
+              {.wanted = wants_digests(options), .tested = options.host_is_readable, .annotate = options.annotate},
               options.recompute == Recompute::kAuto ? Digests::kMany : Digests::kFew),
       migration(foundation->driver, clock, host, host_mappings),
       residency(heap, clock, digests, migration, host_mappings,

@@ -124,7 +124,7 @@ class DeviceDigestTest : public testing::Test {
     device_ = SimulatedDevice::open(simulated, &why);
     ASSERT_NE(device_, nullptr) << why;
     clock_.emplace(driver());
-    digests_.emplace(driver(), *clock_, true, false);
+    digests_.emplace(driver(), *clock_, Digests::Uses{.wanted = true, .tested = true, .annotate = false});
     ASSERT_TRUE(driver().allocate_host(kMost, &pinned_).ok());
   }
   void TearDown() override {
@@ -241,7 +241,7 @@ TEST_F(DeviceDigestTest, LoadsThatFoundNoRoomAreApart) {
   DriverTable table = driver().table();
   refuse_first_modules(&table, 1000);
   const Driver full(table);
-  digests_.emplace(full, *clock_, true, false);
+  digests_.emplace(full, *clock_, Digests::Uses{.wanted = true, .tested = true, .annotate = false});
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(digests_->is_ready());
   EXPECT_EQ(modules_loaded, 1);
   EXPECT_TRUE(digests_->on());

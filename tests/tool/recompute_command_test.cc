@@ -27,6 +27,7 @@ TEST_F(Command, ComparesCopiesWithRecomputing) {
   EXPECT_GT(joint["recomputed_operations"], 0);
   EXPECT_LE(joint["steady_step_ms"], swap["steady_step_ms"]);
   EXPECT_EQ(run({"replay", kUnet, "--policy", "joint"}).status, 2) << "without --exact nothing may run again";
+  EXPECT_EQ(run({"replay", kUnet, "--exact", "--digests"}).status, 2) << "nothing is left to be found out";
 }
 
 TEST_F(Command, APolicyThatCanNotPlanATraceIsLeftOutOfTheComparison) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "simulator/core/execution/declared_operator.h"
+#include "simulator/core/execution/digests_of_tags.h"
 #include "simulator/core/execution/fault_guard.h"
 #include "simulator/core/execution/mixing.h"
 #include "simulator/core/hash.h"
@@ -204,6 +205,9 @@ struct Executor::Run {
     }
     for (const Fetch& fetch : kernel.fetched) {
       if (const auto at = executor.denied(operation.device, fetch.address, fetch.shape, Access::kRead)) return at;
+    }
+    if (executor.tagged_ && accesses_of_digests(kernel)) {
+      return access([&] { compute_digests(kernel, executor.contents_); });
     }
     std::uint64_t result = 0;
     const auto at = access([&] { result = mix_buffers(kernel, executor.contents_); });

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "simulator/core/execution/digests_of_tags.h"
 #include "simulator/cuda/context/context.h"
 #include "simulator/cuda/context/device_attributes.h"
 #include "simulator/cuda/graph/capture.h"
@@ -121,6 +122,7 @@ CUresult submit(Call& call, const void* handle, const Launch& launch) {
     return result;
   if (function->module->device != call.device()) return CUDA_ERROR_INVALID_HANDLE;
   kernel.declared = declared_accesses();
+  if (!kernel.declared && call.machine().tagged()) kernel.declared = accesses_of_digests(kernel);
   return cuda::submit(call, id, std::move(kernel), function);
 }
 
