@@ -28,6 +28,7 @@ struct Container {
   std::uint64_t bytes;  // after the header
 };
 constexpr std::uint32_t kContainerMagic = 0xba55ed50;
+constexpr std::uint32_t kElfMagic = 0x464c457f;
 
 struct Entry {
   std::uint16_t kind, version;
@@ -168,12 +169,29 @@ DeviceCode read_device_code(const void* image) {
     return code;
   }
   // The image contains machine code only.
-  if (magic == 0x464c457f) return code;
+  if (magic == kElfMagic) return code;
   std::string text(static_cast<const char*>(image));
   if (!is_ptx(text)) return code;
   code.texts.emplace_back(0, std::move(text));
   code.is_whole = true;
   return code;
+}
+
+std::vector<unsigned char> copy_of_device_code(const void* image, std::size_t most) {
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, image, sizeof magic);
+  std::size_t bytes = sizeof magic;
+  if (magic == kContainerMagic) {
+    Container header{};
+    std::memcpy(&header, image, sizeof header);
+    if (header.bytes > most) return {};
+    bytes = header.header_bytes + header.bytes;
+  } else if (magic != kElfMagic) {
+    bytes = std::strlen(static_cast<const char*>(image)) + 1;
+  }
+  if (bytes > most) return {};
+  const auto* const from = static_cast<const unsigned char*>(image);
+  return {from, from + bytes};
 }
 
 std::vector<DeviceCode> read_device_codes(std::span<const unsigned char> bytes) {

@@ -3,6 +3,7 @@
 // LZ4), or nvcc's wrapper around one. Sources: fatbinary_section.h (wrapper); the container as nvcc 13.0 writes it.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,6 +36,9 @@ struct DeviceCode {
 
 // `image`: as for cuModuleLoadData, which has already accepted it.
 DeviceCode read_device_code(const void* image);
+// A copy of what read_device_code() reads of it, for later; of machine code alone there is nothing to read. Empty: it is
+// larger than `most` bytes.
+std::vector<unsigned char> copy_of_device_code(const void* image, std::size_t most);
 // Reads a file, or the section of a program that contains such code: PTX text, or a sequence of fat binaries. The bytes
 // may be anything; everything from the first part that is not a fat binary on is left out.
 std::vector<DeviceCode> read_device_codes(std::span<const unsigned char> bytes);

@@ -53,16 +53,35 @@ bool KernelKnowledge::has_layout(const ParameterLayout& layout) const {
   });
 }
 
-void KernelCodes::loaded(const void* handle, const void* image, bool may_read) {
+void KernelCodes::loaded(const void* handle, const void* image, bool is_wanted) {
   if (image == nullptr) return unloaded(handle);
   auto made = std::make_shared<Image>();
   if (is_wrapper(image)) {
     made->wrapper = image;
-  } else if (may_read) {
+  } else if (is_wanted) {
     made->code = std::make_shared<DeviceCode>(read_device_code(image));
   }
+  const bool is_copied = made->wrapper == nullptr && made->code == nullptr;
   const MutexLock lock(mutex_);
+  if (is_copied) made->copy = copy_of_device_code(image, kMostCopied - copied_);
+  copied_ += made->copy.size();
   images_[handle] = std::move(made);
+}
+
+void KernelCodes::forget_images() {
+  const MutexLock lock(mutex_);
+  change();
+  functions_.clear();
+  images_.clear();
+  copied_ = 0;
+}
+
+void KernelCodes::read(Image* image) {
+  if (image->code != nullptr) return;
+  if (image->wrapper != nullptr) image->code = std::make_shared<DeviceCode>(read_device_code(image->wrapper));
+  if (image->copy.empty()) return;
+  image->code = std::make_shared<DeviceCode>(read_device_code(image->copy.data()));
+  copied_ -= std::exchange(image->copy, {}).size();
 }
 
 void KernelCodes::is_of(const void* handle, const void* of) {
@@ -104,6 +123,8 @@ void KernelCodes::unloaded(const void* handle) {
   if (image == images_.end()) return;
   // A function of the image may be known by other handles of it, too.
   const std::shared_ptr<Image> gone = image->second;
+  copied_ -= gone->copy.size();
+  gone->copy.clear();
   std::erase_if(functions_, [&](const auto& one) { return one.second.image == gone; });
   std::erase_if(images_, [&](const auto& one) { return one.second == gone; });
 }
@@ -124,8 +145,7 @@ const KernelKnowledge& KernelCodes::knowledge_of(const void* function, const cha
   }
   Function& one = found->second;
   if (one.known != nullptr) return *one.known;
-  if (one.image->wrapper != nullptr && one.image->code == nullptr)
-    one.image->code = std::make_shared<DeviceCode>(read_device_code(one.image->wrapper));
+  read(one.image.get());
   std::unique_ptr<KernelKnowledge>& known = all_[{one.image->code.get(), one.name}];
   if (known == nullptr) known = know(one.image->code, one.name);
   one.known = known.get();

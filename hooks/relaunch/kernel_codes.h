@@ -4,7 +4,7 @@
 // A function's code is known if the driver was given PTX, and if all machine code beside it was compiled from that PTX:
 // nvcc embeds both for an architecture. nvcc's wrappers are parts of a program's data, which stay as long as the code
 // is loaded; they are read when the first of their kernels is launched. Other images may be gone by then, so they are
-// read at once.
+// read at once; or, while it is not known yet whether anybody wants to know, they are copied.
 #pragma once
 
 #include <array>
@@ -49,9 +49,11 @@ struct KernelKnowledge : AnalysedCode {
 
 class KernelCodes {
  public:
-  // The driver has loaded the image; null: code that is not seen. `handle`: the CUmodule or CUlibrary. `may_read`: the
-  // image may be read now (see above).
-  void loaded(const void* handle, const void* image, bool may_read);
+  // The driver has loaded the image; null: code that is not seen. `handle`: the CUmodule or CUlibrary. `is_wanted`
+  // false: whether its code is read will be known before its first launch.
+  void loaded(const void* handle, const void* image, bool is_wanted);
+  // Nobody wants to know.
+  void forget_images();
   // `handle` is another handle of the code of handle `of` (cuLibraryGetModule).
   void is_of(const void* handle, const void* of);
   // The driver has returned a CUfunction or CUkernel of that handle; same_function(): one that stands for another.
@@ -78,6 +80,7 @@ class KernelCodes {
  private:
   struct Image {
     const void* wrapper = nullptr;
+    std::vector<unsigned char> copy;         // not read yet
     std::shared_ptr<const DeviceCode> code;  // null: not read yet, or not to be read
   };
   struct Function {
@@ -86,11 +89,16 @@ class KernelCodes {
     const KernelKnowledge* known = nullptr;
   };
 
+  void read(Image* image) THERMOCLINE_REQUIRES(mutex_);
   using LaunchCounts = std::array<std::atomic<std::uint64_t>, kLaunchVerdicts>;
   std::vector<KernelVerdict> verdicts(LaunchCounts KernelKnowledge::*counts) const;
 
+  // The most bytes of all copies of images. Code beyond stays unknown if it is loaded before the first allocation.
+  static constexpr std::size_t kMostCopied = std::size_t{256} << 20;
+
   mutable Mutex mutex_{"kernels' codes", lock_level::kLeaf};
   std::atomic<std::uint64_t> version_{0};
+  std::size_t copied_ THERMOCLINE_GUARDED_BY(mutex_) = 0;
   std::unordered_map<const void*, std::shared_ptr<Image>> images_ THERMOCLINE_GUARDED_BY(mutex_);
   std::unordered_map<const void*, Function> functions_ THERMOCLINE_GUARDED_BY(mutex_);
   // Never removed; one for each code and name.

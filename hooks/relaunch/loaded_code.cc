@@ -59,6 +59,8 @@ void read_recompute_setting(const Settings& settings) {
   const bool is_read = settings.recompute == Recompute::kAuto || is_recorded();
   code_is_read.store(is_read);
   code_is_of_no_use.store(!is_read);
+  // There are copies of the code that was loaded before.
+  if (!is_read) kernel_codes().forget_images();
 }
 
 void offer_relaunches(EngineOptions* options) {

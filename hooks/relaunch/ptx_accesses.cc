@@ -286,12 +286,25 @@ class Flow {
                             (one.root == "selp" && one.operands.size() == 4);
     const bool is_summed = one.root == "mad" && one.operands.size() == 4;
     if (!is_address && !is_summed) use_as_value(all);
-    if (packs(one) || subtracts_from_a_number(one, {forms.data(), forms.size()})) all.origins |= kOpaque;
+    const bool is_opaque = packs(one) || mixes_words(one) || subtracts_from_a_number(one, {forms.data(), forms.size()});
+    if (is_opaque) all.origins |= kOpaque;
     return set(one.operands[0], all);
   }
   // The number may be an address that was put together. Added to the other one, the difference is that address.
   static bool subtracts_from_a_number(const PtxInstruction& one, std::span<const unsigned> forms) {
     return one.root == "sub" && forms.size() > 1 && (forms[0] & kNumber) != 0 && (forms[1] & kAddress) != 0;
+  }
+  // The bits of two words of the parameters together may be any address: of a buffer that neither of them leads to.
+  bool mixes_words(const PtxInstruction& one) {
+    constexpr std::array<std::string_view, 7> kOfBits = {"and", "or", "xor", "lop3", "shf", "prmt", "bfi"};
+    if (!is_in(kOfBits, one.root)) return false;
+    std::uint64_t words = 0;
+    for (std::size_t i = 1; i < one.operands.size(); ++i) {
+      const std::uint64_t here = of(one.operands[i]).words;
+      if (words != 0 && here != 0 && here != words) return true;
+      words |= here;
+    }
+    return false;
   }
   // Whether the instruction may compose any address from smaller values.
   bool packs(const PtxInstruction& one) {

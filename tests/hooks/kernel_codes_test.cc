@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
 
 namespace thermocline {
@@ -63,6 +65,32 @@ TEST_F(KernelCodesTest, KernelsOfOneNameWithOtherCodeAreApart) {
   const KernelKnowledge& second = launch(1, 1, copying("gt"));
   EXPECT_NE(&first, &second);
   EXPECT_EQ(codes_.verdicts().size(), 2u);
+}
+
+// As before the first allocation, when the settings have not been read.
+TEST_F(KernelCodesTest, CodeThatIsLoadedBeforeAnybodyAsksIsReadWhenItIsLaunched) {
+  auto text = std::make_unique<std::string>(copying("ge"));
+  codes_.loaded(&handles_[0], text->c_str(), false);
+  codes_.found(&functions_[0], &handles_[0], "k");
+  std::ranges::fill(*text, 'x');
+  text.reset();
+  EXPECT_FALSE(codes_.knowledge_of(&functions_[0], "k").unknown);
+  codes_.unloaded(&handles_[0]);
+  EXPECT_TRUE(codes_.knowledge_of(&functions_[0], "k").unknown);
+}
+
+TEST_F(KernelCodesTest, MachineCodeThatIsLoadedBeforeAnybodyAsksHasNoPtx) {
+  const unsigned char image[] = {0x7f, 'E', 'L', 'F'};
+  codes_.loaded(&handles_[0], image, false);
+  codes_.found(&functions_[0], &handles_[0], "k");
+  EXPECT_EQ(codes_.knowledge_of(&functions_[0], "k").unknown.why, RerunRefusal::Why::kNoPtx);
+}
+
+TEST_F(KernelCodesTest, OnceNobodyWantsToKnowNothingIsKept) {
+  codes_.loaded(&handles_[0], copying("ge").c_str(), false);
+  codes_.found(&functions_[0], &handles_[0], "k");
+  codes_.forget_images();
+  EXPECT_EQ(codes_.knowledge_of(&functions_[0], "k").unknown.why, RerunRefusal::Why::kNotSeen);
 }
 
 }  // namespace

@@ -59,6 +59,16 @@ TEST(PtxAccesses, AtAddressesThatArePutTogetherAreUnknown) {
 }
 
 // A value that is added to a pointer is an index, whatever it was made of.
+// A pointer may be passed as the bits in which it differs from another one.
+TEST(PtxAccesses, AtTheBitsOfTwoParametersAreUnknown) {
+  const std::string second = "ld.param.u64 %rd3, [k_param_1]; ";
+  for (const char* const mixed : {"xor.b64 %rd4, %rd1, %rd3", "or.b64 %rd4, %rd3, %rd1", "and.b64 %rd4, %rd1, %rd3",
+                                  "lop3.b64 %rd4, %rd1, %rd3, 0, 60"})
+    EXPECT_EQ(unknown(second + mixed + "; st.global.u32 [%rd4], %r1;\n"), kNotFollowed) << mixed;
+  EXPECT_EQ(unknown("and.b64 %rd4, %rd1, -16; st.global.u32 [%rd4], %r1;\n"), "");
+  EXPECT_EQ(unknown("xor.b64 %rd4, %rd1, 16; st.global.u32 [%rd4], %r1;\n"), "");
+}
+
 TEST(PtxAccesses, AtIndicesAreKnown) {
   EXPECT_EQ(unknown("mad.wide.u32 %rd3, %r2, 4, %rd1; selp.b64 %rd4, %rd3, %rd2, %p1; st.global.u32 [%rd4], %r1;\n"),
             "");

@@ -54,6 +54,26 @@ TEST(RecomputeTraps, LeaveTheBitsAsTheyAreWhileHarmlessKernelsRunAgain) {
   }
 }
 
+TEST(RecomputeTraps, OfOtherKindsLeaveTheBitsAsTheyAre) {
+  const Outcome plain = run({"--no-library"}, {ADVERSARIES_PROGRAM}, {});
+  ASSERT_EQ(plain.status, 0) << plain.errors;
+  for (const std::vector<std::string>& with :
+       std::vector<std::vector<std::string>>{{"--budget", "24MiB"}, {"--budget", "12MiB", "--check", "--seed", "1"}}) {
+    SCOPED_TRACE(testing::PrintToString(with));
+    std::vector<std::string> flags = with;
+    flags.push_back("--stats=json");
+    const Outcome outcome = run(flags, {ADVERSARIES_PROGRAM}, kDropsAll);
+    expect_right(outcome, plain.output);
+    EXPECT_EQ(outcome.errors.find("race:"), std::string::npos) << outcome.errors;
+    const Json statistics = statistics_of(outcome);
+    for (const char* const name : {"::twice<20>", "early"}) {
+      const Json kernel = kernel_of(statistics, name);
+      ASSERT_TRUE(kernel.is_object()) << name << "\n" << outcome.errors;
+      EXPECT_GT(kernel["reruns"], 0) << kernel;
+    }
+  }
+}
+
 TEST(RecomputeTraps, SayWhyTheirKernelsMayNotRunAgain) {
   const Outcome outcome = run({"--budget", "24MiB", "--stats=json"}, {TRAPS_PROGRAM}, kDropsAll);
   const Json statistics = statistics_of(outcome);
