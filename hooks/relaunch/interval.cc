@@ -27,6 +27,12 @@ Interval hull(const Interval& a, const Interval& b) {
   return {.is_known = true, .word = a.word, .least = std::min(a.least, b.least), .most = std::max(a.most, b.most)};
 }
 
+Interval in_both(const Interval& a, const Interval& b) {
+  if (!a.is_known) return b;
+  if (!b.is_known || a.word != b.word) return a;
+  return {.is_known = true, .word = a.word, .least = std::max(a.least, b.least), .most = std::min(a.most, b.most)};
+}
+
 Interval widened(const Interval& before, const Interval& next, unsigned bytes) {
   Interval all = hull(before, next);
   if (!all.is_known) return all;

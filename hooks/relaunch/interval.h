@@ -35,6 +35,8 @@ struct Interval {
 
 // Both, and what lies between.
 Interval hull(const Interval& a, const Interval& b);
+// The integers that are in both: of a register for which both hold.
+Interval in_both(const Interval& a, const Interval& b);
 // For a register that comes to hold `next`, too, as its loop goes on: all that it may hold in the end. Growing ends go
 // far away.
 Interval widened(const Interval& before, const Interval& next, unsigned bytes);

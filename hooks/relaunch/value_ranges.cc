@@ -50,6 +50,15 @@ Interval bounded(Interval value, std::string_view how, const Interval& other, bo
   return value;
 }
 
+// Whether the instruction writes one register, always, and does not read it: then what it computes stays true of it until
+// one of these registers is written.
+bool is_followed(const PtxInstruction& one) {
+  if (one.guard >= 0 || !one.writes_first_operand() || one.operands[0].reg < 0 || one.also_writes() >= 0) return false;
+  bool reads_itself = false;
+  for_each_read(one, [&](int read) { reads_itself = reads_itself || read == one.operands[0].reg; });
+  return !reads_itself;
+}
+
 // The type with which an instruction reads its operands: whether one is signed matters to these alone.
 std::string read_type(const PtxInstruction& one) {
   std::string type(one.type());
@@ -65,12 +74,14 @@ ValueRanges::ValueRanges(const PtxKernel& kernel, const PtxAccesses& accesses, c
                          const LaunchShape& shape, void* const* parameters, UsedParameters* used)
     : kernel_(kernel), accesses_(accesses), blocks_(blocks), shape_(shape), parameters_(parameters), used_(used) {
   State entry;
-  int predicates = 0;
-  for (std::size_t reg = 0; reg < kernel.bits.size(); ++reg) {
+  for (std::size_t reg = 0; reg < kernel.bits.size(); ++reg)
     entry.registers.push_back(Interval::any(bytes_of(static_cast<int>(reg))));
-    predicate_of_.push_back(kernel.bits[reg] == 1 ? predicates++ : -1);
+  entry.written_by.assign(kernel.bits.size(), -1);
+  readers_.resize(kernel.bits.size());
+  for (std::size_t i = 0; i < kernel.instructions.size(); ++i) {
+    if (!is_followed(kernel.instructions[i])) continue;
+    for_each_read(kernel.instructions[i], [&](int read) { readers_[index_of(read)].push_back(static_cast<int>(i)); });
   }
-  entry.predicates.assign(static_cast<std::size_t>(predicates), -1);
   find_edges();
   // More would take milliseconds.
   constexpr std::size_t kMost = std::size_t{1} << 15;
@@ -168,8 +179,8 @@ void ValueRanges::merge(State* to, const State& from, bool widens) const {
     Interval& one = to->registers[reg];
     one = widens ? widened(one, from.registers[reg], bytes_of(static_cast<int>(reg))) : hull(one, from.registers[reg]);
   }
-  for (std::size_t i = 0; i < to->predicates.size(); ++i) {
-    if (to->predicates[i] != from.predicates[i]) to->predicates[i] = -1;
+  for (std::size_t i = 0; i < to->written_by.size(); ++i) {
+    if (to->written_by[i] != from.written_by[i]) to->written_by[i] = -1;
   }
 }
 
@@ -182,24 +193,16 @@ void ValueRanges::step(std::size_t instruction, State* state) const {
   set(one.operands[0].reg);
   for (const PtxOperand& part : one.operands[0].parts) set(part.reg);
   set(one.also_writes());
-  const int reg = one.operands[0].reg;
-  const int predicate = reg < 0 ? -1 : predicate_of_[index_of(reg)];
-  if (predicate < 0 || one.guard >= 0) return;
-  bool reads_itself = false;
-  for_each_read(one, [&](int read) { reads_itself = reads_itself || read == reg; });
-  if (!reads_itself) state->predicates[index_of(predicate)] = static_cast<int>(instruction);
+  if (is_followed(one)) state->written_by[index_of(one.operands[0].reg)] = static_cast<int>(instruction);
 }
 
 void ValueRanges::write(int reg, const Interval& value, bool is_certain, State* state) const {
   Interval& of_register = state->registers[index_of(reg)];
   of_register = is_certain ? value : hull(of_register, value);
-  if (const int predicate = predicate_of_[index_of(reg)]; predicate >= 0) state->predicates[index_of(predicate)] = -1;
-  for (int& instruction : state->predicates) {
-    if (instruction < 0) continue;
-    bool is_read = false;
-    for_each_read(kernel_.instructions[static_cast<std::size_t>(instruction)],
-                  [&](int read) { is_read = is_read || read == reg; });
-    if (is_read) instruction = -1;
+  state->written_by[index_of(reg)] = -1;
+  for (const int reader : readers_[index_of(reg)]) {
+    int& writer = state->written_by[index_of(kernel_.instructions[static_cast<std::size_t>(reader)].operands[0].reg)];
+    if (writer == reader) writer = -1;
   }
 }
 
@@ -297,7 +300,7 @@ Interval ValueRanges::calculated(const PtxInstruction& one, const State& state) 
 }
 
 bool ValueRanges::learn(int predicate, bool value, State* state) const {
-  const int instruction = state->predicates[index_of(predicate_of_[index_of(predicate)])];
+  const int instruction = state->written_by[index_of(predicate)];
   if (instruction < 0) return true;
   const PtxInstruction& one = kernel_.instructions[static_cast<std::size_t>(instruction)];
   if (one.root == "setp") return learn_from_comparison(one, value, state);
@@ -321,12 +324,34 @@ bool ValueRanges::learn_from_comparison(const PtxInstruction& one, bool holds, S
   const std::string_view type = type_bytes(one.type()) == 4 ? "s32" : "s64";
   const Interval left = read_as(of(one.operands[1], *state), type), right = read_as(of(one.operands[2], *state), type);
   const auto note = [&](const PtxOperand& side, const Interval& is) {
-    if (side.kind == Kind::kRegister && bytes_of(side.reg) == type_bytes(one.type()))
-      state->registers[index_of(side.reg)] = is;
-    return !is.is_empty();
+    if (is.is_empty()) return false;
+    if (side.kind != Kind::kRegister || bytes_of(side.reg) != type_bytes(one.type())) return true;
+    const Interval before = std::exchange(state->registers[index_of(side.reg)], is);
+    return is == before || recompute(side.reg, state);
   };
   return note(one.operands[1], bounded(left, how, right, is_unsigned)) &&
          note(one.operands[2], bounded(right, exchanged(how), left, is_unsigned));
+}
+
+// Ends, because a register that is computed from others was written after them.
+bool ValueRanges::recompute(int reg, State* state) const {
+  std::vector<int> narrower = {reg};
+  while (!narrower.empty()) {
+    const int from = narrower.back();
+    narrower.pop_back();
+    for (const int reader : readers_[index_of(from)]) {
+      const PtxInstruction& one = kernel_.instructions[static_cast<std::size_t>(reader)];
+      const int to = one.operands[0].reg;
+      if (state->written_by[index_of(to)] != reader) continue;
+      Interval& known = state->registers[index_of(to)];
+      const Interval now = in_both(known, computed(one, to, *state));
+      if (now == known) continue;
+      known = now;
+      if (now.is_empty()) return false;
+      narrower.push_back(to);
+    }
+  }
+  return true;
 }
 
 }  // namespace thermocline

@@ -3,7 +3,7 @@
 // (Cousot and Cousot 1977). Unlike linear forms (symbolic.h) they also tell of registers that are written in several
 // places, as nvcc's unrolled loops write their counters; but they do not tell apart one thread from another.
 //
-// What a branch depends on bounds what it compares. Values that grow in a loop are widened first, and then narrowed by
+// What a branch depends on bounds what it compares, and so what was computed from that before. Values that grow in a loop are widened first, and then narrowed by
 // the comparison that ends the loop.
 #pragma once
 
@@ -30,8 +30,8 @@ class ValueRanges {
  private:
   struct State {
     std::vector<Interval> registers;
-    // By predicate: the instruction that wrote it, if what that read has not been written since; or -1.
-    std::vector<int> predicates;
+    // By register: the instruction that wrote it, if what that read has not been written since; or -1.
+    std::vector<int> written_by;
 
     bool operator==(const State&) const = default;
   };
@@ -60,6 +60,8 @@ class ValueRanges {
   // Takes into account that the predicate has this value; false: it never has.
   bool learn(int predicate, bool value, State* state) const;
   bool learn_from_comparison(const PtxInstruction& one, bool holds, State* state) const;
+  // More is known of the register now: computes again what was computed from it. False: that cannot be.
+  bool recompute(int reg, State* state) const;
   unsigned bytes_of(int reg) const { return kernel_.bits[index_of(reg)] / 8; }
 
   const PtxKernel& kernel_;
@@ -67,8 +69,8 @@ class ValueRanges {
   const PtxBlocks& blocks_;
   LaunchShape shape_;
   void* const* parameters_;
-  UsedParameters* used_;           // gets those that are read; null: nobody asks
-  std::vector<int> predicate_of_;  // by register: its index in State::predicates; -1: it is no predicate
+  UsedParameters* used_;                   // gets those that are read; null: nobody asks
+  std::vector<std::vector<int>> readers_;  // by register: the instructions that read it and write another one
   std::vector<Edge> edges_;
   std::vector<std::optional<State>> at_;  // at the beginning of each block; empty: not reached
   bool is_solved_ = false;                // false: nothing is known

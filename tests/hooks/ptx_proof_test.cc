@@ -304,9 +304,10 @@ TEST(PtxProof, TellsWhetherSomethingIsReadBeforeAPointer) {
   EXPECT_EQ(reach(down + "ld.global.f32 %f1, [%rd10+-8];\n"), PlacesReach::kBefore);
   const std::string index = "ld.global.u32 %r9, [%rd5]; mul.wide.s32 %rd9, %r9, 4; add.s64 %rd10, %rd3, %rd9;\n";
   EXPECT_EQ(reach(index + "ld.global.f32 %f1, [%rd10];\n"), PlacesReach::kUnknown);
-  // Within a bound that is not cut: known where the address is computed behind it.
+  // Within a bound that is not cut: wherever the address is computed.
   const std::string first = "setp.lt.s32 %p3, %r1, 1; @%p3 bra $FIRST; ";
-  EXPECT_EQ(reach(kLoad + first + "ld.global.f32 %f2, [%rd5+-4];\n$FIRST:\n"), PlacesReach::kUnknown);
+  EXPECT_EQ(reach(kLoad + first + "ld.global.f32 %f2, [%rd5+-4];\n$FIRST:\n"), PlacesReach::kFromBegin);
+  EXPECT_EQ(reach(kLoad + first + "ld.global.f32 %f2, [%rd5+-8];\n$FIRST:\n"), PlacesReach::kUnknown);
   const std::string again = "mul.wide.s32 %rd9, %r1, 4; add.s64 %rd10, %rd3, %rd9; ";
   EXPECT_EQ(reach(kLoad + first + again + "ld.global.f32 %f2, [%rd10+-4];\n$FIRST:\n"), PlacesReach::kFromBegin);
 }

@@ -124,6 +124,17 @@ TEST(ValueRanges, FollowsWhatBranchesTell) {
   EXPECT_FALSE(is_never_below(before + "ld.global.f32 %f1, [%rd7];\n"));
   EXPECT_TRUE(is_never_below("setp.eq.s32 %p1, %r1, 0; @%p1 bra $END;\n" + before + "ld.global.f32 %f1, [%rd7];\n"));
   EXPECT_TRUE(is_never_below("setp.gt.u32 %p1, %r1, 0; @!%p1 bra $END;\n" + before + "ld.global.f32 %f1, [%rd7];\n"));
+  // An address computed before, from the number that is compared; unless that has been written since.
+  const std::string unless_zero = "setp.eq.s32 %p1, %r1, 0; @%p1 bra $END;\n", load = "ld.global.f32 %f1, [%rd7];\n";
+  EXPECT_TRUE(is_never_below(before + unless_zero + load));
+  EXPECT_FALSE(is_never_below(before + unless_zero + "ld.global.f32 %f1, [%rd7+-4];\n"));
+  EXPECT_FALSE(is_never_below(before + "add.s32 %r1, %r1, 0;\n" + unless_zero + load));
+  EXPECT_FALSE(is_never_below(before + "setp.gt.s32 %p2, %r2, 4; @%p2 add.s32 %r1, %r1, 1;\n" + unless_zero + load));
+  EXPECT_FALSE(is_never_below(before + "@%p2 add.s64 %rd7, %rd7, -4;\n" + unless_zero + load));
+  // In a loop it is of the turn before.
+  EXPECT_FALSE(is_never_below("mov.u64 %rd7, %rd1; $MORE: setp.eq.s32 %p1, %r1, 0; @%p1 bra $END;\n" + load +
+                              "add.s32 %r4, %r1, -2; mul.wide.s32 %rd6, %r4, 4; add.s64 %rd7, %rd1, %rd6;\n"
+                              "add.s32 %r1, %r1, 1; setp.lt.s32 %p2, %r1, %r2; @%p2 bra $MORE;\n"));
   // Both comparisons hold.
   EXPECT_TRUE(
       is_never_below("add.s32 %r5, %r3, %r1; setp.lt.s32 %p1, %r5, %r2; setp.gt.s32 %p2, %r1, 0;\n"
