@@ -22,6 +22,8 @@ using thermocline::RerunRefusal;
 
 constexpr std::uint64_t kWindow = 2 * kMostReach + 16384;  // of each page: all that pointers reach
 constexpr std::uint64_t kWindowBegin = kMiddle - kWindow / 2;
+// An index of 32 bits that has wrapped around leads there. It is memory, so that the kernel ends, and can be judged.
+constexpr std::uint64_t kWrapsBy = std::uint64_t{1} << 32;
 
 struct Range {
   std::uint64_t begin = 0, end = 0;
@@ -277,10 +279,11 @@ class Case {
 }  // namespace
 
 Oracle::Oracle() {
-  constexpr std::size_t kBytes = (kPages + 1) * kPageBytes;
+  constexpr std::size_t kBytes = kWrapsBy + (kPages + 1) * kPageBytes;
   void* const at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) std::abort();
-  memory_ = (reinterpret_cast<std::uint64_t>(at) + kPageBytes - 1) / kPageBytes * kPageBytes;
+  memory_ = (reinterpret_cast<std::uint64_t>(at) + kWrapsBy + kPageBytes - 1) / kPageBytes * kPageBytes;
+  for (std::size_t i = 0; i < kBuffers; ++i) ptx_test::device().allow(memory_ + i * kPageBytes - kWrapsBy, true, true);
 }
 
 std::string Oracle::judge(const RandomKernel& kernel, Counts* counts) { return Case(kernel, memory_, counts).judge(); }
