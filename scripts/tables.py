@@ -19,7 +19,7 @@ from collections.abc import Callable
 import peer_tables
 import published_tables
 import pytorch_tables
-from table_cells import TITLES, false_directions, fixed, in_order, percents, results, table
+from table_cells import TITLES, digest_roofline, digests, false_directions, fixed, in_order, percents, results, table
 
 PAGES = [
     "README.md",
@@ -222,37 +222,6 @@ def directions() -> str:
         return [layers[row["program"]], row["budget"].replace("MiB", " MiB"), row["digests"], row["uploads"], *copied, f"{row['last_pass_ms']:.2f} ms"]
 
     return table(["layers of", "budget", "digests", "upload copies", "copied out", "copied in", "last pass"], [cells(row) for row in rows])
-
-
-def digests() -> str:
-    def relative(row: dict, knowledge: str, steps: str) -> str:
-        return f"{row[knowledge][steps] / row['exact'][steps]:.3f}"
-
-    def cells(row: dict) -> list[str]:
-        traffic = [f"{row['exact'][steps] / 2**30:.1f} GiB" for steps in ("first_bytes", "last_bytes")]
-        first, last = ([relative(row, knowledge, steps) for knowledge in ("digests", "neither")] for steps in ("first_bytes", "last_bytes"))
-        times = " / ".join(f"{row[knowledge]['step_ms']:.1f}" for knowledge in ("exact", "digests", "neither"))
-        return [f"`{row['workload']}`", f"{row['budget_percent']} %", traffic[0], *first, traffic[1], *last, times]
-
-    head = ["workload", "budget", "first six steps, directions", "digests", "neither", "last six steps, directions", "digests", "neither", "ms of a step: directions / digests / neither"]
-    return table(head, [cells(row) for row in results("digests")["rows"]])
-
-
-def digest_roofline() -> str:
-    def cells(row: dict) -> list[str]:
-        rates = row["bytes_a_cycle"]
-        return [
-            row["device"],
-            f"{row['instructions'] / 4:.1f}",
-            f"{row['bytes_in_flight'] // 1024} KiB",
-            *(f"{rates[limit]:.1f}" for limit in ("pipes", "one_pipe", "latency")),
-            f"{row['memory_bytes_a_cycle']:.1f}",
-            f"{100 * row['part_of_bandwidth']:.0f} %",
-            f"{row['least_mhz']:,} of {row['mhz']:,} MHz",
-        ]
-
-    head = ["device", "instructions for 16 bytes", "in flight", "pipes", "one pipe", "latency", "memory delivers", "part of bandwidth", "least clock"]
-    return table(head, [cells(row) for row in results("digest_roofline")["rows"]])
 
 
 def gpu_model_runs() -> dict[tuple[str, str], float]:
