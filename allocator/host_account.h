@@ -29,15 +29,10 @@ class HostAccount {
   // The limit of a holder that has `own` bytes, as far as the others leave it.
   Bytes left_for(Bytes own) const;
 
-  // Other holders have left too little for a request; and whether that has happened since the last question.
-  void note_short() { was_short_.store(true, std::memory_order_relaxed); }
-  bool take_short() { return was_short_.exchange(false, std::memory_order_relaxed); }
-
  private:
   const Bytes limit_;
   const unsigned devices_;
   std::atomic<Bytes> held_{0};
-  std::atomic<bool> was_short_{false};
 };
 
 // The limits that holders share; each must outlive its holders. Null: none.

@@ -194,6 +194,7 @@ void HostPool::free(void* at) {
 }
 
 void HostPool::trim(Bytes keep) { state_->steps.trim(keep); }
+void HostPool::await_leaving() { state_->steps.await_leaving(); }
 bool HostPool::trim_later(bool later) { return state_->steps.trim_later(later); }
 void HostPool::forget_refusals() { state_->steps.forget_refusals(); }
 bool HostPool::wants_trim() const { return state_->steps.wants_trim(); }

@@ -50,6 +50,8 @@ class HostPool {
   // Returns unused registrations to the driver, the largest first, except for `keep` bytes of them. The driver may wait
   // for the device; other threads are served meanwhile.
   void trim(Bytes keep = 0);
+  // Until the driver has back what other threads are returning at the moment.
+  void await_leaving();
   // Unused registrations of other sizes may cause refusals (HostSteps). With `later` the caller makes way for them
   // without holding a lock, and asks again. For callers that all hold the same lock.
   bool trim_later(bool later);

@@ -298,6 +298,11 @@ void HostSteps::trim(Bytes keep) {
   for (const Leaving& step : let_leave(keep)) has_left(step, free_step(step.at, step.bytes, step.kind));
 }
 
+void HostSteps::await_leaving() {
+  MutexLock lock(mutex_);
+  while (leaving_ != 0) left_.wait(lock);
+}
+
 bool HostSteps::trim_later(bool later) {
   const MutexLock lock(mutex_);
   return std::exchange(trims_later_, later);
@@ -312,9 +317,8 @@ bool HostSteps::make_way() {
     before = taken_;
   }
   trim(0);
-  MutexLock lock(mutex_);
-  while (leaving_ != 0) left_.wait(lock);
-  return taken_ < before;
+  await_leaving();
+  return taken_bytes() < before;
 }
 
 Bytes HostSteps::taken_bytes() const {

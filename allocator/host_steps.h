@@ -75,6 +75,8 @@ class HostSteps {
   // Returns empty steps to the driver, the largest first, until at most `keep` bytes of them are left. The driver may
   // wait for the device in this call, so the lock is not held during it.
   void trim(Bytes keep = 0);
+  // Until the driver has back what other threads are returning at the moment.
+  void await_leaving();
   // If the limit or the driver refuses a step, empty steps of other sizes may be the reason. `later` true: this is only
   // noted; the caller releases its locks, makes way and asks again. False: empty steps are returned at once. Returns
   // the former value.

@@ -100,7 +100,8 @@ CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std
                               : active->engine->allocate(bytes, stream, &address);
     };
     Status status = with_backoff(allocate);
-    if (status.is_out_of_memory() && (make_way(*active) || others_give_host_memory_back(*active))) {
+    for (const auto give_back : {make_way, others_give_host_memory_back}) {
+      if (!status.is_out_of_memory() || !give_back(*active)) continue;
       forget_report();
       status = with_backoff(allocate);
     }

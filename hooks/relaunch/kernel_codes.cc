@@ -63,6 +63,8 @@ void KernelCodes::loaded(const void* handle, const void* image, bool is_wanted) 
   }
   const bool is_copied = made->wrapper == nullptr && made->code == nullptr;
   const MutexLock lock(mutex_);
+  // A handle comes again where the context of its code has ended.
+  if (const auto before = images_.find(handle); before != images_.end()) drop_copy(before->second.get());
   if (is_copied) made->copy = copy_of_device_code(image, kMostCopied - copied_);
   copied_ += made->copy.size();
   images_[handle] = std::move(made);
@@ -81,8 +83,10 @@ void KernelCodes::read(Image* image) {
   if (image->wrapper != nullptr) image->code = std::make_shared<DeviceCode>(read_device_code(image->wrapper));
   if (image->copy.empty()) return;
   image->code = std::make_shared<DeviceCode>(read_device_code(image->copy.data()));
-  copied_ -= std::exchange(image->copy, {}).size();
+  drop_copy(image);
 }
+
+void KernelCodes::drop_copy(Image* image) { copied_ -= std::exchange(image->copy, {}).size(); }
 
 void KernelCodes::is_of(const void* handle, const void* of) {
   const MutexLock lock(mutex_);
@@ -123,8 +127,7 @@ void KernelCodes::unloaded(const void* handle) {
   if (image == images_.end()) return;
   // A function of the image may be known by other handles of it, too.
   const std::shared_ptr<Image> gone = image->second;
-  copied_ -= gone->copy.size();
-  gone->copy.clear();
+  drop_copy(gone.get());
   std::erase_if(functions_, [&](const auto& one) { return one.second.image == gone; });
   std::erase_if(images_, [&](const auto& one) { return one.second == gone; });
 }

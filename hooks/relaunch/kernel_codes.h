@@ -90,6 +90,7 @@ class KernelCodes {
   };
 
   void read(Image* image) THERMOCLINE_REQUIRES(mutex_);
+  void drop_copy(Image* image) THERMOCLINE_REQUIRES(mutex_);
   using LaunchCounts = std::array<std::atomic<std::uint64_t>, kLaunchVerdicts>;
   std::vector<KernelVerdict> verdicts(LaunchCounts KernelKnowledge::*counts) const;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -326,30 +327,30 @@ bool ValueRanges::learn_from_comparison(const PtxInstruction& one, bool holds, S
   const auto note = [&](const PtxOperand& side, const Interval& is) {
     if (is.is_empty()) return false;
     if (side.kind != Kind::kRegister || bytes_of(side.reg) != type_bytes(one.type())) return true;
-    const Interval before = std::exchange(state->registers[index_of(side.reg)], is);
-    return is == before || recompute(side.reg, state);
+    Interval& known = state->registers[index_of(side.reg)];
+    const Interval before = std::exchange(known, in_both(known, is));
+    return known == before || recompute(side.reg, state);
   };
   return note(one.operands[1], bounded(left, how, right, is_unsigned)) &&
          note(one.operands[2], bounded(right, exchanged(how), left, is_unsigned));
 }
 
-// Ends, because a register that is computed from others was written after them.
+// In the order of the code, so that mostly each instruction is computed once, behind all that it reads. Each time that
+// one is computed again, as a loop may have it, more is known than before: to stop anywhere is right.
 bool ValueRanges::recompute(int reg, State* state) const {
-  std::vector<int> narrower = {reg};
-  while (!narrower.empty()) {
-    const int from = narrower.back();
-    narrower.pop_back();
-    for (const int reader : readers_[index_of(from)]) {
-      const PtxInstruction& one = kernel_.instructions[static_cast<std::size_t>(reader)];
-      const int to = one.operands[0].reg;
-      if (state->written_by[index_of(to)] != reader) continue;
-      Interval& known = state->registers[index_of(to)];
-      const Interval now = in_both(known, computed(one, to, *state));
-      if (now == known) continue;
-      known = now;
-      if (now.is_empty()) return false;
-      narrower.push_back(to);
-    }
+  const auto& first = readers_[index_of(reg)];
+  std::set<int> left(first.begin(), first.end());
+  for (std::size_t steps = kernel_.instructions.size(); steps > 0 && !left.empty(); --steps) {
+    const int reader = left.extract(left.begin()).value();
+    const PtxInstruction& one = kernel_.instructions[static_cast<std::size_t>(reader)];
+    const int to = one.operands[0].reg;
+    if (state->written_by[index_of(to)] != reader) continue;
+    Interval& known = state->registers[index_of(to)];
+    const Interval now = in_both(known, computed(one, to, *state));
+    if (now == known) continue;
+    known = now;
+    if (now.is_empty()) return false;
+    left.insert(readers_[index_of(to)].begin(), readers_[index_of(to)].end());
   }
   return true;
 }

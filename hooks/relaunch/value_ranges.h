@@ -3,8 +3,8 @@
 // (Cousot and Cousot 1977). Unlike linear forms (symbolic.h) they also tell of registers that are written in several
 // places, as nvcc's unrolled loops write their counters; but they do not tell apart one thread from another.
 //
-// What a branch depends on bounds what it compares, and so what was computed from that before. Values that grow in a loop are widened first, and then narrowed by
-// the comparison that ends the loop.
+// What a branch depends on bounds what it compares, and so what was computed from that before. Values that grow in a loop
+// are widened first, and then narrowed by the comparison that ends the loop.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 namespace thermocline {
 
 bool others_give_host_memory_back(const ActiveEngine& mine) {
-  if (!mine.engine->take_host_was_short() || any_stream_may_block()) return false;
+  if (!mine.engine->others_left_too_little_host() || any_stream_may_block()) return false;
   const HeldEngines engines(HeldEngines::Even::kFromInside);
   if (engines.none() || engines->size() < 2) return false;
   for (const ActiveEngine* const other : *engines) {

@@ -57,7 +57,8 @@ EngineStatistics Engine::State::collect() const {
 }
 
 void Engine::State::collect_host(EngineStatistics* all) const {
-  all->host_limit_bytes = options.host_limit_bytes;
+  // The setting's; a device with a spill file may use less of it.
+  all->host_limit_bytes = options.host_account != nullptr ? options.host_account->limit() : options.host_limit_bytes;
   all->host_bytes = host.taken_bytes();
   all->peak_host_bytes = host.peak_taken_bytes();
   all->pageable_bytes = host.pageable_bytes();

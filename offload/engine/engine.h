@@ -295,8 +295,9 @@ class Engine {
   Status trim();
   // Host memory alone, and what is claimed of a limit but not needed. Returns how many bytes the driver has back.
   Bytes trim_host();
-  // Whether, since the last call, devices of the process have left too little of the host limit to any of them.
-  bool take_host_was_short() noexcept;
+  // Whether the last allocation that depended on host memory was refused while other devices of the process had some of
+  // the limit. Lock-free.
+  bool others_left_too_little_host() const noexcept;
 
   // To be called now and then by some thread; `now_ns`: of a monotonic clock. Once nothing has been allocated, freed,
   // evicted or fetched for EngineOptions::idle_after_ns, unused memory goes back to the driver (idle.h). Does not wait

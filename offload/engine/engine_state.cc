@@ -15,13 +15,14 @@
 namespace thermocline {
 namespace {
 
-// Each device leaves the others what their copies need for passing through to the file.
+// Each device leaves the others what their copies need for passing through to the file; but first its own need it. A limit
+// that is too small for any is divided.
 Bytes limit_beside_other_files(const EngineOptions& options) {
   const Bytes limit = options.host_limit_bytes;
   if (limit == 0 || options.host_account == nullptr) return limit;
   const Bytes devices = options.host_account->devices();
-  const Bytes others = (devices - 1) * least_host_for_spill(kUnitBytes);
-  return std::max(limit / devices, limit - std::min(limit, others));
+  const Bytes least = least_host_for_spill(kUnitBytes);
+  return limit < least ? limit / devices : std::max(least, limit - std::min(limit, (devices - 1) * least));
 }
 
 // The options that are in effect on this device.

@@ -330,6 +330,7 @@ class Engine::State {
   Bytes pinned_block_bytes = 0;  // pinned blocks, and pinned units of other blocks
   Bytes largest_unit = 0;        // the largest ever allocated
   Bytes host_claim = 0;          // the part of shared limits that may be needed; set by host_holds
+  std::atomic<bool> others_left_too_little{false};  // of the host limit, as host_holds said last
   struct Pin {
     const char* reason;
     std::uint64_t times = 0;  // ends after as many unpins
@@ -459,6 +460,8 @@ class Engine::State {
   Status admit(StreamHandle handle);
   Status fetch_operands();
   bool host_holds(Bytes live, Bytes limit, const Block& block);
+  bool pinned_host_holds(Bytes live);
+  bool others_have_host_memory() const;
   bool shares_host_memory() const { return options.host_account != nullptr || options.host_ledger != nullptr; }
   // The host limit, less what other devices of the process have of it; ~0: no limit.
   Bytes host_limit_left() const;

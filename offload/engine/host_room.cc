@@ -16,6 +16,11 @@ Bytes Engine::State::host_limit_left() const {
   return std::min(options.host_limit_bytes, options.host_account->left_for(std::max(host.taken_bytes(), host_claim)));
 }
 
+bool Engine::State::others_have_host_memory() const {
+  const HostAccount* const account = options.host_account;
+  return account != nullptr && account->left_for(std::max(host.taken_bytes(), host_claim)) < account->limit();
+}
+
 bool Engine::State::claim_host(Bytes bytes) {
   if (bytes <= host_claim) return true;
   if (!host.claim(bytes)) return false;
@@ -28,15 +33,18 @@ bool Engine::State::claim_host(Bytes bytes) {
 bool Engine::State::host_holds(Bytes live, Bytes limit, const Block& block) {
   note_unit_of(block);
   if (live <= limit) return true;
+  const bool holds = pinned_host_holds(live) || file_holds(live);
+  others_left_too_little.store(!holds && others_have_host_memory(), std::memory_order_relaxed);
+  return holds;
+}
+
+bool Engine::State::pinned_host_holds(Bytes live) {
   const Bytes own_limit = options.host_limit_bytes == 0 ? ~Bytes{0} : options.host_limit_bytes;
-  if (live <= granted_under(own_limit, host_mappings.on())) {
-    if (!shares_host_memory()) return true;
-    const Bytes needed = std::min(own_limit, limit_that_grants(live, host_mappings.on()));
-    if (needed <= host_claim) return true;
-    if (claim_host(std::min(own_limit, round_up(needed, kHostStepBytes))) || claim_host(needed)) return true;
-    if (options.host_account != nullptr) options.host_account->note_short();
-  }
-  return file_holds(live);
+  if (live > granted_under(own_limit, host_mappings.on())) return false;
+  if (!shares_host_memory()) return true;
+  const Bytes needed = std::min(own_limit, limit_that_grants(live, host_mappings.on()));
+  if (needed <= host_claim) return true;
+  return claim_host(std::min(own_limit, round_up(needed, kHostStepBytes))) || claim_host(needed);
 }
 
 // Claims what copies need for passing through and, of the limit that devices share, as much as live memory can use.
@@ -69,9 +77,10 @@ void Engine::State::lower_host_claim() {
 Bytes Engine::trim_host(std::unique_lock<Mutex>& lock) {
   state_->migration.collect_retired();
   const Bytes given = state_->host.ever_taken_bytes() - state_->host.taken_bytes();
-  // The driver may wait for the device.
+  // The driver may wait for the device. What another thread gives back at the moment counts, too.
   lock.unlock();
   state_->host.trim();
+  state_->host.await_leaving();
   lock.lock();
   state_->lower_host_claim();
   return state_->host.ever_taken_bytes() - state_->host.taken_bytes() - given;
@@ -81,14 +90,13 @@ Bytes Engine::trim_host() {
   const Undisturbed undisturbed;
   std::unique_lock lock(mutex_);
   state_->reclaim();
-  // Evicted addresses may still lead to copies of what was freed.
-  if (state_->host_mappings.on() && !state_->heap.sweep(Wait::kNo).ok()) return 0;
+  // Evicted addresses may still lead to copies of what was freed. Those stay if this fails.
+  if (state_->host_mappings.on()) static_cast<void>(state_->heap.sweep(Wait::kNo));
   return trim_host(lock);
 }
 
-bool Engine::take_host_was_short() noexcept {
-  HostAccount* const account = state_->options.host_account;
-  return account != nullptr && account->take_short();
+bool Engine::others_left_too_little_host() const noexcept {
+  return state_->others_left_too_little.load(std::memory_order_relaxed);
 }
 
 }  // namespace thermocline

@@ -86,6 +86,15 @@ TEST_F(KernelCodesTest, MachineCodeThatIsLoadedBeforeAnybodyAsksHasNoPtx) {
   EXPECT_EQ(codes_.knowledge_of(&functions_[0], "k").unknown.why, RerunRefusal::Why::kNoPtx);
 }
 
+TEST_F(KernelCodesTest, ACopyOfCodeWhoseHandleComesAgainIsGone) {
+  // Two of these are as much as is copied in all.
+  const std::string large = copying("ge") + std::string((std::size_t{128} << 20) - copying("ge").size() - 8, ' ');
+  for (int i = 0; i < 2; ++i) codes_.loaded(&handles_[0], large.c_str(), false);
+  codes_.loaded(&handles_[0], copying("ge").c_str(), false);
+  codes_.found(&functions_[0], &handles_[0], "k");
+  EXPECT_FALSE(codes_.knowledge_of(&functions_[0], "k").unknown);
+}
+
 TEST_F(KernelCodesTest, OnceNobodyWantsToKnowNothingIsKept) {
   codes_.loaded(&handles_[0], copying("ge").c_str(), false);
   codes_.found(&functions_[0], &handles_[0], "k");

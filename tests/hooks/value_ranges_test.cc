@@ -193,6 +193,21 @@ TEST(ValueRanges, FollowsUnrolledLoops) {
                      "ld.global.f32 %f1, [%rd7]; add.s32 %r6, %r6, -2; bra.uni $MORE;\n"));
 }
 
+// Each number is computed from the one before in two ways of different length. If every change went on at once, each
+// would double the work of the next: 2^40 steps.
+TEST(ValueRanges, ComputesOnceWhatDependsOnAComparisonInManyWays) {
+  std::string chain = ".reg .s64 %c<200>; cvt.s64.s32 %c0, %r1;\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string x = "%c" + std::to_string(i), half = "%c" + std::to_string(50 + i);
+    const std::string thrice = "%c" + std::to_string(100 + i), next = "%c" + std::to_string(i + 1);
+    chain += "shr.s64 " + half + ", " + x + ", 1; mul.lo.s64 " + thrice + ", " + half + ", 3; add.s64 " + next + ", " +
+             x + ", " + thrice + ";\n";
+  }
+  const std::string load = "add.s64 %rd6, %c40, -1; add.s64 %rd7, %rd1, %rd6; ld.global.f32 %f1, [%rd7];\n";
+  EXPECT_FALSE(is_never_below(chain + load));
+  EXPECT_TRUE(is_never_below(chain + "setp.eq.s32 %p1, %r1, 0; @%p1 bra $END;\n" + load));
+}
+
 TEST(ValueRanges, KnowsNothingOfWhatIsLoadedOrWrapsAround) {
   EXPECT_FALSE(
       is_never_below("ld.global.u32 %r4, [%rd1]; mul.wide.s32 %rd6, %r4, 4; add.s64 %rd7, %rd1, %rd6;\n"

@@ -34,6 +34,24 @@ class HostAccountTest : public EngineTest {
     start(options);
     engine_->set_report_handler([](const std::string& text) { report_of_refusal = text; });
   }
+  // Real memory, as a file needs it.
+  void start_with_file(Bytes budget, Bytes limit, unsigned devices) {
+    account_ = std::make_unique<HostAccount>(limit, devices);
+    std::string why;
+    SimulatedDeviceOptions simulated;
+    simulated.library = THERMOCLINE_SIMULATED_CUDA;
+    simulated.memory_bytes = kGiB;
+    simulated.check = true;
+    simulated.tagged = false;
+    device_ = SimulatedDevice::open(simulated, &why);
+    ASSERT_NE(device_, nullptr) << why;
+    const EngineOptions options{.budget_bytes = budget,
+                                .policy = kReactivePolicy,
+                                .host_limit_bytes = limit,
+                                .host_account = account_.get(),
+                                .spill_limit_bytes = 400 * kPage};
+    ASSERT_TRUE(Engine::create(device_->driver(), options, &engine_, std::make_shared<MemoryFile>(400 * kPage)).ok());
+  }
   void others_hold(Bytes bytes) { EXPECT_TRUE(account_->change(std::exchange(others_, bytes), bytes)); }
   void TearDown() override {
     EngineTest::TearDown();
@@ -67,14 +85,16 @@ TEST_F(HostAccountTest, HoldsWhatOtherDevicesLeave) {
   EXPECT_EQ(fill(), 6u);
   EXPECT_FALSE(account_->change(0, kPage)) << "it is spoken for, taken or not";
   expect_all_usable();
-  EXPECT_TRUE(engine_->take_host_was_short());
-  EXPECT_FALSE(engine_->take_host_was_short());
+  EXPECT_TRUE(engine_->others_left_too_little_host());
+  others_hold(0);
+  EXPECT_GT(fill(), 6u);
+  EXPECT_FALSE(engine_->others_left_too_little_host()) << "there are none any more";
 }
 
 TEST_F(HostAccountTest, AloneItHasAllOfTheLimit) {
   start_beside(0);
   EXPECT_EQ(fill(), 10u);
-  EXPECT_FALSE(engine_->take_host_was_short()) << "no other device has any of it";
+  EXPECT_FALSE(engine_->others_left_too_little_host()) << "no other device has any of it";
   expect_all_usable();
 }
 
@@ -130,21 +150,7 @@ TEST_F(HostAccountTest, TheAdviceOfTheReportWorks) {
 
 // Each device leaves the other ones what their copies need for passing through to the file.
 TEST_F(HostAccountTest, WithAFileOthersCanStillPassCopiesThrough) {
-  account_ = std::make_unique<HostAccount>(kLimit, 2);
-  std::string why;
-  SimulatedDeviceOptions simulated;
-  simulated.library = THERMOCLINE_SIMULATED_CUDA;
-  simulated.memory_bytes = kGiB;
-  simulated.check = true;
-  simulated.tagged = false;
-  device_ = SimulatedDevice::open(simulated, &why);
-  ASSERT_NE(device_, nullptr) << why;
-  const EngineOptions options{.budget_bytes = kBudget,
-                              .policy = kReactivePolicy,
-                              .host_limit_bytes = kLimit,
-                              .host_account = account_.get(),
-                              .spill_limit_bytes = 400 * kPage};
-  ASSERT_TRUE(Engine::create(device_->driver(), options, &engine_, std::make_shared<MemoryFile>(400 * kPage)).ok());
+  start_with_file(kBudget, kLimit, 2);
   DeviceAddress address;
   for (int i = 0; i < 16; ++i) {
     ASSERT_TRUE(engine_->allocate(kBuffer, std::nullopt, &address).ok()) << i;
@@ -154,6 +160,20 @@ TEST_F(HostAccountTest, WithAFileOthersCanStillPassCopiesThrough) {
   EXPECT_GT(account_->held(), 0u);
   EXPECT_LE(account_->held(), kLimit / 2) << "half of so small a limit";
   EXPECT_GT(engine_->statistics().spill_written_bytes, 0u);
+}
+
+// Of a machine with many, a process may use one.
+TEST_F(HostAccountTest, WithAFileALimitThatIsEnoughForOneOfManyDevicesIsEnough) {
+  constexpr Bytes kUnit = 32 * kMiB, kEnoughForOne = 3 * kUnit;
+  start_with_file(2 * kUnit, kEnoughForOne, 8);
+  DeviceAddress address;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(engine_->allocate(kUnit, std::nullopt, &address).ok()) << i;
+    held_.push_back(address);
+  }
+  expect_all_usable();
+  EXPECT_GT(engine_->statistics().spill_written_bytes, 0u);
+  EXPECT_EQ(engine_->statistics().host_limit_bytes, kEnoughForOne) << "as it was set";
 }
 
 }  // namespace
