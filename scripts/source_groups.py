@@ -71,7 +71,7 @@ def stands_alone(path: str) -> bool:
 
 
 class Names:
-    """What a source defines of its own, and all names that it sees: these, and its headers'. `used`: the names that it takes out of namespaces;
+    """The names that a source defines of its own, and all that it sees: these, and its headers'. `used`: the names that it takes out of namespaces;
     they are its own even where a header has them, because they are ambiguous behind a header that has others of that name."""
 
     def __init__(self, path: str, headers: Headers) -> None:

@@ -162,7 +162,7 @@ TEST_F(HostAccountTest, WithAFileOthersCanStillPassCopiesThrough) {
   EXPECT_GT(engine_->statistics().spill_written_bytes, 0u);
 }
 
-// Of a machine with many, a process may use one.
+// A process may use one device of a machine with many.
 TEST_F(HostAccountTest, WithAFileALimitThatIsEnoughForOneOfManyDevicesIsEnough) {
   constexpr Bytes kUnit = 32 * kMiB, kEnoughForOne = 3 * kUnit;
   start_with_file(2 * kUnit, kEnoughForOne, 8);
