@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # bench_directions.sh BUILD_FOLDER: examples/layers, whose weights do not fit, on the simulated device `reference` with parts of its memory, with
-# digests and without, and with uploads that leave copies; then examples/digits, which trains. What was copied out and in, and the simulated time of the last pass beside what computing
+# digests and without, and with uploads that leave copies; then examples/digits and examples/training, which train. What was copied out and in, and the simulated time of the last pass beside what computing
 # and what the link alone would take. Writes BUILD_FOLDER/bench/directions.json.
 # Status 1: a program failed, two results differ, or the race checker found something.
 set -euo pipefail
@@ -22,7 +22,7 @@ measure() {
   THERMOCLINE_DIGESTS=$digests THERMOCLINE_UPLOAD_COPIES=$uploads "$thermocline" run --simulate reference ${budget:+--budget "$budget"} --stats=json "$@" \
     >"$scratch/out" 2>"$scratch/err" || { cat "$scratch/err" >&2; status=1; return; }
   grep -o '{.*}' "$scratch/err" | tail -n 1 | jq -c --arg name "$name" --arg budget "${budget:-all}" --arg digests "$digests" --arg uploads "$uploads" \
-    --arg result "$(sha256sum <"$scratch/out" | cut -c1-16)" --arg pass "$(sed -n 's/^layers: the last pass took \(.*\) ms$/\1/p' "$scratch/err")" \
+    --arg result "$(sha256sum <"$scratch/out" | cut -c1-16)" --arg pass "$(sed -n 's/^[a-z]*: the last \(pass\|step\) took \(.*\) ms$/\2/p' "$scratch/err")" \
     --arg races "$(sed -n 's/.*races=\([0-9]*\).*/\1/p' "$scratch/err")" '
     (.statistics // .) as $s
     | {program: $name, budget: $budget, digests: $digests, uploads: $uploads, result: $result,
@@ -43,6 +43,9 @@ for budget in $((layers * 16 / 2))MiB $((layers * 16 / 4))MiB; do
   for uploads in auto all; do measure "large layers" "$budget" auto "$uploads" -- "$build/bin/examples/layers" "$layers" 2048 "$passes"; done
 done
 for digests in off auto; do measure digits 22MiB "$digests" auto -- "$build/bin/examples/digits" --epochs 2; done
+for budget in 16MiB 12MiB; do
+  for digests in off auto; do measure training "$budget" "$digests" auto -- "$build/bin/examples/training" 4 8 12; done
+done
 
 jq -rs --arg commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" --arg date "$(date -u +%F)" '
   {schema: "thermocline-bench-directions/1", device: "reference", commit: $commit, date: $date, rows: .}

@@ -224,6 +224,12 @@ def directions() -> str:
     return table(["layers of", "budget", "digests", "upload copies", "copied out", "copied in", "last pass"], [cells(row) for row in rows])
 
 
+def directions_in_training() -> str:
+    rows = [row for row in results("directions")["rows"] if row["program"] == "training"]
+    cells = [[row["budget"].replace("MiB", " MiB"), row["digests"], *(f"{row[way] / 2**20:,.0f} MiB" for way in ("out_bytes", "in_bytes")), f"{row['last_pass_ms']:.3f} ms"] for row in rows]
+    return table(["budget", "digests", "copied out", "copied in", "last step"], cells)
+
+
 def gpu_model_runs() -> dict[tuple[str, str], float]:
     """Milliseconds of a step, by run and commit; a run of the same name was repeated on later commits."""
     return {(row["run"], row["commit"]): row["step_ms"] for row in results("h200_models")["runs"]}
@@ -522,6 +528,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "directions": directions,
     "digests": digests,
     "digest-roofline": digest_roofline,
+    "directions-training": directions_in_training,
     "false-directions": false_directions,
     "instructions": instructions,
     "metadata": metadata,
