@@ -259,9 +259,11 @@ void AddressSpace::give(Chunk* chunk, const UseSet& pending, std::span<const Sta
 void AddressSpace::validate() const {
   space_.validate();
   std::unordered_set<std::uint64_t> physical;
+  std::uint64_t free_mapped = 0;
   const Chunk* left = nullptr;
   space_.for_each([&](const Chunk& chunk) {
     chunk.tag.pending.validate();
+    free_mapped += chunk.is_free() && chunk.tag.mapped ? chunk.size() : 0;
     if (chunk.tag.guard) {
       THERMOCLINE_CHECK((chunk.is_free() || !chunk.tag.mapped) && chunk.size() == 1,
                         "A guard is one page that nobody uses.");
@@ -295,6 +297,7 @@ void AddressSpace::validate() const {
       }
     }
   });
+  THERMOCLINE_CHECK(free_mapped == free_mapped_pages(), "The pages of free mapped space are counted.");
 }
 
 }  // namespace thermocline

@@ -26,7 +26,7 @@ namespace thermocline {
 enum class Zone : std::uint8_t { kBlocks, kSlabs };
 
 struct SpaceTag {
-  static constexpr unsigned kShelves = 7;
+  static constexpr unsigned kOrdered = 5, kShelves = 7;
   Zone zone = Zone::kBlocks;
   bool mapped = false;  // of a chunk in use: all its pages had memory when it was taken; unknown if false
   bool guard = false;   // nobody uses it, and it is not to be handed out
@@ -38,13 +38,12 @@ struct SpaceTag {
   unsigned shelf() const {
     return still_mapped ? kStillMappedShelf : guard ? guard_shelf_of(mapped) : shelf_of(zone, mapped);
   }
-  static constexpr unsigned kStillMappedShelf = 6;
+  static constexpr unsigned kStillMappedShelf = 4;
+  // Free guards are many and of one size, and no block is placed there: they are in no order.
+  static constexpr unsigned guard_shelf_of(bool mapped) { return mapped ? 5u : 6u; }
   static constexpr unsigned shelf_of(Zone zone, bool mapped) {
     return (zone == Zone::kSlabs ? 2u : 0u) + (mapped ? 0u : 1u);
   }
-  static constexpr unsigned guard_shelf_of(bool mapped) { return mapped ? 4u : 5u; }
-  // Guards are many, all of one size, and no block is placed there.
-  static constexpr bool is_loose(unsigned shelf) { return shelf == guard_shelf_of(true); }
   bool merges_with(const SpaceTag& right) const {
     return !guard && !right.guard && mapped == right.mapped && still_mapped == right.still_mapped;
   }

@@ -8,8 +8,7 @@
 // merged chunk. Shelves are searched separately.
 //
 //   struct Tag {
-//     static constexpr unsigned kShelves;
-//     static constexpr bool is_loose(unsigned shelf);  // in no order, and never searched for a fit
+//     static constexpr unsigned kOrdered, kShelves; // those from kOrdered on are in no order, and never searched for a fit
 //     unsigned shelf() const;                       // of a free chunk; must not change while it is free
 //     bool merges_with(const Tag& right) const;     // both free and adjacent: merge them?
 //     void join(const Tag& right);                  // becomes the tag of the merged chunk
@@ -162,8 +161,8 @@ class Bfc {
   // The free chunks of any shelf.
   template <class Visit>
   void for_each_on(unsigned index, Visit visit) {
-    if (!Tag::is_loose(index)) return shelves_[index].each(visit);
-    for (Chunk* chunk = loose_[index].first(); chunk != nullptr; chunk = loose_[index].behind(*chunk)) visit(*chunk);
+    if (!is_loose(index)) return shelves_[index].each(visit);
+    for (Chunk* chunk = loose(index).first(); chunk != nullptr; chunk = BinList<Chunk>::behind(*chunk)) visit(*chunk);
   }
   std::uint64_t free_size(unsigned index) const { return free_size_[index]; }
 
@@ -189,15 +188,15 @@ class Bfc {
       left = &chunk;
       if (!chunk.free_) continue;
       const unsigned index = chunk.tag.shelf();
-      THERMOCLINE_CHECK(chunk.shelf_ == index && (Tag::is_loose(index) || shelves_[index].has(chunk)),
+      THERMOCLINE_CHECK(chunk.shelf_ == index && (is_loose(index) || shelves_[index].has(chunk)),
                         "A free chunk lies on its shelf.");
       sums[index] += chunk.size_;
       ++counts[index];
     }
     for (unsigned index = 0; index < Tag::kShelves; ++index) {
       // The bin of a loose chunk is the number of its shelf.
-      const std::size_t lie_there = Tag::is_loose(index)
-                                        ? loose_[index].check(index, [index](std::uint64_t) { return index; })
+      const std::size_t lie_there = is_loose(index)
+                                        ? loose(index).check(index, [index](std::uint64_t) { return index; })
                                         : shelves_[index].check();
       THERMOCLINE_CHECK(counts[index] == lie_there, "Only free chunks lie on a shelf, in order.");
       THERMOCLINE_CHECK(sums[index] == free_size_[index], "A shelf's size is the sum of its chunks.");
@@ -226,9 +225,9 @@ class Bfc {
     const unsigned index = chunk->tag.shelf();
     chunk->shelf_ = static_cast<std::uint8_t>(index);
     free_size_[index] += chunk->size_;
-    if (Tag::is_loose(index)) {
+    if (is_loose(index)) {
       chunk->bin = index;
-      loose_[index].put(*chunk);
+      loose(index).put(*chunk);
     } else {
       shelves_[index].put(*chunk);
     }
@@ -238,7 +237,7 @@ class Bfc {
     chunk->free_ = false;
     const unsigned index = chunk->shelf_;
     free_size_[index] -= chunk->size_;
-    if (Tag::is_loose(index)) {
+    if (is_loose(index)) {
       BinList<Chunk>::remove(*chunk);
     } else {
       shelves_[index].remove(*chunk);
@@ -262,9 +261,14 @@ class Bfc {
 
   bool ends_range(Chunk* chunk) { return right_of(chunk) == nullptr; }
 
+  static constexpr bool is_loose(unsigned shelf) { return shelf >= Tag::kOrdered; }
+
+  BinList<Chunk>& loose(unsigned shelf) { return loose_[shelf - Tag::kOrdered]; }
+  const BinList<Chunk>& loose(unsigned shelf) const { return loose_[shelf - Tag::kOrdered]; }
+
   boost::intrusive::list<Chunk> chunks_;
-  Shelf shelves_[Tag::kShelves];
-  BinList<Chunk> loose_[Tag::kShelves];
+  Shelf shelves_[Tag::kOrdered];
+  BinList<Chunk> loose_[Tag::kShelves - Tag::kOrdered + 1];  // one more, because there may be none
   std::uint64_t free_size_[Tag::kShelves] = {};
   ObjectPool<Chunk> pool_;
 };

@@ -335,17 +335,13 @@ Status Heap::set_limit(Bytes limit, Wait wait) {
   return pool_.set_limit(limit) ? Status() : Status::out_of_memory();
 }
 
-std::array<SizeClass, SizeClass::kCount> Heap::count_classes() const {
-  std::array<SizeClass, SizeClass::kCount> classes;
-  for (const Block* const block : blocks_) {
-    if (block == nullptr) continue;
-    for_each_buffer(*block, [&classes](const Buffer& buffer) {
-      SizeClass& of_class = classes[SizeClass::of(buffer.requested())];
-      of_class.live_bytes += buffer.requested();
-      ++of_class.buffers;
-    });
+void Heap::fold_classes(std::array<SizeClass, SizeClass::kCount>* out) const {
+  for (unsigned width = 0; width < std::size(live_by_width_); ++width) {
+    // The least size of the width, beside 1.
+    SizeClass& of_class = (*out)[SizeClass::of((Bytes{1} << width) + 1)];
+    of_class.live_bytes += live_by_width_[width];
+    of_class.buffers += buffers_by_width_[width];
   }
-  return classes;
 }
 
 HeapStatistics Heap::statistics() const {
@@ -360,7 +356,7 @@ HeapStatistics Heap::statistics() const {
   s.slab_bytes = slabs_.bytes();
   s.slab_live_bytes = live_bytes_ - whole_pages_live_bytes_;
   s.buffers = buffers();
-  s.classes = count_classes();
+  fold_classes(&s.classes);
   s.blocks = block_objects_.taken() - vacant_.size();
   s.slabs = slabs_.count();
   s.allocations = last_number_ - renewals_;
@@ -408,6 +404,8 @@ void Heap::validate() const {
   Bytes slab_live = 0;
   std::uint64_t buffers = 0;
   std::uint64_t blocks = 0;
+  std::array<SizeClass, SizeClass::kCount> classes, folded;
+  fold_classes(&folded);
   for (std::size_t index = 0; index < blocks_.size(); ++index) {
     const Block* const block = blocks_[index];
     if (block == nullptr) continue;
@@ -425,6 +423,8 @@ void Heap::validate() const {
       ++counted;
       THERMOCLINE_CHECK(buffer.block_ == block && buffer.address_ >= end, "Buffers of a block do not overlap.");
       block_live += buffer.requested_;
+      classes[SizeClass::of(buffer.requested_)].live_bytes += buffer.requested_;
+      ++classes[SizeClass::of(buffer.requested_)].buffers;
       end = buffer.end();
     });
     THERMOCLINE_CHECK(counted == block->live_buffers_, "A block counts its buffers.");
@@ -445,6 +445,10 @@ void Heap::validate() const {
   THERMOCLINE_CHECK(buffers + slabs_.holes() == buffer_objects_.taken() && buffers == this->buffers() &&
                         blocks + vacant_.size() == block_objects_.taken(),
                     "Every object is in its place.");
+  for (unsigned i = 0; i < SizeClass::kCount; ++i) {
+    THERMOCLINE_CHECK(classes[i].live_bytes == folded[i].live_bytes && classes[i].buffers == folded[i].buffers,
+                      "A size class is the sum of its live buffers.");
+  }
 }
 
 }  // namespace thermocline

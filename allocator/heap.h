@@ -278,7 +278,6 @@ class Heap {
   std::uint64_t created_pages() const { return pool_.created_pages(); }
   Bytes peak_created_bytes() const { return pool_.peak_created_bytes(); }
   std::uint64_t buffers() const { return buffers_; }
-  // Linear in the number of buffers, which are not counted by size class as they come and go.
   HeapStatistics statistics() const;
   // Driver calls so far that changed a mapping.
   std::uint64_t mapping_calls() const { return backing_->maps() + backing_->unmaps(); }
@@ -294,7 +293,8 @@ class Heap {
  private:
   Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<AddressSpace> space);
 
-  std::array<SizeClass, SizeClass::kCount> count_classes() const;
+  static unsigned width_of(Bytes requested);
+  void fold_classes(std::array<SizeClass, SizeClass::kCount>* out) const;
   std::uint64_t ample_pages() const;
   Block* new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant);
   Block* begin_block(AddressSpace::Chunk* chunk, bool guarded);
@@ -342,6 +342,9 @@ class Heap {
   Bytes live_bytes_ = 0;
   Bytes peak_live_bytes_ = 0;
   Bytes whole_pages_live_bytes_ = 0;  // of live bytes: those of buffers with blocks of their own
+  // Live buffers by the width of their sizes (width_of); statistics have them by size class.
+  Bytes live_by_width_[64] = {};
+  std::uint64_t buffers_by_width_[64] = {};
 };
 
 inline Block* Heap::block_at(DeviceAddress address) const {
@@ -366,6 +369,11 @@ inline bool Heap::owns_pages(Bytes requested) const {
   return (rounded - requested) <= rounded / 8;
 }
 
+// All sizes of one width are of one size class.
+inline unsigned Heap::width_of(Bytes requested) {
+  return static_cast<unsigned>(std::bit_width((requested - 1) | 1)) - 1;
+}
+
 // Counts a buffer that already has its address.
 template <bool kInSlab>
 [[gnu::always_inline]] inline void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
@@ -383,6 +391,9 @@ template <bool kInSlab>
   block->live_bytes_ += requested;
   live_bytes_ += requested;
   if (live_bytes_ > peak_live_bytes_) peak_live_bytes_ = live_bytes_;
+  const unsigned width = width_of(requested);
+  live_by_width_[width] += requested;
+  ++buffers_by_width_[width];
 }
 
 template <bool kInSlab>
@@ -394,6 +405,9 @@ template <bool kInSlab>
   block->live_bytes_ -= requested;
   live_bytes_ -= requested;
   if constexpr (!kInSlab) whole_pages_live_bytes_ -= requested;
+  const unsigned width = width_of(requested);
+  live_by_width_[width] -= requested;
+  --buffers_by_width_[width];
 }
 
 }  // namespace thermocline

@@ -33,8 +33,7 @@ namespace thermocline {
 enum class StepKind : std::uint8_t { kPinned, kMappable, kPageable };
 
 struct StepTag {
-  static constexpr unsigned kShelves = 3;
-  static constexpr bool is_loose(unsigned) { return false; }
+  static constexpr unsigned kOrdered = 3, kShelves = kOrdered;
   static constexpr unsigned shelf_of(StepKind kind) { return static_cast<unsigned>(kind); }
   std::uint64_t step = 0;  // address of the step
   StepKind kind = StepKind::kPinned;

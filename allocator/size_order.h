@@ -2,8 +2,7 @@
 // Free chunks in order of size, and of offset where sizes are equal: the best fit. Each size below kExact has a bin of
 // its own, and one word says which bins are not empty; all larger chunks share the last bin. Most sizes are small and
 // few chunks have the same size, so a bin is a sorted array, and an operation is a few comparisons without a tree's
-// rotations. A bin of many chunks (the guards between thousands of buffers are all of one size) is a tree. Nothing is
-// allocated.
+// rotations. A bin of many chunks is a tree. Nothing is allocated.
 #pragma once
 
 #include <algorithm>
@@ -33,17 +32,22 @@ class SizeOrder {
     used_ |= std::uint64_t{1} << index;
     if (bin.size >= kFew || !bin.many.empty()) [[unlikely]]
       return bin.put_in_many(chunk);
-    std::size_t at = bin.size++;
-    for (; at > 0 && !is_behind(*bin.few[at - 1], chunk.size(), chunk.offset()); --at) bin.few[at] = bin.few[at - 1];
-    bin.few[at] = &chunk;
+    Chunk** const place = bin.place_of(chunk.size(), chunk.offset());
+    std::move_backward(place, bin.end_of_few(), bin.end_of_few() + 1);
+    *place = &chunk;
+    ++bin.size;
   }
   void remove(Chunk& chunk) {
     const unsigned index = bin_of(chunk.size());
     Bin& bin = bins_[index];
     if (!bin.many.empty()) [[unlikely]]
       return bin.remove_from_many(chunk);
-    std::size_t at = --bin.size;
-    for (Chunk* next = bin.few[at]; next != &chunk;) std::swap(next, bin.few[--at]);
+    Chunk** const last = bin.end_of_few() - 1;
+    if (*last != &chunk) {
+      Chunk** const place = bin.place_of(chunk.size(), chunk.offset());
+      std::move(place + 1, last + 1, place);
+    }
+    --bin.size;
     if (bin.size == 0) used_ &= ~(std::uint64_t{1} << index);
   }
   void clear() {
@@ -123,7 +127,7 @@ class SizeOrder {
 
  private:
   static constexpr unsigned kBins = unsigned{kExact};
-  static constexpr std::size_t kFew = 16;
+  static constexpr std::size_t kFew = 24;
   // Size, and then offset, in one word.
   using Key = std::uint64_t;
   static constexpr unsigned kOffsetBits = 32;
@@ -144,6 +148,12 @@ class SizeOrder {
   static Chunk& as_chunk(const Chunk& chunk) { return const_cast<Chunk&>(chunk); }
 
   struct Bin {
+    Chunk** end_of_few() { return few + size; }
+    // Behind those of `few` that are behind such a chunk.
+    Chunk** place_of(std::uint64_t chunk_size, std::uint64_t offset) {
+      return std::partition_point(few, end_of_few(),
+                                  [=](const Chunk* one) { return is_behind(*one, chunk_size, offset); });
+    }
     // The lowest of the smallest that are no smaller; null: none.
     Chunk* fit(std::uint64_t wanted) const {
       Chunk* found = nullptr;

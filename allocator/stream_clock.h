@@ -56,11 +56,6 @@ class StreamClock {
     *out = latest_;
     return handle == latest_handle_ || find_known(handle, out);
   }
-  // find() if that was looked up last.
-  bool is_latest(StreamHandle handle, StreamIndex* out) const {
-    *out = latest_;
-    return handle == latest_handle_;
-  }
   StreamHandle handle_of(StreamIndex stream) const;
   // False once the stream was retired.
   bool is_alive(StreamIndex stream) const;

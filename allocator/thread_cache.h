@@ -232,20 +232,10 @@ class ThreadCache {
   SetStates states_of_set(unsigned first) const {
     return __atomic_load_n(reinterpret_cast<const SetStates*>(&states_[first]), __ATOMIC_ACQUIRE);
   }
-  using TwoSetsStates [[gnu::may_alias]] = std::uint64_t;
-  static constexpr TwoSetsStates kBoth = 0x1'0000'0001;
-  TwoSetsStates states_of_two_sets(unsigned first) const {
-    return __atomic_load_n(reinterpret_cast<const TwoSetsStates*>(&states_[first]), __ATOMIC_ACQUIRE);
-  }
   // Calls visit(slot, state) for the slots of the sets that have any of these bits.
   template <class Visit>
   void for_each_slot(SetStates bits, Visit visit) {
     for (unsigned first = 0; first < kSlots; first += kWays) {
-      // Mostly there is nothing in two sets beside each other.
-      if (first % (2 * kWays) == 0 && (states_of_two_sets(first) & (bits * kBoth)) == 0) {
-        first += kWays;
-        continue;
-      }
       if ((states_of_set(first) & bits) == 0) continue;
       for (unsigned i = first; i < first + kWays; ++i) visit(i, states_[i].load(std::memory_order_acquire));
     }

@@ -111,7 +111,7 @@ template <class Mutex, class Ask>
 // Allocations are those in slabs that change no peak.
 Engine::State::Allowed Engine::State::what_is_allowed(std::uint64_t key) const {
   Allowed what;
-  if (!clock.is_latest(handle_of(key), &what.newest.stream)) return {};
+  if (!clock.find(handle_of(key), &what.newest.stream)) return {};
   what.newest.ordinal = clock.submitted(what.newest.stream);
   if (!slow_to_free && !clock.may_be_blocked()) what.key_to_free = key;
   if (slow_to_allocate || policy->wants().addresses || external_bytes > counters.peak_live_bytes ||
@@ -283,7 +283,8 @@ Status Engine::free_past_cache(DeviceAddress address, std::uint64_t stream) {
   if (!mutex_.try_lock_again()) [[unlikely]]
     return free_anew(address, stream);
   const Block* const slab = state_->heap.slab_of_several_at(address);
-  if (slab == nullptr || stream != state_->allowed.key_to_free) [[unlikely]]
+  if (slab == nullptr) return free_taken(address, stream);
+  if (stream != state_->allowed.key_to_free) [[unlikely]]
     return free_where_allowed(address, stream);
   return free_in_slab_taken(address, stream, *slab);
 }

@@ -12,10 +12,9 @@
 namespace thermocline {
 namespace {
 
-// A tag that uses everything a tag may do: two shelves, merging only within one color, and a sum over merged chunks.
+// A tag that uses everything a tag may do: shelves in order and one that is in none, merging only within one color, and a sum over merged chunks.
 struct Colour {
-  static constexpr unsigned kShelves = 2;
-  static constexpr bool is_loose(unsigned) { return false; }
+  static constexpr unsigned kOrdered = 2, kShelves = 3;
   unsigned colour = 0;
   std::set<int> owners;
 
@@ -86,6 +85,32 @@ TEST(Bfc, ATakenRangeMayCrossFreeChunksOfAnyShelfAndCarriesTheirTags) {
   EXPECT_TRUE(across->tag.owners.contains(7));
   EXPECT_EQ(space.free_size(1), 15u);
   EXPECT_EQ(space.free_size(0), 15u);
+  space.validate();
+}
+
+TEST(Bfc, TheLastShelfMayBeInNoOrder) {
+  Space space;
+  auto* left = space.take(space.add_range(0, 40, {}), 0, 10);
+  auto* right = space.take(space.best_fit(0, 10), 10, 10);
+  for (auto* chunk : {left, right}) {
+    chunk->tag.colour = 2;
+    chunk->tag.owners = {static_cast<int>(chunk->offset())};
+  }
+  space.give(left);
+  const auto found = [&space] {
+    std::set<std::uint64_t> offsets;
+    space.for_each_on(2, [&](const auto& chunk) { offsets.insert(chunk.offset()); });
+    return offsets;
+  };
+  EXPECT_EQ(found(), (std::set<std::uint64_t>{0}));
+  EXPECT_EQ(space.give(right), left) << "they are merged as any others";
+  EXPECT_EQ(space.free_size(2), 20u);
+  space.validate();
+  auto* middle = space.take(left, 5, 10);
+  EXPECT_EQ(found(), (std::set<std::uint64_t>{0, 15}));
+  space.validate();
+  space.give(middle);
+  EXPECT_EQ(found(), (std::set<std::uint64_t>{0}));
   space.validate();
 }
 
