@@ -118,11 +118,16 @@ class HeldEngines {
  public:
   HeldEngines() : HeldEngines(Even::kSeveral) {}
   // kOne: hold also a single engine, for the library's own threads. The program's threads do not end the context that
-  // they use. kFromInside: as kSeveral, within a call of the library that holds none yet.
-  enum class Even : std::uint8_t { kOne, kSeveral, kFromInside };
-  explicit HeldEngines(Even held) : engines_(held == Even::kFromInside ? Runtime::get().engines() : engines_now()) {
+  // they use.
+  enum class Even : std::uint8_t { kOne, kSeveral };
+  explicit HeldEngines(Even held) : engines_(engines_now()) {
     if (engines_ != nullptr && (held == Even::kOne || engines_->size() != 1)) [[unlikely]]
       hold();
+  }
+  // Within a call of the library that holds none yet.
+  struct FromInside {};
+  explicit HeldEngines(FromInside) : engines_(Runtime::get().engines()) {
+    if (engines_ != nullptr) hold();
   }
   ~HeldEngines() {
     if (holds_) [[unlikely]]

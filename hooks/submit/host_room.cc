@@ -8,7 +8,7 @@ namespace thermocline {
 
 bool others_give_host_memory_back(const ActiveEngine& mine) {
   if (!mine.engine->others_left_too_little_host() || any_stream_may_block()) return false;
-  const HeldEngines engines(HeldEngines::Even::kFromInside);
+  const HeldEngines engines{HeldEngines::FromInside()};
   if (engines.none() || engines->size() < 2) return false;
   for (const ActiveEngine* const other : *engines) {
     if (other == &mine) continue;
