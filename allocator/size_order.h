@@ -128,10 +128,9 @@ class SizeOrder {
  private:
   static constexpr unsigned kBins = unsigned{kExact};
   static constexpr std::size_t kFew = 24;
-  // Size, and then offset, in one word.
-  using Key = std::uint64_t;
-  static constexpr unsigned kOffsetBits = 32;
-  static Key key_of(std::uint64_t size, std::uint64_t offset) { return size << kOffsetBits | offset; }
+  // Offsets may be any: those of host memory are addresses in units of 4 KiB.
+  using Key = std::pair<std::uint64_t, std::uint64_t>;
+  static Key key_of(std::uint64_t size, std::uint64_t offset) { return {size, offset}; }
   struct KeyOf {
     using type = Key;
     type operator()(const Chunk& chunk) const { return key_of(chunk.size(), chunk.offset()); }

@@ -54,8 +54,8 @@ class UseSet {
 
   void add(Use use) {
     // The common case: a set with one stream.
-    if (can_add_at_once(use.stream)) {
-      add_at_once(use);
+    if (size_ == 1 && data()->stream == use.stream) {
+      data()->ordinal = data()->ordinal < use.ordinal ? use.ordinal : data()->ordinal;
     } else {
       insert(use);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel launches. The accesses of a kernel are read from its parameters, at every launch.
+// Compiled alone: its instructions are counted (scripts/count_instructions.sh), so inlining must be as in a package.
 #include <algorithm>
 #include <optional>
 
