@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compiled alone: its instructions are counted (scripts/count_instructions.sh), so inlining must be as in a package.
 #include "hooks/capture/captures.h"
 
 #include <algorithm>
