@@ -181,7 +181,7 @@ class SizeBins {
 
  private:
   static constexpr unsigned kPartBits = 5;
-  static_assert(kParts == 1u << kPartBits && kExact == 2 * kParts, "All sizes have bins by one rule.");
+  static_assert(kParts == 1u << kPartBits && kExact == 2 * std::uint64_t{kParts}, "All sizes have bins by one rule.");
   static constexpr unsigned kWords = (kBins + 63) / 64;
   static_assert(kWords < 64, "One word sums up all words.");
 
