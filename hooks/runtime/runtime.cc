@@ -219,6 +219,7 @@ void Runtime::State::load() {
 
 // False: the limit cannot be enforced, and the settings demand that the program ends rather than run without it.
 bool Runtime::State::share_host_limit(EngineOptions* options) {
+  share_host_limit_of_devices(options);
   const Bytes limit = settings.host_limit_shared.resolve(host_memory_bytes());
   if (limit == 0) return true;
   std::string why;
@@ -294,7 +295,6 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
     stand_aside(can ? "the driver does not do all that the library relies on" : lacks, facts->device);
     return nullptr;
   }
-  share_host_limit_of_devices(&options);
   if (!share_host_limit(&options)) return nullptr;
   std::string lacks_file;
   std::shared_ptr<SpillFile> spill_file = open_spill_file(settings, &options, &lacks_file);
