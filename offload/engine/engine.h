@@ -364,7 +364,7 @@ class Engine {
   void set_report_handler(ReportHandler handler);
 
   // Recomputes every cached number from scratch, and checks the invariants (driver/check.h).
-  void validate() const;
+  void validate() const THERMOCLINE_NOT_ANALYSED;
 
  private:
   friend class Operation;
