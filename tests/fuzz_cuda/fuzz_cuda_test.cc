@@ -109,8 +109,14 @@ TEST(RandomPrograms, AgreeWithTheModelOnSeveralHostThreads) {
                                                .programs = std::max(3 * kThreads, scaled_seeds(20)),
                                                .first = 500000 + 1000 * order,
                                                .threads = kThreads,
-                                               .live = 192 << 20});
-    evicted_bytes += statistic(result, "evicted_bytes");
+                                               .live = 192 << 20,
+                                               .may_refuse = true});
+    if (result.status == 0) {
+      evicted_bytes += statistic(result, "evicted_bytes");
+    } else {
+      // A graph larger than the budget is not launched in parts if another thread captures at that moment.
+      EXPECT_NE(result.err.find("while a stream captures"), std::string::npos) << result.err;
+    }
   }
   EXPECT_GT(evicted_bytes, 0u);
 }
