@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import thermocline.torch as tt
-from thermocline.torch import _command
+from thermocline.torch import _command, _joint_graph
 
 try:
     from thermocline.torch._partition import check_partitioner
@@ -358,6 +358,35 @@ class SeveralRegions(unittest.TestCase):
             for dtype in (torch.float32, torch.bfloat16):
                 with self.subTest(name=name, dtype=dtype):
                     self.check(lambda: MODELS[name][0]().to(dtype), self.whole, "65%", inputs=words)  # noqa: B023
+
+    def test_steps_of_several_sizes_keep_their_limits(self) -> None:
+        """The first region saves all that it would without a budget. A small step between does not make the large ones too large."""
+
+        def make() -> nn.Module:
+            model = Blocks(count=0)
+            model.blocks = nn.ModuleList([nn.Sequential(nn.Linear(32, 32)), block()])
+            return model
+
+        def each(model, backend):
+            for one in model.blocks:
+                one.compile(backend=backend, dynamic=False)
+            return model
+
+        sizes = (64, 4, 64)
+        options = {"compile_": each, "steps": 3, "by_step": True}
+        plain = Compiled(make, lambda step: torch.randn(sizes[step], 32), **options)
+        fitted = Compiled(make, lambda step: torch.randn(sizes[step], 32), "60%", enter=True, **options)
+        self.assertTrue(same(plain.left, fitted.left))
+        self.assertLessEqual(fitted.saved[-1], 0.6 * plain.saved[-1])
+
+    def test_equal_operators_that_are_to_run_again_are_another_region(self) -> None:
+        """As in a checkpoint, where what is random may run again, too."""
+        keys = []
+        for policy in ("", "MUST_RECOMPUTE"):
+            with unittest.mock.patch.object(_joint_graph, "_policy", lambda node: policy):  # noqa: B023
+                fitted = Compiled(lambda: nn.Tanh(), lambda: torch.randn(8, requires_grad=True), EVERYTHING, steps=1)
+            keys.append(fitted.budget.units[0].region.key)
+        self.assertNotEqual(*keys)
 
     def test_graph_breaks(self) -> None:
         def broken(one, x, i):

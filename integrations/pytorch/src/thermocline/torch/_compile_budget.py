@@ -105,7 +105,8 @@ class CompileBudget:
         self._at_most: Counter[_Unit] = Counter()  # the passes that waited when most was saved, in this step
         self._step_bytes = 0
         self._plans = 0
-        self._planned_limit = 0  # bytes for the regions of the last step that was measured: each alone may save more than its percentage
+        # By key of a region: bytes for all that wait, as the step that was measured with it has it. One region alone may save more than its percentage.
+        self._limits: dict[str, int] = {}
         self._is_entered = False
         self._has_new = False  # something was compiled that no whole step has run since
         self.__name__ = "thermocline"  # for messages of torch.compile
@@ -197,7 +198,8 @@ class CompileBudget:
     def _limit(self) -> int:
         """Bytes for all passes that wait. A percentage is of what they, or those of the step that was planned, would save without a budget."""
         waiting = self._budget.bytes_of(sum(one.whole_bytes for one in self._waiting))
-        return max(waiting, self._planned_limit) if self._is_entered else waiting
+        planned = (self._limits.get(one.unit.region.key, 0) for one in self._waiting)
+        return max(waiting, *planned, 0) if self._is_entered else waiting
 
     def _check(self, unit: _Unit) -> None:
         """Raises DoesNotFitError where one more pass would be too much."""
@@ -245,7 +247,9 @@ class CompileBudget:
         uses = list(by_key.values())
         extra = sum(unit.extra_bytes * count for unit, count in self._at_most.items())
         whole = sum(use.region.bases[0].saved_bytes * use.count for use in uses) + extra
-        self._planned_limit = limit = self._budget.bytes_of(whole)
+        limit = self._budget.bytes_of(whole)
+        # Steps of several sizes may share regions: the largest such step has to run.
+        self._limits.update({key: max(limit, self._limits.get(key, 0)) for key in by_key})
         if self._step_bytes <= limit:
             return
         self._plans += 1

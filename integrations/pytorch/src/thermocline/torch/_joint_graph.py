@@ -150,12 +150,18 @@ class GraphReader:
         # Inputs that the region writes in place: what reads them reads something else later.
         self._changed = {node.args[0] for node in self.nodes if node.target is torch.ops.aten.copy_.default}
         self._changed |= {node for node in self.nodes if node.meta.get("aot_runtime_epilogue_input_mutation", False)}
-        self.region = Region(self._key())
+        self.region = Region()
         self._read()
+        self.region.key = self._key()
 
     def _key(self) -> str:
-        """Without names of nodes and addresses of functions, which differ between processes."""
-        text = hashlib.sha256()
+        """Without names of nodes and addresses of functions, which differ between processes. With everything that the choice of what to save depends on:
+        equal operators may be marked for running again, have a parameter for an argument, or return something else."""
+        region = self.region
+        said = (region.is_input, region.is_free, region.is_forced, region.is_once, region.wanted, region.fixed_bytes, region.on_cpu)
+        backward = [node in self._info.tangents_closure for node in self.nodes]
+        forward = [self._info.is_required_fw(node) for node in self.nodes]
+        text = hashlib.sha256(repr((said, backward, forward)).encode())
         for node in self.nodes:
             value = node.meta.get("val")
             shape = (str(value.dtype), [hint(size) for size in value.shape]) if isinstance(value, torch.Tensor) else ""
