@@ -131,14 +131,18 @@ def check_plans(plans: Any, store: Any, min_bytes: Any) -> None:
         raise ValueError(f"min_bytes: no less than 0, not {min_bytes}")
 
 
-def checked_states(states: Any, store: Any, plans: str, min_bytes: int, *, cpu_step: bool) -> States | None:
+def checked_states(states: Any, store: Any, plans: str, min_bytes: int, *, cpu_step: bool | str) -> States | None:
     """Raises TypeError and ValueError. None: nothing is to move."""
+    if cpu_step not in (False, True, "auto"):
+        raise ValueError(f"cpu_step: {cpu_step!r} is none of False, True, 'auto'")
     sources = [states] if isinstance(states, (torch.nn.Module, torch.optim.Optimizer, torch.Tensor)) else states
     if not isinstance(sources, (tuple, list)):
         raise TypeError(f"states: a module, an optimizer or a tensor, or a list of such, not {type(states).__name__}")
     for source in sources:
         if not isinstance(source, (torch.nn.Module, torch.optim.Optimizer, torch.Tensor)):
             raise TypeError(f"states: a module, an optimizer or a tensor, or a list of such; it has a {type(source).__name__}")
+    if cpu_step == "auto" and not any(isinstance(source, torch.optim.Optimizer) for source in sources):
+        raise ValueError("cpu_step: 'auto' chooses where an optimizer's step runs, and `states` names no optimizer; write states=[model, optimizer]")
     if not sources and cpu_step:
         raise ValueError("cpu_step: the optimizer finds in host memory what `states` names, and it names nothing; write states=model")
     if not sources:

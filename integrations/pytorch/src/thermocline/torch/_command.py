@@ -28,3 +28,9 @@ def plan(trace: str, *options: str, command: str | None = None) -> dict[str, Any
         words = done.stderr.strip().removeprefix("thermocline: ").replace(trace, "the step")
         raise ValueError(f"thermocline.torch.fit: {words.removeprefix('--')}")
     return json.loads(done.stdout)
+
+
+def devices(*, command: str | None = None) -> list[dict[str, Any]]:
+    """The device profiles that `thermocline devices` lists."""
+    done = subprocess.run([command or find_command(), "devices", "--json"], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["devices"]

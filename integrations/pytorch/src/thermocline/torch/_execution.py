@@ -202,6 +202,8 @@ class Execution(TorchDispatchMode):
     def __enter__(self) -> Execution:
         if self._moving is not None:
             self._moving.begin()
+        if self._states is not None and self._states.host is not None:
+            self._states.host.is_wanted, self._states.host.changes = self._is_held, self._changed_elsewhere
         super().__enter__()
         self._hooks.__enter__()
         return self
@@ -386,6 +388,17 @@ class Execution(TorchDispatchMode):
         if value is None or value.storage_ref is None or value.storage_ref() is not storage:
             return None  # an address comes again for another storage
         return value
+
+    def _is_held(self, storage: torch.UntypedStorage) -> bool:
+        value = self.value_at(storage)
+        return value is not None and (value.holds > 0 or value.anchor is not None)
+
+    def _changed_elsewhere(self, storage: torch.UntypedStorage) -> None:
+        """The storage gets other contents. A value that is not held can not be had any more."""
+        self._copies.pop(storage._cdata, None)
+        if (value := self.value_at(storage)) is not None:
+            value.before_overwriting()
+            del self._values[storage._cdata]
 
     def moved(self, value: Value, storage: torch.UntypedStorage) -> None:
         """The value's contents are there from now on."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from . import _step_plan
-from ._budget import check_keywords, check_plans, check_step, checked_budget, checked_states, quantity
+from . import _host_choice, _step_plan
+from ._budget import Budget, check_keywords, check_plans, check_step, checked_budget, checked_states, quantity
 from ._execution import Counts, Execution
 from ._ranks import compare
 from ._saved import Store
@@ -55,6 +55,7 @@ class Fit:
         self._recordings = 0
         self._diverged = 0
         self._named: set[str] = set()
+        self._chose_host_steps = False
         self.result: Any = None  # of the step that fit() ran, where it was given inputs
         self.record: StepRecord | None = None
         self.plan: StepPlan | None = None  # None: the next step is recorded
@@ -134,9 +135,12 @@ class Fit:
         self.record, self.plan = record, None
         if not record.operators:
             raise RuntimeError("thermocline.torch.fit: the step ran no operator that PyTorch dispatched on this thread")
+        if self._states is not None and self._states.host is not None:
+            if self._choose_host_steps(record):
+                return
+            self.record = record = _host_choice.again(record, self._states.host)
         # The bound is for who reads the line: it takes a part of the time of planning.
-        asked = {"device": self._device, "plans": self._plans, "min_bytes": self._min_bytes, "bound": self._verbose}
-        answer = _step_plan.ask(record, self._budget, **asked)
+        answer = self._ask(record, bound=self._verbose)
         gathered = sum(operator.refusal == GATHERED for operator in record.operators)
         if gathered and GATHERED not in self._named:
             self._named.add(GATHERED)
@@ -159,8 +163,27 @@ class Fit:
             "expected peak": answer["peak_bytes"],
             "values dropped": answer["drops"],
             "values offloaded": answer["offloads"],
+            "parameters updated in host memory": self.updated_on_host,
         }
         compare("fit", what, self._say)
+
+    def _ask(self, record: StepRecord, *, budget: Budget | None = None, bound: bool = False) -> dict[str, Any]:
+        return _step_plan.ask(record, budget or self._budget, device=self._device, plans=self._plans, min_bytes=self._min_bytes, bound=bound)
+
+    def _choose_host_steps(self, record: StepRecord) -> bool:
+        """Once, when the optimizer has made its state. Whether the step has to be recorded with the choice in force."""
+        if self._chose_host_steps or not any(record.roles.get(number, ("",))[0] == "state" for number in record.before):
+            return False
+        self._chose_host_steps = True
+        # A percentage stays one of what the step needs whole on the device.
+        budget = Budget(self._budget.bytes_of(_step_plan.whole_peak_bytes(record)), 0)
+        chosen, line = _host_choice.choose(record, self._states.host, lambda one: self._ask(one, budget=budget), self._device)
+        if not chosen:
+            return False
+        self._budget = budget
+        self._states.host.choose([one.parameter for one in chosen])
+        self._say(line)
+        return True
 
     def expectation(self) -> str:
         """The plan's promise, in a line."""
@@ -179,11 +202,18 @@ class Fit:
             if answer.get("bound_ms") is not None:
                 # The bound may be a hair less than what all operators take.
                 more += f" (no plan takes less than {max(answer['bound_ms'] / answer['compute_ms'] - 1, 0):+.1%})"
+        if self.updated_on_host:
+            more += f", without the {quantity(self.updated_on_host, 'parameter')} updated in host memory"
         return (
             f"a step needs {mib('peak_bytes')} of {mib('budget_bytes')} (kept whole: {mib('whole_peak_bytes')}); "
             f"{quantity(self.plan.dropped, 'value')} dropped, {quantity(len(answer['reruns']), 'operator runs', 'operators run')} again, "
             f"{quantity(self.plan.offloaded + moved, 'offload')} ({mib('offloaded_bytes')}){more}"
         )
+
+    @property
+    def updated_on_host(self) -> int:
+        """With cpu_step="auto": how many parameters the optimizer updates in host memory."""
+        return len(self._states.host.chosen) if self._states is not None and self._states.host is not None else 0
 
     def is_in_host_memory(self, tensor: torch.Tensor) -> bool:
         """Between steps: whether the state waits there. It is a tensor of the host then."""
@@ -204,7 +234,7 @@ def fit(
     store: Store | None = None,
     min_bytes: int = 4096,
     states: Any = (),
-    cpu_step: bool = False,
+    cpu_step: bool | str = False,
     measure: bool = False,
     verbose: bool = True,
     **keywords: Any,
@@ -226,6 +256,8 @@ def fit(
     min_bytes: smaller values stay.
     states: modules, optimizers, tensors: what they have, gradients too, may wait in host memory between uses (docs/pytorch.md).
     cpu_step: each step ends with the gradients that it made, and their parameters, in host memory, where the optimizer runs between steps.
+    "auto": the optimizer's step stays in the step, and runs in host memory for those parameters for which that is expected to be faster (on a GPU
+    with the CPU's rounding).
 
     Raises DoesNotFitError (a RuntimeError) where no plan needs so little, naming the operator that needs most; ValueError for a budget or
     device that is none; FileNotFoundError without the command `thermocline`. Results belong to the caller; backward runs inside of the

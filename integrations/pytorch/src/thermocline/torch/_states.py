@@ -12,6 +12,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ._host_steps import HostSteps
 from ._kept import Kept
 from ._lineage import view_of
 from ._lists import OneByOne
@@ -57,7 +59,7 @@ class StateCopy(Protocol):
 class _State:
     """One storage on the device."""
 
-    __slots__ = ("bytes", "device", "copy", "is_evicted", "is_coming", "is_current", "is_handed_out", "others", "role", "storage")
+    __slots__ = ("bytes", "device", "copy", "is_evicted", "is_coming", "is_current", "is_handed_out", "job", "others", "role", "storage")
 
     def __init__(self, storage: torch.UntypedStorage, role: Role, count: int) -> None:
         self.storage = weakref.ref(storage)
@@ -68,6 +70,7 @@ class _State:
         self.is_evicted = self.is_coming = False
         self.is_current = False  # the copy has what the storage has
         self.is_handed_out = False  # somebody has the address until the step ends
+        self.job: Future[None] | None = None  # that works on the copy; the storage is empty then
         self.others: set[torch.cuda.Stream] = set()  # which have used it, beside the step's own
 
 
@@ -115,11 +118,14 @@ class _Here:
 class States:
     """For one fit(). Between enter() and exit() a step runs. Not for several threads at a time."""
 
-    def __init__(self, sources: list[Any], store: Any, min_bytes: int, *, cpu_step: bool = False) -> None:
-        """sources: modules, optimizers and tensors. cpu_step: optimizers run between steps, where everything that they take is in host memory."""
+    def __init__(self, sources: list[Any], store: Any, min_bytes: int, *, cpu_step: bool | str = False) -> None:
+        """sources: modules, optimizers and tensors. cpu_step: True: optimizers run between steps, where everything that they take is in host memory;
+        "auto": within the step, and for chosen parameters there."""
         self._sources = sources
-        self._cpu_step = cpu_step
-        self.lists = OneByOne([source for source in sources if isinstance(source, torch.optim.Optimizer)])
+        self._cpu_step = cpu_step is True
+        optimizers = [source for source in sources if isinstance(source, torch.optim.Optimizer)]
+        self.lists = OneByOne(optimizers)
+        self.host = HostSteps(optimizers) if cpu_step == "auto" else None
         self._store = store
         self._min_bytes = min_bytes
         self._by_key: dict[int, _State] = {}  # by _cdata of the storage
@@ -135,10 +141,9 @@ class States:
         self.evictions = self.evicted_bytes = self.fetches = self.fetched_bytes = 0  # since it was made
         self.noticed: Callable[[torch.UntypedStorage], None] | None = None  # called with the storages of new states
         self.room: Callable[[], int] | None = None  # bytes for states on the device; None: as the plan has it
-        for source in sources:
-            if isinstance(source, torch.optim.Optimizer) and not cpu_step:
-                source.register_step_pre_hook(_Outside(self))
-        if cpu_step:
+        for optimizer in optimizers if not self._cpu_step else ():
+            optimizer.register_step_pre_hook(_Outside(self))
+        if self._cpu_step:
             weakref.finalize(self, register_optimizer_step_pre_hook(_Along(self)).remove).atexit = False
 
     def tensors(self) -> Iterator[tuple[Role, torch.Tensor]]:
@@ -202,6 +207,8 @@ class States:
                 self._hooks.append(tensor.register_post_accumulate_grad_hook(self._accumulated))
         self._stay_where_arrays_are()
         self.lists.begin()
+        if self.host is not None:
+            self.host.begin(self)
 
     def _stay_where_arrays_are(self) -> None:
         """An array that a step before has made of a state may be in use still: it holds the storage, as tensors do."""
@@ -220,6 +227,7 @@ class States:
         should be, and the error is raised; only what else is on that storage has no contents.
         """
         unwatch(self._told)
+        error = self.host.end() if self.host is not None else None
         try:
             self.lists.end()
             for state in self._by_key.values():
@@ -233,6 +241,8 @@ class States:
             self._by_key, self._by_role, self._here, self.not_here = {}, {}, _Here(), 0
             self._streams = {}
             self.room = self.noticed = None
+        if error is not None:
+            raise error
 
     def _make_whole(self) -> None:
         error: BaseException | None = None
@@ -270,15 +280,11 @@ class States:
         whether only the sources' tensors are on the storage with that _cdata. The first error, after which the others have moved all the same."""
         error: BaseException | None = None
         optimizers = [source for source in self._sources if isinstance(source, torch.optim.Optimizer)]
-
-        def state_of(tensor: torch.Tensor) -> _State | None:
-            return self._by_key.get(storage_under(tensor)._cdata) if is_plain(tensor) else None
-
         for role, parameter in list(self.tensors()):
             if role[0] != "tensor" or parameter.grad is None:
                 continue
-            both = [state_of(parameter), state_of(parameter.grad)]
-            others = [state_of(tensor) for optimizer in optimizers for tensor in tensors_in(optimizer.state.get(parameter, {}))]
+            both = [self.state_of(parameter), self.state_of(parameter.grad)]
+            others = [self.state_of(tensor) for optimizer in optimizers for tensor in tensors_in(optimizer.state.get(parameter, {}))]
             known = [state for state in (*both, *others) if state is not None]
             leave = None not in both and not any(state.is_handed_out for state in known)
             leave = leave and all(is_free(storage._cdata) for state in known if (storage := state.storage()) is not None)
@@ -355,8 +361,15 @@ class States:
             self._here.remove(key)
 
     def _accumulated(self, parameter: torch.Tensor) -> None:
-        if parameter.grad is not None:
-            self._know(("grad", id(parameter)), parameter.grad)
+        if parameter.grad is None:
+            return
+        self._know(("grad", id(parameter)), parameter.grad)
+        if self.host is not None:
+            self.host.note_accumulated(parameter)
+            state = self.state_of(parameter.grad) if self.host.is_chosen(parameter) else None
+            if state is not None:
+                with _disable_current_modes():
+                    self.evict(state)
 
     def _refuse_to_save(self, *_: Any) -> None:
         if self.not_here:
@@ -375,6 +388,9 @@ class States:
     def role_of(self, storage: torch.UntypedStorage) -> Role | None:
         state = self._by_key.get(storage._cdata)
         return state.role if state is not None and state.storage() is storage else None
+
+    def state_of(self, tensor: torch.Tensor) -> _State | None:
+        return self._by_key.get(storage_under(tensor)._cdata) if is_plain(tensor) else None
 
     def of_role(self, role: Role) -> _State | None:
         return self._by_role.get(role)
@@ -476,6 +492,9 @@ class States:
         storage = state.storage()
         if storage is None or not state.is_evicted:
             return
+        if state.job is not None:
+            wait([state.job])
+            state.job = None
         with self._on_own_stream(state):
             storage.resize_(state.bytes)
             state.copy.prefetch(storage)

@@ -110,7 +110,7 @@ def write_trace(record: StepRecord, path: str, room_bytes: int) -> None:
         for number in record.before:
             line(e="alloc", b=number, n=record.sizes[number])
         if room_bytes:
-            line(e="alloc", b=len(record.sizes), n=room_bytes)
+            line(e="alloc", b=max(record.sizes, default=-1) + 1, n=room_bytes)
         line(e="op", k="begin", r=[], w=[], flops=0, bytes=0)
         line(e="step", i=0)
         for kind, number in record.events:

@@ -216,6 +216,8 @@ class Recorder(TorchDispatchMode):
         if states is not None:
             self.record.state_bytes = states.bytes_of_all()
             states.noticed = self._note_state
+            if states.host is not None:
+                states.host.place = lambda: len(self.record.operators)
             states.room = None if most_bytes is None else lambda: most_bytes - self._live_bytes
         self._measure = measure
         self._numbers: dict[int, int] = {}  # by _cdata of a live storage
