@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(__file__))
 from fit_steps import PREDICTION, Chain, Steps, fit, loss_of, near_the_least, rows, same  # first: without PyTorch it skips the test
@@ -19,6 +20,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import thermocline.torch as tt
+from thermocline.torch import _step_plan
 
 
 class Bits(unittest.TestCase):
@@ -64,6 +66,34 @@ class Bits(unittest.TestCase):
                 self.assertTrue(same(plain.left, steps.left))
                 self.assertIsNone(fitted.counts.diverged_at)
                 self.assertLessEqual(steps.peaks[-1], fitted.plan.answer["budget_bytes"])
+
+    def test_of_a_plan_for_time_and_one_for_flops_the_faster_is_taken(self) -> None:
+        """Both are found by search, so that the second may be faster, too."""
+        asked, ask = [], _step_plan._ask
+
+        def noted(record, budget, **options) -> dict:
+            answer = ask(record, budget, **options)
+            asked.append(answer)
+            return dict(answer)
+
+        steps = Steps(*MODELS["ViT"])
+        with mock.patch.object(_step_plan, "_ask", noted):
+            fitted = fit(steps.model, steps.x, budget="42%", loss=lambda out, _x: loss_of(out))
+        self.assertEqual(len(asked), 2)
+        operators, answer = fitted.record.operators, fitted.plan.answer
+        times = [sum(operators[place].microseconds for place in one["reruns"]) / 1000 for one in asked]
+        self.assertAlmostEqual(answer["recomputed_ms"], min(times), 3)
+        self.assertAlmostEqual(answer["step_ms"], answer["compute_ms"] + min(times), 3)
+        for better in (0, 1):  # whichever it is
+            def made_worse(record, budget, better=better, **options) -> dict:
+                one = asked[len(given)]
+                given.append({**one, "reruns": one["reruns"] * (1 if len(given) == better else 50)})
+                return given[-1]
+
+            given = []
+            with mock.patch.object(_step_plan, "_ask", made_worse):
+                taken = _step_plan.ask(fitted.record, fitted._budget, device="reference", plans="recompute", min_bytes=256)
+            self.assertEqual(taken["reruns"], asked[better]["reruns"])
 
     def test_half_precision_by_autocast(self) -> None:
         class Cast(nn.Module):
