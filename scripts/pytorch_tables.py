@@ -60,7 +60,26 @@ def pytorch_models() -> str:
     return table(head, [cells(key) for key in keys])
 
 
+def in_kib(head: list[str], rows: list[dict], first: Callable[[dict], list[str]], *names: str) -> str:
+    return table(head, [[*first(row), *(str(round(row[name] / 1024)) for name in names), "yes" if row["bits_equal"] else "no"] for row in rows])
+
+
+def fit_states() -> str:
+    head = ["model, KiB", "parameters", "whole", 'with "50%": budget', "peak predicted", "peak measured", "bits of plain PyTorch"]
+    names = ("parameter_bytes", "whole_peak_bytes", "budget_bytes", "predicted_peak_bytes", "peak_bytes")
+    return in_kib(head, results("pytorch_fit_states")["half"], lambda row: [row["model"]], *names)
+
+
+def fit_cpu_step() -> str:
+    head = ["model, KiB", "parameters updated in host memory", "moved in a step without", "with", "budget", "peak", "bits of plain PyTorch"]
+    names = ("crossed_bytes", "crossed_bytes_auto", "budget_bytes", "peak_bytes")
+    first = lambda row: [row["model"], f"{row['updated_on_host']} of {row['parameters']}"]  # noqa: E731
+    return in_kib(head, results("pytorch_fit_states")["cpu_step"], first, *names)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "fit-states": fit_states,
+    "fit-cpu-step": fit_cpu_step,
     "pytorch-fit": pytorch_fit,
     "pytorch-models": pytorch_models,
     "pytorch-overhead": pytorch_overhead,

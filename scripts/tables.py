@@ -168,25 +168,6 @@ def other_models() -> str:
     )
 
 
-def fit_states() -> str:
-    def cells(row: dict) -> list[str]:
-        names = ("parameter_bytes", "whole_peak_bytes", "budget_bytes", "predicted_peak_bytes", "peak_bytes")
-        return [row["model"], *(str(round(row[name] / 1024)) for name in names), "yes" if row["bits_equal"] else "no"]
-
-    head = ["model, KiB", "parameters", "whole", 'with "50%": budget', "peak predicted", "peak measured", "bits of plain PyTorch"]
-    return table(head, [cells(row) for row in results("pytorch_fit_states")["half"]])
-
-
-def fit_cpu_step() -> str:
-    def cells(row: dict) -> list[str]:
-        names = ("crossed_bytes", "crossed_bytes_auto", "budget_bytes", "peak_bytes")
-        hosted = f"{row['updated_on_host']} of {row['parameters']}"
-        return [row["model"], hosted, *(str(round(row[name] / 1024)) for name in names), "yes" if row["bits_equal"] else "no"]
-
-    head = ["model, KiB", "parameters updated in host memory", "moved in a step without", "with", "budget", "peak", "bits of plain PyTorch"]
-    return table(head, [cells(row) for row in results("pytorch_fit_states")["cpu_step"]])
-
-
 def tune() -> str:
     rows = results("tune")["rows"]
     devices = list(dict.fromkeys(row["device"] for row in rows))
@@ -531,8 +512,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "recompute": recompute,
     "split": split,
     "other-models": other_models,
-    "fit-states": fit_states,
-    "fit-cpu-step": fit_cpu_step,
     "sleep": sleep,
     "share": share,
     "tune": tune,
