@@ -17,7 +17,8 @@ from fit_training import MODELS, OPTIMIZERS, Deep, Training
 import thermocline.torch as tt
 from thermocline.torch._execution import Execution
 from thermocline.torch._host_steps import _Job, is_usual
-from thermocline.torch._lineage import Value
+from thermocline.torch._lineage import Blank, Operator, Value, make
+from thermocline.torch._operators import facts_of
 from thermocline.torch._step_plan import StepPlan
 
 MODELS["shallow"] = (lambda: Deep(4), lambda: torch.randn(4, 64))
@@ -158,6 +159,18 @@ class HostSteps(unittest.TestCase):
                 training.fitted._step = step
             with self.subTest(fits=fits), self.assertRaisesRegex(RuntimeError, "modified by an inplace operation|changed in place"):
                 (training.fitted if fits else step)()
+
+    def test_memory_that_is_overwritten_whole_is_no_state(self) -> None:
+        """Where something runs again while states wait: who fills them is asked about real storages alone."""
+        tensor, asked = torch.ones(4), []
+        blank = Value(tensor.untyped_storage())
+        blank.storage_ref, blank.anchor = None, Blank(tensor.untyped_storage())
+        fill = torch.ops.aten.fill_.Scalar
+        value = Value(tensor.untyped_storage(), Operator(fill, facts_of(fill), (tensor, 2.0), {}, lambda _: blank, None))
+        value.storage_ref = None
+        made = make([value], lambda operator, storages: operator.run(storages), lambda storages: asked.extend(s._cdata for s in storages))
+        self.assertEqual(asked, [])
+        self.assertEqual(torch.empty(0).set_(made[value]).tolist(), [2.0] * 4)
 
     def test_states_are_saved_and_loaded(self) -> None:
         left = []

@@ -260,7 +260,7 @@ def make(targets: list[Value], run: Run, ready: Ready) -> dict[Value, torch.Unty
             wanted.setdefault((id(value.operator), value.index), []).append(value)
     for operator in order:
         storages = {value: _found(value, made) for value in operator.inputs}
-        ready(list(storages.values()))
+        ready([storage for storage in storages.values() if not isinstance(storage, Blank)])
         changed = operator.changes()
         for value in operator.inputs:
             shared = value not in made or uses[value] > 1
