@@ -27,12 +27,12 @@ import thermocline.torch as tt  # noqa: E402
 PARTS = (0, 0.1, 0.5)
 
 
-def rows() -> torch.Tensor:
+def inputs() -> torch.Tensor:
     return torch.randn(512, 32)
 
 
 def eager(seed: int) -> dict[str, object]:
-    plain, ours = Steps(lambda: Made(seed), rows).run(), Steps(lambda: Made(seed), rows)
+    plain, ours = Steps(lambda: Made(seed), inputs).run(), Steps(lambda: Made(seed), inputs)
     fitted = near_the_least(ours.model, plain.x)
     ours.run(fitted)
     budget = fitted.plan.answer["budget_bytes"]
@@ -45,14 +45,14 @@ def eager(seed: int) -> dict[str, object]:
 
 
 def compiled(seed: int) -> dict[str, object]:
-    plain = Compiled(lambda: Made(seed), rows, steps=2)
+    plain = Compiled(lambda: Made(seed), inputs, steps=2)
     try:
-        Compiled(lambda: Made(seed), rows, 1, steps=1)
+        Compiled(lambda: Made(seed), inputs, 1, steps=1)
         least = 0
     except tt.DoesNotFitError as error:
         least = error.found_bytes
     budgets = [int(least + (plain.saved[0] - least) * part) for part in PARTS]
-    fitted = [Compiled(lambda: Made(seed), rows, budget, steps=2) for budget in budgets]
+    fitted = [Compiled(lambda: Made(seed), inputs, budget, steps=2) for budget in budgets]
     saved = [one.saved[-1] for one in fitted]
     within = all(count <= budget for count, budget in zip(saved, budgets, strict=True))
     return {
@@ -73,9 +73,9 @@ def main() -> int:
         "modules": len(found),
         "eager_hold": sum(row["eager"]["holds"] for row in found),
         "compiled_hold": sum(row["compiled"]["holds"] for row in found),
-        "rows": found,
     }
-    print(json.dumps(result, indent=1))
+    rows = ",\n  ".join(json.dumps(row) for row in found)  # a line for each
+    print(json.dumps(result, indent=1).removesuffix("\n}") + f',\n "rows": [\n  {rows}\n ]\n}}')
     return 0 if result["eager_hold"] == result["compiled_hold"] == len(found) else 1
 
 
