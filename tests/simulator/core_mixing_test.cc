@@ -11,6 +11,8 @@
 namespace simulator {
 namespace {
 
+class MixingTest : public CoreTest {};
+
 class CoreMixingTest : public CoreTest, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override { start({{"memory", GetParam()}}); }
@@ -179,7 +181,7 @@ void add_one(void** args, Dim3 grid, Dim3 block) {
   for (unsigned i = 0; i < count; ++i) ++data[i];
 }
 
-TEST_F(CoreTest, HostImplementationRunsWithItsArguments) {
+TEST_F(MixingTest, HostImplementationRunsWithItsArguments) {
   const auto machine = Machine::enter();
   const Address at = buffer(*machine, 1024);
   Kernel kernel = mixing({at});
@@ -194,7 +196,7 @@ TEST_F(CoreTest, HostImplementationRunsWithItsArguments) {
   for (int i = 0; i < 256; ++i) EXPECT_EQ(back[i], i < 128 ? 2 : 0);
 }
 
-TEST_F(CoreTest, FaultOfAHostImplementationIsAnIllegalAddress) {
+TEST_F(MixingTest, FaultOfAHostImplementationIsAnIllegalAddress) {
   const auto machine = Machine::enter();
   Address at = 0;
   ASSERT_EQ(machine->reserve(kPageBytes, 0, 0, &at), CUDA_SUCCESS);
