@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "driver/units.h"
 
@@ -18,9 +19,11 @@ struct MemoryAccess {
   DeviceAddress address;
   Bytes bytes = 0;
   Access access = Access::kUnknown;
-  // True: the operation was not given this address. Its caller found it in memory that the operation may read.
-  bool found = false;
+  // 1: the operation was not given this address. Its caller found it in memory that the operation may read. Else 0. As
+  // wide as it may be, so that equal accesses are equal bytes.
+  std::uint32_t found = 0;
 };
+static_assert(std::has_unique_object_representations_v<MemoryAccess>);
 
 struct AddressRange {
   DeviceAddress at;

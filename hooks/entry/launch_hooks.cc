@@ -2,6 +2,7 @@
 // Kernel launches. The accesses of a kernel are read from its parameters, at every launch.
 // Compiled alone: its instructions are counted (scripts/count_instructions.sh), so inlining must be as in a package.
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "hooks/capture/captures.h"
@@ -117,15 +118,15 @@ bool any_wants_relaunches(const EngineSet& engines) {
   // A recording goes on without facts that could not be found out.
   if (asker == LaunchAskedBy::kEngine) info.relaunch = known->info();
   if (read == CUDA_SUCCESS) info.seen = known->seen();
-  return submit_launch(engines, stream, accesses, info, call);
+  return submit_launch(engines, stream, accesses, info, {}, call);
 }
 
 // NCCL's queue in pinned memory has operands of earlier collectives, too; its hooks have pinned this one's operands.
 bool is_pinned(const Layouts::Facts& facts) { return facts.is_of_nccl && nccl_launches(); }
 
 // not_found: the parameters can not be read.
-[[gnu::noinline]] CUresult read_accesses(const EngineSet& engines, const Launch& launch, const Layouts::Facts& facts,
-                                         AccessList* accesses) {
+[[gnu::noinline]] CUresult read_all_accesses(const EngineSet& engines, const Launch& launch,
+                                             const Layouts::Facts& facts, AccessList* accesses) {
   const bool has_arguments = launch.arguments.parameters != nullptr || launch.arguments.extra != nullptr;
   const CUresult read = with_host_memory([&] {
     if (const TensorMaps& maps = tensor_maps(); has_arguments && !maps.empty()) [[unlikely]] {
@@ -145,6 +146,20 @@ bool is_pinned(const Layouts::Facts& facts) { return facts.is_of_nccl && nccl_la
   return read;
 }
 
+[[gnu::always_inline]] inline CUresult read_accesses(const EngineSet& engines, const Launch& launch,
+                                                     const Layouts::Facts& facts, AccessList* accesses) {
+  const bool are_in_parameters = launch.arguments.parameters != nullptr && facts.layout != nullptr &&
+                                 tensor_maps().empty() && !any_host_allocation.load(std::memory_order_relaxed);
+  if (!are_in_parameters) [[unlikely]]
+    return read_all_accesses(engines, launch, facts, accesses);
+  try {
+    scan_parameters(*facts.layout, launch.arguments.parameters, engines.hull(), accesses);
+    return CUDA_SUCCESS;
+  } catch (const std::bad_alloc&) {
+    return host_memory_is_exhausted();
+  }
+}
+
 // `read`: why the accesses are not known.
 [[gnu::noinline]] CUresult launch_unread(StreamHandle stream, CUresult read, Call call) {
   if (read == CUDA_ERROR_NOT_FOUND) return submit_unknown(stream, call);
@@ -154,7 +169,8 @@ bool is_pinned(const Layouts::Facts& facts) { return facts.is_of_nccl && nccl_la
 
 template <class Submit>
 [[gnu::always_inline]] inline CUresult launch_once(StreamHandle stream, const Launch& launch, const Submit& call) {
-  const EngineSet* const engines = engines_now();
+  const Inside::Depth depth;
+  const EngineSet* const engines = engines_now(depth);
   if (engines == nullptr) return call();
   const Layouts::Facts& facts = layouts().facts(launch.function);
   AccessList accesses;
@@ -164,13 +180,16 @@ template <class Submit>
   const bool is_asked_for = code_is_read.load(std::memory_order_relaxed) && !is_pinned(facts);
   if (is_asked_for && (any_wants_relaunches(*engines) || Recorder::get() != nullptr)) [[unlikely]]
     return launch_known(*engines, stream, launch, facts, accesses, call);
-  return submit_launch(*engines, stream, accesses, info_of(launch.function, facts, launch.shape), call);
+  return submit_launch(*engines, stream, accesses, info_of(launch.function, facts, launch.shape), depth, call);
 }
 
 // Lazily loaded code takes device memory at its first launch.
 template <class Submit>
 [[gnu::always_inline]] inline CUresult submit_kernel(StreamHandle stream, const Launch& launch, const Submit& call) {
-  return with_driver_room([&] { return launch_once(stream, launch, call); });
+  const CUresult result = launch_once(stream, launch, call);
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) [[likely]]
+    return result;
+  return again_with_driver_room([&] { return launch_once(stream, launch, call); });
 }
 
 // Parameters that were set one by one, as before CUDA 4 (cuParamSetv), are not tracked.

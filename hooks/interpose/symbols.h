@@ -165,11 +165,16 @@ constexpr Waits waits_of(Function function) {
 // While an object of this class lives, this thread is inside the library: hooks and dlsym pass every call through.
 class Inside {
  public:
-  Inside() : depth_(*address_once(&of_this_thread)) { ++depth_; }
+  // How often the calling thread is inside. For hooks that ask and then enter: finding it takes a call.
+  struct Depth {
+    Depth() : of_this_thread(*address_once(&Inside::of_this_thread)) {}
+    int& of_this_thread;
+  };
+  explicit Inside(Depth depth = {}) : depth_(depth.of_this_thread) { ++depth_; }
   ~Inside() { --depth_; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
-  static bool now() { return of_this_thread > 0; }
+  static bool now(Depth depth = {}) { return depth.of_this_thread > 0; }
 
  private:
   static constinit thread_local int of_this_thread;

@@ -44,7 +44,7 @@ class AccessList {
   // Adds an address that is stored in memory which the operation may read.
   AccessList& found_word(std::uint64_t value) {
     last_word_ = kNone;
-    accesses_.push_back(MemoryAccess{DeviceAddress{value}, 0, Access::kUnknown, true});
+    accesses_.push_back(MemoryAccess{DeviceAddress{value}, 0, Access::kUnknown, 1});
     return *this;
   }
 

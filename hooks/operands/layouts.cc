@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/operands/layouts.h"
 
-#include <array>
 #include <mutex>
 #include <utility>
 
-#include "driver/address_once.h"
-#include "driver/hash.h"
 #include "hooks/interpose/nccl.h"
-#include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/symbols.h"
 
 namespace thermocline {
@@ -63,44 +59,14 @@ const char* ask_name(CUfunction function, bool is_kernel) {
 
 }  // namespace
 
-// Small, because it takes up thread-local storage in every thread.
-struct Layouts::Remembered {
-  struct One {
-    CUfunction function;
-    const Facts* facts;
-  };
-  std::uint64_t generation;  // of all entries
-  std::array<One, 64> last;
-
-  One& place_of(CUfunction function) { return last.data()[hash_bits(reinterpret_cast<std::uintptr_t>(function), 6)]; }
-};
-
-const Layouts::Facts& Layouts::facts(CUfunction function) {
-  static constinit thread_local Remembered of_this_thread{};
-  Remembered& remembered = *address_once(&of_this_thread);
-  const std::uint64_t generation = generation_.load(std::memory_order_acquire);
-  const Remembered::One& last = remembered.place_of(function);
-  if (remembered.generation == generation && last.function == function && last.facts != nullptr) [[likely]]
-    return *last.facts;
-  return ask_and_remember(function, remembered, generation);
-}
-
-[[gnu::noinline]] const Layouts::Facts& Layouts::ask_and_remember(CUfunction function, Remembered& remembered,
-                                                                  std::uint64_t generation) {
-  if (remembered.generation != generation) {
-    remembered.last = {};
-    remembered.generation = generation;
-  }
-  const Facts& facts = ask(function);
-  if (facts.is_final) remembered.place_of(function) = {function, &facts};
-  return facts;
-}
-
-const Layouts::Facts& Layouts::ask(CUfunction function) {
+[[gnu::noinline]] const Layouts::Facts& Layouts::ask(CUfunction function) {
   bool is_kernel = false;
   {
     const ReaderLock lock(mutex_);
-    if (const auto found = facts_.find(function); found != facts_.end()) return *found->second;
+    if (const auto found = facts_.find(function); found != facts_.end()) {
+      place_of(function).store(found->second, std::memory_order_release);
+      return *found->second;
+    }
     is_kernel = kernels_.contains(function);
   }
   ParameterLayout layout;
@@ -120,14 +86,17 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
   }
   const WriterLock lock(mutex_);
   const ParameterLayout* const shared = known ? &*all_.insert(std::move(layout)).first : nullptr;
-  Facts facts{.layout = shared, .is_final = is_final};
+  Facts facts{.function = function, .layout = shared, .is_final = is_final};
   if (name != nullptr) {
     facts.name = names_.emplace(name, function).first->first.c_str();
     facts.operator_class = classify_operator(name, rules_);
     facts.is_of_nccl = is_kernel_of_nccl(name);
   }
   const Facts& kept = *known_.insert(facts).first;
-  return is_final ? *facts_.emplace(function, &kept).first->second : kept;
+  if (!is_final) return kept;
+  const Facts* const final = facts_.emplace(function, &kept).first->second;
+  place_of(function).store(final, std::memory_order_release);
+  return *final;
 }
 
 void Layouts::set_rules(const std::vector<OperatorRule>& rules) {
@@ -149,15 +118,13 @@ void Layouts::forget_kernels(CUlibrary library) {
 void Layouts::forget() {
   forget_witness();
   const WriterLock lock(mutex_);
-  generation_.fetch_add(1, std::memory_order_acq_rel);
   facts_.clear();
+  for (auto& one : latest_) one.store(nullptr, std::memory_order_release);
 }
 
 void Layouts::forget_witness() {
   const MutexLock lock(witness_mutex_);
   witness_ = {};
 }
-
-Layouts& layouts() { return process_lifetime<Layouts>(); }
 
 }  // namespace thermocline

@@ -4,7 +4,9 @@
 // (cuFuncGetName, CUDA 12.3). Thread-safe.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -12,9 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "driver/hash.h"
 #include "driver/locks.h"
 #include "hooks/interpose/cuda_api.h"
 #include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/operands/parameters.h"
 #include "offload/operator_class.h"
 
@@ -23,6 +27,7 @@ namespace thermocline {
 class Layouts {
  public:
   struct Facts {
+    CUfunction function = nullptr;
     const ParameterLayout* layout = nullptr;               // see of()
     OperatorClass operator_class = OperatorClass::kOther;  // kOther if the driver does not return the name
     const char* name = nullptr;                            // valid until the process ends; null: the same
@@ -30,11 +35,13 @@ class Layouts {
     bool is_final = true;                            // false: queried again at the next launch
     auto operator<=>(const Facts&) const = default;  // NOLINT(modernize-use-nullptr)
   };
-  // All that follows, looked up once. Valid until the process ends.
-  const Facts& facts(CUfunction function);
+  // All that follows, looked up once. Valid until the process ends. Nearly always found without a lock.
+  const Facts& facts(CUfunction function) {
+    const Facts* const there = place_of(function).load(std::memory_order_acquire);
+    return there != nullptr && there->function == function ? *there : ask(function);
+  }
   // Null: the driver does not support the query. Empty: the function has no parameters. Layouts are valid until the
-  // process ends; functions with equal layouts share one. For the functions that a thread launched most recently no
-  // lock is taken.
+  // process ends; functions with equal layouts share one.
   const ParameterLayout* of(CUfunction function) { return facts(function).layout; }
   // Must be called before the first launch.
   void set_rules(const std::vector<OperatorRule>& rules);
@@ -50,14 +57,17 @@ class Layouts {
     CUfunction function = nullptr;
     bool is_kernel = false;
   };
-  // The functions that a thread launched most recently.
-  struct Remembered;
+  // As many as a program has kernels, with few that share a place.
+  static constexpr unsigned kBits = 11;
 
   const Facts& ask(CUfunction function);
-  const Facts& ask_and_remember(CUfunction function, Remembered& remembered, std::uint64_t generation);
   void forget_witness();
+  std::atomic<const Facts*>& place_of(CUfunction function) {
+    return latest_.data()[hash_bits(reinterpret_cast<std::uintptr_t>(function), kBits)];
+  }
 
-  std::atomic<std::uint64_t> generation_{1};  // incremented by forget()
+  // By a hash of the function: one of facts_, or null. Written with mutex_ held, if only shared.
+  std::array<std::atomic<const Facts*>, std::size_t{1} << kBits> latest_{};
   // Never held during a driver call: the driver may be running a host function that launches kernels.
   SharedMutex mutex_{"layouts", lock_level::kLeaf};
   std::set<ParameterLayout> all_ THERMOCLINE_GUARDED_BY(mutex_);
@@ -72,6 +82,6 @@ class Layouts {
   Witness witness_ THERMOCLINE_GUARDED_BY(witness_mutex_);
 };
 
-Layouts& layouts();
+inline Layouts& layouts() { return process_lifetime<Layouts>(); }
 
 }  // namespace thermocline

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "driver/hash.h"
-#include "hooks/interpose/process_lifetime.h"
 
 namespace thermocline {
 namespace {
@@ -85,8 +84,6 @@ std::size_t TensorMaps::size() const {
   const ReaderLock lock(mutex_);
   return known_.size();
 }
-
-TensorMaps& tensor_maps() { return process_lifetime<TensorMaps>(); }
 
 void scan_tensor_maps(const TensorMaps& maps, const ParameterLayout* layout, KernelArguments arguments,
                       AccessList* out) {

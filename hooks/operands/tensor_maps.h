@@ -19,6 +19,7 @@
 
 #include "driver/locks.h"
 #include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/operands/parameters.h"
 
 namespace thermocline {
@@ -81,7 +82,7 @@ class TensorMaps {
   std::array<std::atomic<std::uint64_t>, kFilterWords> filter_{};
 };
 
-TensorMaps& tensor_maps();
+inline TensorMaps& tensor_maps() { return process_lifetime<TensorMaps>(); }
 
 // Calls found(address, tensor) for each map in bytes that are copied to `to`.
 template <class Found>

@@ -103,7 +103,7 @@ bool ExaminedLaunches::key_of(std::uint64_t kind, std::span<const MemoryAccess> 
   std::uint64_t all = kind, is_other = 0;
   for (const MemoryAccess& one : addresses) {
     all = (all ^ one.address.value) * kHashFactor;
-    is_other |= one.bytes | static_cast<std::uint64_t>(one.found);
+    is_other |= one.bytes | one.found;
   }
   *key = all;
   return is_other == 0;

@@ -199,7 +199,7 @@ namespace {
 // All are addresses that were found in the parameters. What the kernel reads and writes of these its code shows: a pointer
 // that it never uses, and eight bytes that look like one, have no effect.
 bool are_of_parameters(const AccessList& accesses) {
-  return std::ranges::all_of(accesses.all(), [](const MemoryAccess& one) { return !one.found && one.bytes == 0; });
+  return std::ranges::all_of(accesses.all(), [](const MemoryAccess& one) { return one.found == 0 && one.bytes == 0; });
 }
 
 std::shared_ptr<const LaunchForm> form_of(const LaunchedKernel& kernel, const Given& given) {

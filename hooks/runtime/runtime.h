@@ -107,7 +107,9 @@ class Runtime {
 };
 
 // The first check of a hook: null if the call is to be passed through.
-inline const EngineSet* engines_now() { return Inside::now() ? nullptr : Runtime::get().engines(); }
+inline const EngineSet* engines_now(Inside::Depth depth = {}) {
+  return Inside::now(depth) ? nullptr : Runtime::get().engines();
+}
 inline const ActiveEngine* owner_now(DeviceAddress address) {
   return Inside::now() ? nullptr : Runtime::get().owner(address);
 }

@@ -41,8 +41,8 @@ CUresult launch_again(const ActiveEngine& active, StreamHandle stream, const Acc
 template <class Submit>
 [[gnu::always_inline]] inline CUresult launch_here(const ActiveEngine& active, StreamHandle stream,
                                                    const AccessList& accesses, const OperationInfo& info,
-                                                   const Submit& call) {
-  const Inside inside;
+                                                   Inside::Depth depth, const Submit& call) {
+  const Inside inside(depth);
   const CaptureTruce truce;
   Operation operation = active.engine->begin(stream, accesses.all(), info);
   if (!operation.status().ok() || any_turn()) [[unlikely]]
@@ -54,19 +54,24 @@ template <class Submit>
 
 }  // namespace detail
 
-// `engines`: the current ones; all accesses are in their hull.
+// `engines`: the current ones; all accesses are in their hull. `depth`: of the calling thread.
 template <class Submit>
 [[gnu::always_inline]] inline CUresult submit_launch(const EngineSet& engines, StreamHandle stream,
                                                      AccessList& accesses, const OperationInfo& info,
-                                                     const Submit& call) {
+                                                     Inside::Depth depth, const Submit& call) {
   const ActiveEngine* const only = detail::only_engine(engines, stream, accesses, info);
   if (only == nullptr) [[unlikely]]
     return submit(stream, Host::kGoesOn, std::move(accesses), info, call);
   const RoomInQueue room(stream);
   CUresult result = CUDA_SUCCESS;
   {
+    // As guarded() does, inlined.
     const Undisturbed undisturbed;
-    result = without_exceptions([&] { return detail::launch_here(*only, stream, accesses, info, call); });
+    try {
+      result = detail::launch_here(*only, stream, accesses, info, depth, call);
+    } catch (...) {
+      result = error_of_exception();
+    }
   }
   give_out_report();
   return result;

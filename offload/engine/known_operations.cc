@@ -29,6 +29,8 @@ void KnownOperations::learn(const Heap& heap, std::span<const MemoryAccess> list
                             std::span<BlockState* const> operands, std::shared_ptr<const Versions::Form> form,
                             std::uint64_t placement) {
   if (!may_know(list, info) || operands.size() > KnownOperation::kMost) return;
+  // The memory in which an address was found may hold others by now, which are not compared.
+  if (std::ranges::any_of(list, [](const MemoryAccess& one) { return one.found != 0; })) return;
   if (known_.empty()) {
     known_.resize(std::size_t{1} << kBits);
     latest_.resize(std::size_t{1} << kBits);
@@ -40,7 +42,7 @@ void KnownOperations::learn(const Heap& heap, std::span<const MemoryAccess> list
       is_known_again ? form != nullptr &&
                            std::ranges::all_of(operands, [](const BlockState* one) { return is_accessed_whole(*one); })
                      : std::ranges::all_of(list, [&](const MemoryAccess& one) {
-                         return one.bytes == 0 && !one.found && heap.stays_meant(one.address);
+                         return one.bytes == 0 && heap.stays_meant(one.address);
                        });
   if (!follow_from_addresses) return;
   KnownOperation& one = known_[place_of(key)];
@@ -55,11 +57,7 @@ void KnownOperations::learn(const Heap& heap, std::span<const MemoryAccess> list
   one.placement = placement;
   one.count = static_cast<std::uint32_t>(list.size());
   one.operand_count = static_cast<std::uint32_t>(operands.size());
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    one.addresses[i] = list[i].address;
-    one.bytes[i] = list[i].bytes;
-    one.accesses[i] = list[i].access;
-  }
+  std::ranges::copy(list, one.list.begin());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     one.operands[i] = operands[i];
     one.serials[i] = operands[i]->block->serial();
@@ -84,9 +82,9 @@ void validate_form(const Heap& heap, const KnownOperation& known) {
                     "What is noted of an operation that comes again names each buffer.");
   for (std::size_t i = 0; i < known.count; ++i) {
     const Versions::Operand& operand = known.form->operands[i];
-    const Buffer* const buffer = heap.find(known.addresses[i]);
+    const Buffer* const buffer = heap.find(known.list[i].address);
     THERMOCLINE_CHECK(buffer != nullptr && buffer->number() == operand.buffer && buffer->address() == operand.address &&
-                          buffer->block().is_slab() != operand.owns_pages && known.bytes[i] == operand.bytes,
+                          buffer->block().is_slab() != operand.owns_pages && known.list[i].bytes == operand.bytes,
                       "What is noted of an operation names the buffers that are there, as long as none comes or goes.");
   }
 }
@@ -104,7 +102,7 @@ void KnownOperations::validate(const Heap& heap, std::uint64_t placement) const 
     if (one.id == 0 || there < one.operand_count) continue;
     if (one.form != nullptr && one.placement == placement) validate_form(heap, one);
     for (std::size_t i = 0; i < one.count; ++i) {
-      const Block* const meant = heap.block_meant_by(one.addresses[i]);
+      const Block* const meant = heap.block_meant_by(one.list[i].address);
       const bool is_operand = std::ranges::any_of(
           one.all_operands(), [meant](const BlockState* operand) { return operand->block == meant; });
       THERMOCLINE_CHECK(is_operand, "An address means the block that it was found to mean, while that is there.");

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
@@ -44,9 +45,7 @@ struct KnownOperation {
   // Only if `same_as` is not 0.
   std::shared_ptr<const Versions::Form> form;
   std::uint64_t placement = 0;  // when it was remembered
-  std::array<DeviceAddress, kMost> addresses{};
-  std::array<Bytes, kMost> bytes{};
-  std::array<Access, kMost> accesses{};
+  std::array<MemoryAccess, kMost> list{};
   std::array<BlockState*, kMost> operands{};
   std::array<std::uint64_t, kMost> serials{};
   std::array<bool, kMost> may_write{};
@@ -54,18 +53,10 @@ struct KnownOperation {
   static std::uint64_t same_as_of(const OperationInfo& info) {
     return info.relaunch == nullptr ? 0 : info.relaunch->same_as;
   }
-  bool is(std::span<const MemoryAccess> list, const OperationInfo& info) const {
-    if (kind != info.kind || count != list.size() || name != info.name || follows != info.follows ||
-        operator_class != info.operator_class || same_as != same_as_of(info))
-      return false;
-    std::uint64_t differs = 0;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const MemoryAccess& one = list[i];
-      differs |= (one.address.value ^ addresses.data()[i].value) | (one.bytes ^ bytes.data()[i]) |
-                 static_cast<std::uint64_t>(one.found) |
-                 (static_cast<std::uint64_t>(one.access) ^ static_cast<std::uint64_t>(accesses.data()[i]));
-    }
-    return differs == 0;
+  [[gnu::always_inline]] bool is(std::span<const MemoryAccess> other, const OperationInfo& info) const {
+    return kind == info.kind && count == other.size() && name == info.name && follows == info.follows &&
+           operator_class == info.operator_class && same_as == same_as_of(info) &&
+           std::memcmp(list.data(), other.data(), other.size_bytes()) == 0;
   }
   std::span<BlockState* const> all_operands() const { return {operands.data(), operand_count}; }
   // Whether `others` are the same allocations, to be used in the same way.
@@ -81,7 +72,8 @@ class KnownOperations {
     return !is_special && !list.empty() && list.size() <= KnownOperation::kMost;
   }
   // Null: not known. The caller has to check whether the operands have been freed.
-  const KnownOperation* find(std::span<const MemoryAccess> list, const OperationInfo& info) const {
+  [[gnu::always_inline]] const KnownOperation* find(std::span<const MemoryAccess> list,
+                                                    const OperationInfo& info) const {
     if (known_.empty() || !may_know(list, info)) return nullptr;
     const KnownOperation& one = known_.data()[place_of(key_of(list, info))];
     return one.is(list, info) ? &one : nullptr;

@@ -265,12 +265,12 @@ void Engine::State::begin_operands(std::span<const MemoryAccess> list) {
   reachable.clear();
   bool any_found = false;
   for (const MemoryAccess& one : list) {
-    any_found |= one.found;
-    if (!one.found) access(one);
+    any_found |= one.found != 0;
+    if (one.found == 0) access(one);
   }
   named_operands = operands.size();
   for (const MemoryAccess& one : any_found ? list : std::span<const MemoryAccess>()) {
-    if (one.found) access(one);
+    if (one.found != 0) access(one);
   }
   told_operands = operands.size();
 }

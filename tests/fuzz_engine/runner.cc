@@ -152,8 +152,7 @@ class EngineRunner final : public Runner, private Relauncher {
   std::uint64_t number_of(const Step& step, std::span<const MemoryAccess> accesses) {
     std::vector<std::uint64_t> all{step.token};
     for (const MemoryAccess& one : accesses)
-      all.insert(all.end(),
-                 {one.address.value, one.bytes, static_cast<std::uint64_t>(one.access) * 2 + (one.found ? 1 : 0)});
+      all.insert(all.end(), {one.address.value, one.bytes, static_cast<std::uint64_t>(one.access) * 2 + one.found});
     for (const OperandUse& use : uses_) all.push_back((use.reads ? 1u : 0u) + (use.writes ? 2u : 0u));
     return numbers_.try_emplace(std::move(all), numbers_.size() + 1).first->second;
   }

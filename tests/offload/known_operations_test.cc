@@ -70,6 +70,20 @@ TEST_F(KnownOperationsTest, AnOperationWithAnotherAddressInTheMiddleIsAnother) {
   EXPECT_TRUE(engine_->find(d)->resident);
 }
 
+// The memory in which its caller has found an address may hold another one by now.
+TEST_F(KnownOperationsTest, AnOperationWithAnAddressThatWasFoundIsLookedUp) {
+  start({.budget_bytes = 8 * kPage});
+  const MemoryAccess accesses[] = {{allocate(2 * kPage)}, {.address = allocate(2 * kPage), .found = 1}};
+  for (const std::size_t number : {2, 1}) {
+    for (int times = 0; times < 4; ++times) {
+      Operation operation = engine_->begin(kStream, {accesses, number}, kKernel);
+      ASSERT_TRUE(operation.status().ok());
+      operation.commit();
+    }
+    EXPECT_EQ(engine_->statistics().repeated_operations > 0, number == 1);
+  }
+}
+
 // The copy in is under way, and its pages are there.
 TEST_F(KnownOperationsTest, WhatIsBeingPrefetchedIsWaitedFor) {
   start({.budget_bytes = 8 * kPage});
