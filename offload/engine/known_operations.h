@@ -53,7 +53,7 @@ struct KnownOperation {
   static std::uint64_t same_as_of(const OperationInfo& info) {
     return info.relaunch == nullptr ? 0 : info.relaunch->same_as;
   }
-  [[gnu::always_inline]] bool is(std::span<const MemoryAccess> other, const OperationInfo& info) const {
+  bool is(std::span<const MemoryAccess> other, const OperationInfo& info) const {
     return kind == info.kind && count == other.size() && name == info.name && follows == info.follows &&
            operator_class == info.operator_class && same_as == same_as_of(info) &&
            std::memcmp(list.data(), other.data(), other.size_bytes()) == 0;
@@ -72,8 +72,7 @@ class KnownOperations {
     return !is_special && !list.empty() && list.size() <= KnownOperation::kMost;
   }
   // Null: not known. The caller has to check whether the operands have been freed.
-  [[gnu::always_inline]] const KnownOperation* find(std::span<const MemoryAccess> list,
-                                                    const OperationInfo& info) const {
+  const KnownOperation* find(std::span<const MemoryAccess> list, const OperationInfo& info) const {
     if (known_.empty() || !may_know(list, info)) return nullptr;
     const KnownOperation& one = known_.data()[place_of(key_of(list, info))];
     return one.is(list, info) ? &one : nullptr;
