@@ -2,15 +2,16 @@
 """Published tables of other systems, on the simulated device: records each model at the published batch size with
 thermocline.torch, and replays it under the published memory.
 
-    python published.py THERMOCLINE_COMMAND RESULT.json [overhead|batch|memory]
+    python published.py THERMOCLINE_COMMAND RESULT.json [overhead|batch|memory [MODEL]]
 
 Needs torch and torchvision, no GPU. Sources stand beside the figures. RESULT.json is bench/results/published.json, from which scripts/tables.py
-makes the tables of docs/reproduction.md; one part alone leaves the others there as they are.
+makes the tables of docs/reproduction.md; one part alone, or its rows of one model, leaves the others there as they are.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -26,6 +27,9 @@ import thermocline.torch as tt
 
 GB = 10**9
 GIB = 2**30
+
+# Whether rows of this model are asked for.
+Models = Callable[[str], bool]
 
 # MONeT (Shah et al., ICLR 2021), repository README: P100 16 GB, PyTorch 1.5.1. Memory in GB -> overhead in percent.
 OVERHEAD = {
@@ -50,6 +54,9 @@ BATCH = [
 # Meng et al., Table 1 (b): memory of a step of 32 images without and with swapping, in MB. What their ResNet-1001 and ResNet-2000 for images
 # of this size are made of is not said.
 MEMORY = [("resnet101", 32, 5815, 2660), ("resnet200", 32, 10662, 3052)]
+
+# How much longer an image may take in the largest batch with copies and recomputing than in the largest batch that fits.
+LONGEST_PER_IMAGE = 1.3
 
 
 class Classifier(torch.nn.Module):
@@ -117,6 +124,7 @@ def record(model: Classifier, batch: int, path: str, optimizer: Callable[..., An
         path,
         loss=lambda outputs, _images, labels: torch.nn.functional.cross_entropy(outputs, labels),
         optimizer=optimizer or momentum,
+        slices=True,
     )
 
 
@@ -135,9 +143,11 @@ class Command:
         return self("replay", trace, *terms)
 
     def replay_joint(self, trace: str, device: str, budget: int) -> dict[str, Any]:
-        """Copies planned together with recomputing; in 16 steps the plan is in force, and pages are assigned by it."""
+        """Copies planned together with recomputing; in 16 steps the plan is in force, and pages are assigned by it. Operators are computed in
+        parts only where they do not fit whole; then the result has `split`."""
         terms = ("--device", device, "--budget", str(budget), "--exact", "--recompute", "auto", "--steps", "16")
-        return self("replay", trace, *terms)
+        whole = self("replay", trace, *terms)
+        return whole if whole["outcome"] == "ok" else self("replay", trace, *terms, "--split", "auto")
 
     def joint_bound(self, trace: str, device: str, budget: int) -> float | None:
         row = self("bound", trace, "--device", device, "--budget", str(budget), "--joint")["rows"][0]
@@ -151,11 +161,17 @@ def percent_over(milliseconds: float | None, whole: float) -> float | None:
 def record_unet(batch: int, path: str) -> None:
     images, labels = (torch.empty(batch, channels, 416, 608, device="meta") for channels in (3, 1))
     entropy = torch.nn.functional.binary_cross_entropy_with_logits
-    tt.record(Unet(), (images, labels), path, loss=lambda outputs, _images, labels: entropy(outputs, labels), optimizer=momentum)
+    tt.record(Unet(), (images, labels), path, loss=lambda outputs, _images, labels: entropy(outputs, labels), optimizer=momentum, slices=True)
 
 
-def overheads(command: Command, trace: str) -> Iterator[dict[str, Any]]:
+def in_parts(result: dict[str, Any]) -> bool:
+    return any(operator["parts"] > 1 for operator in result["split"] or [])
+
+
+def overheads(command: Command, trace: str, models: Models) -> Iterator[dict[str, Any]]:
     for name, (batch, rows) in OVERHEAD.items():
+        if not models(name):
+            continue
         if name == "unet":
             record_unet(batch, trace)
         else:
@@ -173,6 +189,7 @@ def overheads(command: Command, trace: str) -> Iterator[dict[str, Any]]:
                 "bound_percent": percent_over(result["bound_ms"] or None, whole),
                 "joint_percent": percent_over(joint["steady_step_ms"] if joint["outcome"] == "ok" else None, whole),
                 "joint_bound_percent": percent_over(command.joint_bound(trace, "p100-16g", budget), whole),
+                "joint_in_parts": in_parts(joint),
                 "joint_races": joint["races"],
                 "peak_live_bytes": result["peak_live_bytes"],
             }
@@ -189,14 +206,25 @@ def largest(fits: Callable[[int], bool], low: int) -> int:
     return low
 
 
-def batches(command: Command, trace: str) -> Iterator[dict[str, Any]]:
+def batches(command: Command, trace: str, models: Models) -> Iterator[dict[str, Any]]:
     for source, device, memory, name, without, with_swapping in BATCH:
+        if not models(name):
+            continue
 
         def fits(batch: int, policy: str, name: str = name, device: str = device, memory: int = memory) -> bool:
             record(Classifier(name), batch, trace)
             return command.replay(trace, device, memory, policy)["outcome"] == "ok"
 
+        def per_image(batch: int, name: str = name, device: str = device, memory: int = memory) -> float:
+            """Milliseconds, with copies and recomputing; infinite where it does not fit."""
+            record(Classifier(name), batch, trace)
+            result = command.replay_joint(trace, device, memory)
+            return result["steady_step_ms"] / batch if result["outcome"] == "ok" else math.inf
+
         plain = largest(lambda batch: fits(batch, "none"), 16)
+        record(Classifier(name), plain, trace)
+        allowed = LONGEST_PER_IMAGE * command.replay(trace, device, memory, "none")["compute_step_ms"] / plain
+        joint = largest(lambda batch: per_image(batch) <= allowed, plain)
         swapped = largest(lambda batch: fits(batch, "learned"), plain)
         record(Classifier(name), swapped, trace)
         result = command.replay(trace, device, memory)
@@ -206,12 +234,15 @@ def batches(command: Command, trace: str) -> Iterator[dict[str, Any]]:
             "model": name,
             "published": [without, with_swapping],
             "largest_batch": [plain, swapped],
+            "largest_joint_batch": joint,
             "step_over_compute": round(result["steady_step_ms"] / result["compute_step_ms"], 2),
         }
 
 
-def memories(command: Command, trace: str) -> Iterator[dict[str, Any]]:
+def memories(command: Command, trace: str, models: Models) -> Iterator[dict[str, Any]]:
     for name, batch, without, with_swapping in MEMORY:
+        if not models(name):
+            continue
         record(Classifier(name), batch, trace)
         steps = []
         for megabytes in (with_swapping, with_swapping // 2):
@@ -229,11 +260,21 @@ def memories(command: Command, trace: str) -> Iterator[dict[str, Any]]:
         }
 
 
-PARTS: dict[str, Callable[[Command, str], Iterator[dict[str, Any]]]] = {"overhead": overheads, "batch": batches, "memory": memories}
+PARTS: dict[str, Callable[[Command, str, Models], Iterator[dict[str, Any]]]] = {"overhead": overheads, "batch": batches, "memory": memories}
+
+
+def joined(before: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of before, each that was measured anew replaced."""
+
+    def name(row: dict[str, Any]) -> tuple:
+        return tuple(row.get(key) for key in ("source", "device", "model", "memory_gb"))
+
+    new = {name(row): row for row in rows}
+    return [new.pop(name(row), row) for row in before] + list(new.values())
 
 
 def main() -> None:
-    if len(sys.argv) not in (3, 4) or (len(sys.argv) == 4 and sys.argv[3] not in PARTS):
+    if len(sys.argv) not in (3, 4, 5) or (len(sys.argv) > 3 and sys.argv[3] not in PARTS):
         sys.exit(__doc__)
     result = pathlib.Path(sys.argv[2])
     about = {
@@ -246,12 +287,12 @@ def main() -> None:
     commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     with tempfile.TemporaryDirectory() as folder:
         trace, command = os.path.join(folder, "trace.jsonl.gz"), Command(sys.argv[1])
-        for name in sys.argv[3:] or PARTS:
+        for name in sys.argv[3:4] or PARTS:
             rows = []
-            for row in PARTS[name](command, trace):
+            for row in PARTS[name](command, trace, lambda model: model in (sys.argv[4:] or [model])):
                 print(name, json.dumps(row), flush=True)
-                rows.append(row)
-            parts[name] = {"commit": commit, "rows": rows}
+                rows.append(row | {"commit": commit})
+            parts[name] = {"rows": joined(parts[name]["rows"], rows) if sys.argv[4:] else rows}
             result.write_text(json.dumps(about | {"parts": parts}, indent=1) + "\n")
 
 
