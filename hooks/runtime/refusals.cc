@@ -36,6 +36,7 @@ thread_local constinit Kept* kept = nullptr;
 // Refusals within the callback are not passed to it: a callback that allocates would never return.
 thread_local constinit bool is_in_callback = false;
 thread_local constinit int holders = 0;
+constinit std::atomic<std::uint64_t> forgotten{0};
 
 struct Callback {
   Mutex mutex{"callback of refusals", lock_level::kLeaf};
@@ -143,9 +144,12 @@ void keep_line(LogLevel level, std::string line) { to_keep().lines.push_back({le
 
 void forget_report() noexcept {
   if (kept == nullptr) return;
+  if (!kept->report.empty()) forgotten.fetch_add(1, std::memory_order_relaxed);
   kept->report.clear();
   if (kept->lines.empty()) take_kept();
 }
+
+std::uint64_t forgotten_reports() noexcept { return forgotten.load(std::memory_order_relaxed); }
 
 HoldsReport::HoldsReport() { ++holders; }
 HoldsReport::~HoldsReport() { --holders; }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "config/log_level.h"
@@ -16,6 +17,8 @@ using RefusalCallback = void (*)(const char* report, void* user);
 void keep_report(const std::string& report);
 // Drops the stored report, because the request was granted after all.
 void forget_report() noexcept;
+// How many were dropped so: engines have counted these requests as refused, which they were not in the end.
+std::uint64_t forgotten_reports() noexcept;
 // Stores a line for the log in the same way; forget_report() does not drop it.
 void keep_line(LogLevel level, std::string line);
 

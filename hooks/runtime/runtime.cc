@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allocator/host_ledger.h"
@@ -530,10 +531,9 @@ bool Runtime::State::sum_up(EngineStatistics* out, Read read, ReadHeap read_heap
   if (!are_all) return false;
   bool is_first = true;
   *out = {};
-  for (const auto& [device, of_device] : by_device) {
-    *out = is_first ? of_device : add(*out, of_device);
-    is_first = false;
-  }
+  for (const auto& [device, of_device] : by_device)
+    *out = std::exchange(is_first, false) ? of_device : add(*out, of_device);
+  out->out_of_memory -= std::min(out->out_of_memory, forgotten_reports());
   notify(&EngineObserver::fill_in, out);
   return true;
 }
