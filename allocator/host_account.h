@@ -26,13 +26,17 @@ class HostAccount {
   Bytes limit() const { return limit_; }
   unsigned devices() const { return devices_; }
   Bytes held() const { return held_.load(std::memory_order_relaxed); }
+  // The bytes that the driver has pinned for all holders.
+  Bytes pinned() const { return pinned_.load(std::memory_order_relaxed); }
+  void add_pinned(Bytes bytes) { pinned_.fetch_add(bytes, std::memory_order_relaxed); }
+  void remove_pinned(Bytes bytes) { pinned_.fetch_sub(bytes, std::memory_order_relaxed); }
   // The limit of a holder that has `own` bytes, as far as the others leave it.
   Bytes left_for(Bytes own) const;
 
  private:
   const Bytes limit_;
   const unsigned devices_;
-  std::atomic<Bytes> held_{0};
+  std::atomic<Bytes> held_{0}, pinned_{0};
 };
 
 // The limits that holders share; each must outlive its holders. Null: none.

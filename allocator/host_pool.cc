@@ -206,6 +206,7 @@ Bytes HostPool::peak_live_bytes() const { return state_->peak_live.load(std::mem
 Bytes HostPool::taken_bytes() const { return state_->steps.taken_bytes(); }
 Bytes HostPool::peak_taken_bytes() const { return state_->steps.peak_taken_bytes(); }
 Bytes HostPool::pageable_bytes() const { return state_->steps.pageable_bytes(); }
+Bytes HostPool::pinned_by_all() const { return state_->steps.pinned_by_all(); }
 Bytes HostPool::peak_pageable_bytes() const { return state_->steps.peak_pageable_bytes(); }
 Bytes HostPool::ever_taken_bytes() const { return state_->steps.ever_taken_bytes(); }
 

@@ -85,6 +85,8 @@ class HostPool {
   // The part of it that is pageable, because the driver refused to pin it.
   Bytes pageable_bytes() const;
   Bytes peak_pageable_bytes() const;
+  // Pinned bytes of all pools of the process that share a limit.
+  Bytes pinned_by_all() const;
   // Bytes ever taken, in total.
   Bytes ever_taken_bytes() const;
   void reset_peaks();

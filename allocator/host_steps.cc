@@ -33,6 +33,7 @@ HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int no
 
 HostSteps::~HostSteps() {
   for (const auto& [address, step] : steps_) static_cast<void>(free_step(address, step.bytes, step.first->tag.kind));
+  if (shared_.of_devices != nullptr) shared_.of_devices->remove_pinned(taken_ - pageable_);
   enter(0, 0);
 }
 
@@ -188,7 +189,10 @@ void HostSteps::count(StepKind kind, Bytes bytes) {
   taken_ += bytes;
   ever_taken_ += bytes;
   peak_taken_ = std::max(peak_taken_, taken_);
-  if (kind != StepKind::kPageable) return;
+  if (kind != StepKind::kPageable) {
+    if (shared_.of_devices != nullptr) shared_.of_devices->add_pinned(bytes);
+    return;
+  }
   pageable_ += bytes;
   peak_pageable_ = std::max(peak_pageable_, pageable_);
 }
@@ -196,7 +200,9 @@ void HostSteps::count(StepKind kind, Bytes bytes) {
 void HostSteps::discount(StepKind kind, Bytes bytes) {
   taken_ -= bytes;
   if (kind == StepKind::kPageable) pageable_ -= bytes;
-  if (kind != StepKind::kPageable) refused_bytes_ = 0;
+  if (kind == StepKind::kPageable) return;
+  refused_bytes_ = 0;
+  if (shared_.of_devices != nullptr) shared_.of_devices->remove_pinned(bytes);
 }
 
 bool HostSteps::register_step(Bytes bytes, StepKind kind) {
@@ -334,6 +340,11 @@ Bytes HostSteps::peak_taken_bytes() const {
 Bytes HostSteps::pageable_bytes() const {
   const MutexLock lock(mutex_);
   return pageable_;
+}
+
+Bytes HostSteps::pinned_by_all() const {
+  const MutexLock lock(mutex_);
+  return shared_.of_devices == nullptr ? taken_ - pageable_ : shared_.of_devices->pinned();
 }
 
 Bytes HostSteps::peak_pageable_bytes() const {

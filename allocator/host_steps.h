@@ -96,6 +96,8 @@ class HostSteps {
   // The part of it that is not pinned, because the driver refused it.
   Bytes pageable_bytes() const;
   Bytes peak_pageable_bytes() const;
+  // Pinned bytes of all holders in the process that share a limit.
+  Bytes pinned_by_all() const;
   // Bytes ever taken, in total.
   Bytes ever_taken_bytes() const;
   void reset_peak();

@@ -126,7 +126,7 @@ struct EngineOptions {
   MovementObserver* movements = nullptr;
   // Host memory that the driver refuses to pin, although the host limit allows it, may be pageable memory instead: slower,
   // and counted (EngineStatistics::pageable_bytes). `pinning_refused` is called the first time, with the engine's lock
-  // held and the bytes that are pinned. Null: nobody is told.
+  // held and the bytes that are pinned, by all engines that share a limit. Null: nobody is told.
   bool may_use_pageable = false;
   void (*pinning_refused)(Bytes pinned) = nullptr;
   // Called at most once, with the engine's lock held, when mapped host memory turns out not to work. From then on host

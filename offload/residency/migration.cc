@@ -58,7 +58,7 @@ void* Migration::allocate_pageable(Bytes bytes) {
   if (files_ != nullptr) bytes = spill_bytes_of(bytes);
   void* const host = host_.allocate_pageable(bytes);
   if (host != nullptr && pinning_refused_ != nullptr)
-    std::exchange(pinning_refused_, nullptr)(host_.taken_bytes() - host_.pageable_bytes());
+    std::exchange(pinning_refused_, nullptr)(host_.pinned_by_all());
   return host;
 }
 

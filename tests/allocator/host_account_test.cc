@@ -74,6 +74,7 @@ class PoolsOfDevices : public testing::Test {
   }
   void TearDown() override {
     EXPECT_EQ(account.held(), 0u);
+    EXPECT_EQ(account.pinned(), 0u);
     EXPECT_EQ(fake.host_taken(), 0u);
     for (const std::string& error : fake.errors()) ADD_FAILURE() << error;
   }
@@ -95,6 +96,8 @@ TEST_F(PoolsOfDevices, TakeTogetherNoMoreThanTheLimit) {
   void* const at = second->allocate_whole(4 * kKiB);
   EXPECT_NE(at, nullptr);
   EXPECT_LE(first->taken_bytes() + second->taken_bytes(), kLimit);
+  EXPECT_EQ(first->pinned_by_all(), first->taken_bytes() + second->taken_bytes());
+  EXPECT_EQ(second->pinned_by_all(), first->pinned_by_all());
   first->validate();
   second->validate();
   held.pop_back();
