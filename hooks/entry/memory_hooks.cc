@@ -100,7 +100,8 @@ CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std
                               : active->engine->allocate(bytes, stream, &address);
     };
     Status status = with_backoff(allocate);
-    for (const auto give_back : {make_way, others_give_host_memory_back}) {
+    for (const auto give_back :
+         {make_way, others_give_host_memory_back, others_share_host_memory, others_leave_host_memory}) {
       if (!status.is_out_of_memory() || !give_back(*active)) continue;
       forget_report();
       status = with_backoff(allocate);

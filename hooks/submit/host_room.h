@@ -12,6 +12,10 @@ namespace thermocline {
 // host_limit was not the reason why the engine refused, or as the driver might wait for work that this thread must let
 // go on. For callers within a call of the library that holds no engine.
 bool others_give_host_memory_back(const ActiveEngine& mine);
+// With host_spill, if that was not enough: their host copies go to their files, until each device has its part of
+// host_limit; and then until they have only what copies have to pass through.
+bool others_share_host_memory(const ActiveEngine& mine);
+bool others_leave_host_memory(const ActiveEngine& mine);
 
 // The same of all engines, for a call of the program that pins memory and was refused.
 CUresult again_with_host_room(CUresult refused, Call attempt);

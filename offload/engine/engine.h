@@ -293,8 +293,13 @@ class Engine {
 
   // Gives unused device and host memory back to the driver.
   Status trim();
-  // Host memory alone, and what is claimed of a limit but not needed. Returns how many bytes the driver has back.
+  // Host memory alone, and what is claimed of a limit but not needed; for which host copies of what stays on the device are
+  // dropped. Returns how many bytes the driver has back.
   Bytes trim_host();
+  // With a spill file: moves host copies there, to leave host memory to other devices, until this one has its part of
+  // the limit among so many devices; 0: until it has only what copies have to pass through. Waits for the disk, and for
+  // copies. False: the file does not hold more.
+  bool leave_host(std::size_t sharers);
   // Whether the last allocation that depended on host memory was refused while other devices of the process had some of
   // the limit. Lock-free.
   bool others_left_too_little_host() const noexcept;

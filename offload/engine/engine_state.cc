@@ -15,16 +15,6 @@
 namespace thermocline {
 namespace {
 
-// Each device leaves the others what their copies need for passing through to the file; but first its own need it. A limit
-// that is too small for any is divided.
-Bytes limit_beside_other_files(const EngineOptions& options) {
-  const Bytes limit = options.host_limit_bytes;
-  if (limit == 0 || options.host_account == nullptr) return limit;
-  const Bytes devices = options.host_account->devices();
-  const Bytes least = least_host_for_spill(kUnitBytes);
-  return limit < least ? limit / devices : std::max(least, limit - std::min(limit, (devices - 1) * least));
-}
-
 // The options that are in effect on this device.
 EngineOptions effective(EngineOptions options, const DeviceFacts& facts, bool spills) {
   const bool can = facts.can_map_host && options.policy->evicts() && options.safety == Safety::kStrict;
@@ -35,7 +25,8 @@ EngineOptions effective(EngineOptions options, const DeviceFacts& facts, bool sp
   if (!can || !options.may_alias) options.host_fallback = HostFallback::kOff;
   // An address cannot be mapped to a file.
   if (spills && options.host_fallback == HostFallback::kAuto) options.host_fallback = HostFallback::kOff;
-  if (spills) options.host_limit_bytes = limit_beside_other_files(options);
+  if (spills && options.host_account != nullptr)
+    options.host_limit_bytes = limit_beside_other_files(options.host_limit_bytes, options.host_account->devices());
   if (options.host_fallback == HostFallback::kFull) {
     options.policy = kLruPolicy;
   }

@@ -182,6 +182,7 @@ class Engine::State {
   void add_small_buffers(RefusalFacts* facts) const;
   const char* direction_of(const Block& block) const;
   void list_operands(RefusalFacts* facts) const;
+  void add_other_holders(RefusalFacts* facts) const;
   void add_operands(RefusalFacts* facts) const;
   Status refuse(const RefusalFacts& facts);
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);
@@ -211,6 +212,9 @@ class Engine::State {
 
   // Gives up the part of the claim on host memory that is not needed any more.
   void lower_host_claim();
+  // Leaves others more than that: the spill file holds what then has no room on the host. `most`: of host memory, for
+  // this device. False: the file can not, and the claim is as it was.
+  bool lower_host_claim_beside_file(Bytes most);
   // Releases those detained buffers that nothing keeps any more.
   void release_detained();
 

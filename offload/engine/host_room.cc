@@ -4,7 +4,9 @@
 #include <mutex>
 
 #include "allocator/host_account.h"
+#include "allocator/host_ledger.h"
 #include "driver/undisturbed.h"
+#include "offload/engine/asking.h"
 #include "offload/engine/engine_state.h"
 #include "offload/residency/host_grant.h"
 
@@ -18,7 +20,9 @@ Bytes Engine::State::host_limit_left() const {
 
 bool Engine::State::others_have_host_memory() const {
   const HostAccount* const account = options.host_account;
-  return account != nullptr && account->left_for(std::max(host.taken_bytes(), host_claim)) < account->limit();
+  const Bytes own = std::max(host.taken_bytes(), host_claim);
+  const bool of_shared = options.host_ledger != nullptr && options.host_ledger->held() > own;
+  return of_shared || (account != nullptr && account->left_for(own) < account->limit());
 }
 
 bool Engine::State::claim_host(Bytes bytes) {
@@ -74,6 +78,34 @@ void Engine::State::lower_host_claim() {
   if (needed < host_claim && host.claim(needed)) host_claim = needed;
 }
 
+bool Engine::State::lower_host_claim_beside_file(Bytes most) {
+  FileCopies* const files = migration.files();
+  if (files == nullptr || options.host_account == nullptr) return false;
+  if (host_claim <= most) return true;
+  const Bytes in_file = needed_in_file(held_block_bytes, most, largest_unit);
+  if (in_file > granted_in_file(files->limit(), largest_unit)) return false;
+  if (!files->reserve(file_limit_that_grants(in_file, largest_unit)) || !host.claim(most)) return false;
+  host_claim = most;
+  return true;
+}
+
+bool Engine::leave_host(std::size_t sharers) {
+  const Undisturbed undisturbed;
+  std::unique_lock lock(mutex_);
+  state_->reclaim();
+  const Bytes least = least_host_for_spill(state_->largest_unit);
+  const Bytes part = sharers == 0 ? 0 : state_->options.host_limit_bytes / sharers;
+  if (!state_->lower_host_claim_beside_file(std::max(part, least))) return false;
+  // In portions, so that each is done before waits happen with the lock held (ask_without_waiting).
+  for (Bytes live = state_->host.live_bytes(); live > part;) {
+    const Bytes most = std::max(part, live - std::min(live, kHostStepBytes));
+    if (!ask_without_waiting(lock, [&] { return state_->residency.leave_host(most); }).ok()) break;
+    live = std::min(most, state_->host.live_bytes());
+  }
+  trim_host(lock);
+  return true;
+}
+
 Bytes Engine::trim_host(std::unique_lock<Mutex>& lock) {
   state_->migration.collect_retired();
   const Bytes given = state_->host.ever_taken_bytes() - state_->host.taken_bytes();
@@ -90,6 +122,7 @@ Bytes Engine::trim_host() {
   const Undisturbed undisturbed;
   std::unique_lock lock(mutex_);
   state_->reclaim();
+  state_->residency.drop_spare_copies();
   // Evicted addresses may still lead to copies of what was freed. Those stay if this fails.
   if (state_->host_mappings.on()) static_cast<void>(state_->heap.sweep(Wait::kNo));
   return trim_host(lock);

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "allocator/host_account.h"
 #include "driver/page_size.h"
 #include "offload/engine/engine_state.h"
 #include "offload/engine/operation_name.h"
@@ -142,6 +143,19 @@ void Engine::State::add_operands(RefusalFacts* facts) const {
   }
 }
 
+// Adds how much others hold under shared limits of host memory.
+void Engine::State::add_other_holders(RefusalFacts* facts) const {
+  const Bytes own = std::max(host.taken_bytes(), host_claim);
+  facts->own_host_limit = options.host_limit_bytes;
+  if (const HostAccount* const account = options.host_account; account != nullptr) {
+    facts->other_devices = account->limit() - account->left_for(own);
+    facts->devices = account->devices();
+  }
+  const EngineStatistics& now = facts->now;
+  facts->other_processes_shared = now.host_shared_bytes - std::min(now.host_shared_bytes, now.host_claimed_bytes);
+  facts->other_devices_shared = now.host_claimed_bytes - std::min(now.host_claimed_bytes, own);
+}
+
 RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_operation) const {
   RefusalFacts facts;
   facts.what = what;
@@ -168,7 +182,7 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
     facts.largest_unit = std::max(largest_unit, largest_unit_of(pages, heap.page_bytes()));
   }
   facts.host_refused = migration.host_refused();
-  if (options.host_limit_bytes != 0) facts.other_devices = options.host_limit_bytes - host_limit_left();
+  add_other_holders(&facts);
   facts.largest_hole = heap.largest_hole();
   facts.largest = largest_of(heap);
 

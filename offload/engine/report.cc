@@ -12,6 +12,7 @@
 
 #include "driver/page_size.h"
 #include "driver/quantity.h"
+#include "offload/engine/report_amounts.h"
 #include "offload/page_bytes.h"
 #include "offload/residency/host_grant.h"
 #include "offload/spill/disk_file.h"
@@ -33,48 +34,6 @@ constexpr Bytes kPartOfSlabs = 8;
   va_end(arguments);
   if (length > 0) text->append(line.data(), std::min(static_cast<std::size_t>(length), line.size() - 1));
 }
-
-std::string amount_in(Bytes bytes, Bytes unit) {
-  std::array<char, 32> text;
-  const double units = static_cast<double>(bytes) / static_cast<double>(unit);
-  switch (unit) {
-    case kTiB:
-      std::snprintf(text.data(), text.size(), "%.2f TiB", units);
-      break;
-    case kGiB:
-      std::snprintf(text.data(), text.size(), "%.2f GiB", units);
-      break;
-    case kMiB:
-      std::snprintf(text.data(), text.size(), "%.1f MiB", units);
-      break;
-    case kKiB:
-      std::snprintf(text.data(), text.size(), "%.1f KiB", units);
-      break;
-    default:
-      std::snprintf(text.data(), text.size(), "%" PRIu64 " bytes", bytes);
-  }
-  return text.data();
-}
-
-constexpr Bytes kUnits[] = {kTiB, kGiB, kMiB, kKiB, 1};
-
-// "1.50 GiB"
-std::string amount(Bytes bytes) {
-  return amount_in(bytes, *std::ranges::find_if(kUnits, [bytes](Bytes unit) { return bytes >= unit || unit == 1; }));
-}
-
-// The texts of two different sizes, which must differ: in the largest unit that shows the difference.
-std::pair<std::string, std::string> amounts(Bytes one, Bytes other) {
-  std::pair<std::string, std::string> texts{amount(one), amount(other)};
-  for (const Bytes unit : kUnits) {
-    if (one == other || texts.first != texts.second) break;
-    if (unit < one) texts = {amount_in(one, unit), amount_in(other, unit)};
-  }
-  return texts;
-}
-
-// A size as settings are written, rounded up.
-std::string setting(Bytes bytes) { return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB"; }
 
 // The bytes that the engine may hold for buffers.
 Bytes limit_of(const RefusalFacts& facts) {
@@ -144,9 +103,10 @@ void advise_page_bytes(std::string* text, const RefusalFacts& facts) {
   const Bytes others = std::min(facts.now.budget_bytes, facts.now.external_bytes + facts.stays);
   advise_page_bytes_for(text, facts, facts.in_smallest_pages, facts.now.budget_bytes - others);
 }
-// The part of the host limit that other devices of the process leave.
+// The part of the host limit that other devices of the process leave, as far as this one may use it.
 Bytes host_limit_left(const RefusalFacts& facts) {
-  return facts.now.host_limit_bytes - std::min(facts.now.host_limit_bytes, facts.other_devices);
+  const Bytes left = facts.now.host_limit_bytes - std::min(facts.now.host_limit_bytes, facts.other_devices);
+  return facts.own_host_limit == 0 ? left : std::min(left, facts.own_host_limit);
 }
 // How much may be live beyond what the budget holds: on the host, and in the spill file if there is one.
 Bytes granted_elsewhere(const RefusalFacts& facts) {
@@ -170,7 +130,9 @@ void advise_spill(std::string* text, const RefusalFacts& facts) {
   // The setting's default leaves a part of the disk to others.
   const Bytes free = (needed_file(facts) * kKeptFreeOnDisk + kKeptFreeOnDisk - 2) / (kKeptFreeOnDisk - 1);
   if (facts.spills || facts.has_full_fallback || free == 0) return;
-  if (host_limit_left(facts) < least_host_for_spill(facts.largest_unit)) return;
+  // With files, other devices leave what copies need to pass through.
+  const Bytes with_files = limit_beside_other_files(facts.now.host_limit_bytes, facts.devices);
+  if (with_files < least_host_for_spill(facts.largest_unit)) return;
   advise(text,
          "host_spill = \"FOLDER\" (THERMOCLINE_HOST_SPILL), for what the host does not hold: a folder of a local disk "
          "with " +
@@ -179,19 +141,47 @@ void advise_spill(std::string* text, const RefusalFacts& facts) {
 std::string of_other_devices(const RefusalFacts& facts) {
   return facts.other_devices == 0 ? "" : ", of which other devices of the process hold " + amount(facts.other_devices);
 }
+// The part of a limit shared by processes that others have: these, and other devices of this process.
+Bytes others_share(const RefusalFacts& facts) { return facts.other_processes_shared + facts.other_devices_shared; }
+// Beside a file, copies only pass through host memory.
+bool lacks_shared_room(const RefusalFacts& facts) {
+  const Bytes shared = facts.now.host_shared_limit_bytes;
+  return shared != 0 && others_share(facts) + least_host_for_spill(facts.largest_unit) > shared;
+}
+void advise_shared_limit(std::string* text, const RefusalFacts& facts) {
+  const EngineStatistics& now = facts.now;
+  const Bytes all = std::max(limit_that_grants(now.block_bytes + facts.wanted_pages, facts.has_host_fallback),
+                             now.host_bytes + facts.host_refused);
+  const Bytes needed = facts.spills && lacks_shared_room(facts) ? least_host_for_spill(facts.largest_unit) : all;
+  const std::string of_devices =
+      facts.other_devices_shared == 0 ? "" : ", and other devices of this one " + amount(facts.other_devices_shared);
+  advise(text, "host_limit_shared = \"" + setting(needed + others_share(facts)) +
+                   "\" (THERMOCLINE_HOST_LIMIT_SHARED); it is " + amount(now.host_shared_limit_bytes) +
+                   " for all processes, and others hold " + amount(facts.other_processes_shared) + of_devices);
+}
+// The smallest host_limit under which copies can pass through to the file.
+Bytes limit_with_file(const RefusalFacts& facts) {
+  return limit_that_leaves(least_host_for_spill(facts.largest_unit), facts.devices, facts.other_devices);
+}
+std::string shares_of_devices(const RefusalFacts& facts) {
+  if (facts.own_host_limit == 0 || facts.own_host_limit >= least_host_for_spill(facts.largest_unit)) return "";
+  return ", of which each of " + quantity(facts.devices, "device") + " may use " + amount(facts.own_host_limit);
+}
 void advise_spill_limit(std::string* text, const RefusalFacts& facts) {
   const Bytes least = least_host_for_spill(facts.largest_unit);
   if (host_limit_left(facts) < least) {
-    advise(text, "host_limit = \"" + setting(least + facts.other_devices) +
+    advise(text, "host_limit = \"" + setting(limit_with_file(facts)) +
                      "\" (THERMOCLINE_HOST_LIMIT), through which copies pass on their way to the "
                      "spill file; it is " +
-                     amount(facts.now.host_limit_bytes) + of_other_devices(facts));
+                     amount(facts.now.host_limit_bytes) + of_other_devices(facts) + shares_of_devices(facts));
   }
   const Bytes needed = needed_file(facts);
   if (needed > facts.now.spill_limit_bytes) {
     advise(text, "host_spill_limit = \"" + setting(needed) +
                      "\" (THERMOCLINE_HOST_SPILL_LIMIT), or a folder of a larger disk; it is " +
                      amount(facts.now.spill_limit_bytes));
+  } else if (lacks_shared_room(facts)) {
+    advise_shared_limit(text, facts);
   } else if (host_limit_left(facts) >= least) {
     advise(text, "make room on the disk of host_spill: " + setting(needed) +
                      " in all are needed there, and it says that it is full");
@@ -221,18 +211,6 @@ void advise_full_fallback(std::string* text, const RefusalFacts& facts) {
   advise(text,
          "or host_fallback = \"full\" (THERMOCLINE_HOST_FALLBACK): what only stored addresses lead to is then used in "
          "host memory where it does not fit, slowly");
-}
-// The part of a limit shared by processes that others have.
-Bytes others_share(const EngineStatistics& now) {
-  return now.host_shared_bytes - std::min(now.host_shared_bytes, now.host_claimed_bytes);
-}
-void advise_shared_limit(std::string* text, const RefusalFacts& facts) {
-  const EngineStatistics& now = facts.now;
-  const Bytes needed = std::max(limit_that_grants(now.block_bytes + facts.wanted_pages, facts.has_host_fallback),
-                                now.host_bytes + facts.host_refused);
-  advise(text, "host_limit_shared = \"" + setting(needed + others_share(now)) +
-                   "\" (THERMOCLINE_HOST_LIMIT_SHARED); it is " + amount(now.host_shared_limit_bytes) +
-                   " for all processes, and others hold " + amount(others_share(now)));
 }
 void advise_policy(std::string* text, const RefusalFacts& facts) {
   advise(text, "policy = \"learned\" (THERMOCLINE_POLICY): of " + amount(facts.now.block_bytes) + " that are live, " +
@@ -297,7 +275,8 @@ std::string reasons_of(const std::vector<RefusalFacts::Holder>& pins) {
 }
 
 // The text of causes that need no figures.
-const char* plain_reason(Cause cause, bool has_others) {
+const char* plain_reason(Cause cause, const RefusalFacts& facts) {
+  const bool has_others = facts.other_devices > 0;
   switch (cause) {
     case Cause::kPolicyNone:
       return "everything is in use, and under policy none nothing may leave the device";
@@ -308,9 +287,14 @@ const char* plain_reason(Cause cause, bool has_others) {
                  ? "what would have to leave the device has no room on the host beside the process's other devices"
                  : "what would have to leave the device has no room on the host";
     case Cause::kSpillFile:
+      if (host_limit_left(facts) < least_host_for_spill(facts.largest_unit))
+        return "what would have to leave the device has too little host memory to pass through to the spill file";
       return "what would have to leave the device has no room on the host, and none in the spill file";
     case Cause::kSharedHostLimit:
-      return "what would have to leave the device has no room on the host beside other processes";
+      return facts.other_devices_shared == 0
+                 ? "what would have to leave the device has no room on the host beside other processes"
+                 : "what would have to leave the device has no room on the host beside other processes, and other "
+                   "devices of this one";
     default:
       return "there was no room, and none could be made";
   }
@@ -361,7 +345,7 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
             amount(facts.now.host_bytes - facts.now.pageable_bytes) + " taken";
       break;
     default:
-      why = plain_reason(cause, facts.other_devices > 0);
+      why = plain_reason(cause, facts);
   }
   *text += "  why    " + why + "\n";
 }
@@ -530,7 +514,7 @@ Cause cause_of(const RefusalFacts& facts) {
   const Bytes shared = facts.now.host_shared_limit_bytes, live = facts.now.block_bytes + wanted;
   const Bytes in_shared =
       live > limit ? limit_that_grants(live, facts.has_host_fallback) : facts.now.host_bytes + facts.host_refused;
-  if (shared != 0 && others_share(facts.now) + in_shared > shared) return Cause::kSharedHostLimit;
+  if (shared != 0 && others_share(facts) + in_shared > shared) return Cause::kSharedHostLimit;
   if (facts.host_refused > 0) return Cause::kHostRefused;
   return Cause::kOther;
 }
@@ -543,7 +527,7 @@ Bytes would_have_fitted(const RefusalFacts& facts) {
   const bool is_limited = facts.now.host_limit_bytes != 0;
   Bytes host_limit = granted_elsewhere(facts);
   if (shared != 0) {
-    const Bytes left = granted_under(shared - std::min(shared, others_share(facts.now)), facts.has_host_fallback);
+    const Bytes left = granted_under(shared - std::min(shared, others_share(facts)), facts.has_host_fallback);
     host_limit = is_limited ? std::min(host_limit, left) : left;
   }
   if (!is_limited && shared == 0) return round_down(device, facts.page_bytes);

@@ -76,8 +76,12 @@ struct RefusalFacts {
   bool spills = false;               // there is a spill file
   Bytes largest_unit = 0;            // the largest eviction unit, including the wanted memory (host_grant.h)
   Bytes other_devices = 0;           // of the host limit, held by other devices of the process
-  Bytes host_refused = 0;            // the last piece of pinned host memory that could not be had; 0: it could
-  Bytes largest_hole = 0;            // in pages that small buffers share
+  Bytes own_host_limit = 0;          // of it, what this device may use; 0: all
+  Bytes devices = 1;                 // that may use it
+  // Parts of the limit that processes share.
+  Bytes other_processes_shared = 0, other_devices_shared = 0;
+  Bytes host_refused = 0;  // the last piece of pinned host memory that could not be had; 0: it could
+  Bytes largest_hole = 0;  // in pages that small buffers share
   Bytes address_bytes = 0, largest_addresses = 0;  // all addresses of the pool, and the largest free piece
   std::uint64_t slabs = 0, slab_buffers = 0;
 

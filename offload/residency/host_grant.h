@@ -40,6 +40,21 @@ inline Bytes file_limit_that_grants(Bytes in_file, Bytes largest_unit) {
   return in_file == 0 ? 0 : std::max(in_file + largest_unit, (in_file * 8 + 6) / 7);
 }
 
+// The part that a device with a spill file may use of a limit that so many share. It leaves the others what their copies need for
+// passing through to their files; but first its own need it. A limit that is too small for any is divided.
+inline Bytes limit_beside_other_files(Bytes limit, Bytes devices) {
+  const Bytes least = least_host_for_spill(kUnitBytes);
+  return limit < least ? limit / devices : std::max(least, limit - std::min(limit, (devices - 1) * least));
+}
+
+// The smallest limit of which a device may use `least` bytes or more, `others` being in use by other devices, each of
+// which may then use as much as this one may.
+inline Bytes limit_that_leaves(Bytes least, Bytes devices, Bytes others) {
+  if (least * devices < least_host_for_spill(kUnitBytes)) return std::max(least * devices, least + others);
+  const Bytes of_one_other = others == 0 ? 0 : least_host_for_spill(kUnitBytes);
+  return std::max(least_host_for_spill(kUnitBytes), least + std::max(of_one_other, others));
+}
+
 // How many bytes may be live under both limits.
 inline Bytes granted_with_file(Bytes host_limit, Bytes file_limit, Bytes largest_unit) {
   if (host_limit < least_host_for_spill(largest_unit)) return 0;

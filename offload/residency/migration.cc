@@ -57,8 +57,7 @@ void* Migration::allocate_pageable(Bytes bytes) {
   if (!may_use_pageable_ || host_.wants_trim() || clock_.has_deferred() || awaits()) return nullptr;
   if (files_ != nullptr) bytes = spill_bytes_of(bytes);
   void* const host = host_.allocate_pageable(bytes);
-  if (host != nullptr && pinning_refused_ != nullptr)
-    std::exchange(pinning_refused_, nullptr)(host_.pinned_by_all());
+  if (host != nullptr && pinning_refused_ != nullptr) std::exchange(pinning_refused_, nullptr)(host_.pinned_by_all());
   return host;
 }
 
@@ -297,6 +296,15 @@ void Migration::collect_retired() {
        oldest = first_that_goes_on()) {
     host_.free(oldest->host);
     retired_.erase(oldest);
+  }
+}
+
+Status Migration::await_retired() {
+  for (;;) {
+    collect_retired();
+    const auto waits_for = first_that_goes_on();
+    if (waits_for == retired_.end()) return {};
+    if (Status status = clock_.synchronize(waits_for->uses); !status.ok()) return status;
   }
 }
 

@@ -105,6 +105,8 @@ class Migration {
 
   // Frees the host memory of dropped copies that no copy uses any more; polls.
   void collect_retired();
+  // The same, but waits for the copies; not for streams that are blocked.
+  Status await_retired();
 
   // Waits for both streams and frees retired host memory. Called before everything is given back.
   void drain();

@@ -159,6 +159,11 @@ class Residency {
   }
   // With a spill file: writes host copies to it while host memory fills up. Does not wait.
   void spill_behind();
+  // Drops host copies that nothing needs: stale ones, and those of units that stay on the device.
+  void drop_spare_copies();
+  // With a spill file: moves host copies there until no more than `most` bytes of host memory are in use. not_ready:
+  // the caller has to wait without the engine's lock. out_of_memory: what is left cannot go there.
+  Status leave_host(Bytes most);
 
   // Submits the copy out of the oldest idle dirty unit; false if none is worth it.
   bool write_behind();

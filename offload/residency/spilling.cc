@@ -5,6 +5,7 @@
 //                    stay on the host as well
 //   no host memory   frees host memory of copies that are also in the file; then of copies of units on the device; then
 //                    waits for a write
+//   others want it   moves copies to the file, with waits, as far as other devices need the host memory
 //   wanted           reads into host memory, and from there to the device: ahead of need for a prefetch; otherwise the
 //                    operation waits
 //
@@ -181,6 +182,23 @@ void Residency::spill_behind() {
   // A former search found nothing, and nothing has been evicted since.
   if (statistics_.evictions == nothing_to_spill_at_) return;
   if (!begin_spilling(reserve - at_hand, kMostWriting / 2)) nothing_to_spill_at_ = statistics_.evictions;
+}
+
+void Residency::drop_spare_copies() {
+  if (host_mappings_.full()) return;
+  while (drop_a_stale_copy() || drop_copies_of_resident(false)) {
+  }
+}
+
+Status Residency::leave_host(Bytes most) {
+  const WaitsForFile waits_for_file(*this);
+  for (;;) {
+    if (Status status = migration_.await_retired(); !status.ok()) return status;
+    const Bytes live = migration_.host_live_bytes();
+    if (live <= most) return {};
+    if (drop_a_stale_copy()) continue;
+    if (!make_host_room(live - most, false)) return not_ready_if_put_off(Status::out_of_memory(), false);
+  }
 }
 
 // False: there is no host memory for the unit now, or it cannot be read.

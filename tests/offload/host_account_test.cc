@@ -35,7 +35,7 @@ class HostAccountTest : public EngineTest {
     engine_->set_report_handler([](const std::string& text) { report_of_refusal = text; });
   }
   // Real memory, as a file needs it.
-  void start_with_file(Bytes budget, Bytes limit, unsigned devices) {
+  void start_with_file(Bytes budget, Bytes limit, unsigned devices, Bytes disk = 400 * kPage) {
     account_ = std::make_unique<HostAccount>(limit, devices);
     std::string why;
     SimulatedDeviceOptions simulated;
@@ -49,8 +49,8 @@ class HostAccountTest : public EngineTest {
                                 .policy = kReactivePolicy,
                                 .host_limit_bytes = limit,
                                 .host_account = account_.get(),
-                                .spill_limit_bytes = 400 * kPage};
-    ASSERT_TRUE(Engine::create(device_->driver(), options, &engine_, std::make_shared<MemoryFile>(400 * kPage)).ok());
+                                .spill_limit_bytes = disk};
+    ASSERT_TRUE(Engine::create(device_->driver(), options, &engine_, std::make_shared<MemoryFile>(disk)).ok());
   }
   void others_hold(Bytes bytes) { EXPECT_TRUE(account_->change(std::exchange(others_, bytes), bytes)); }
   void TearDown() override {
@@ -160,6 +160,41 @@ TEST_F(HostAccountTest, WithAFileOthersCanStillPassCopiesThrough) {
   EXPECT_GT(account_->held(), 0u);
   EXPECT_LE(account_->held(), kLimit / 2) << "half of so small a limit";
   EXPECT_GT(engine_->statistics().spill_written_bytes, 0u);
+}
+
+// Another device needs host memory: copies go to the file, first down to a part of the limit.
+TEST_F(HostAccountTest, WithAFileCopiesMakeWayForOtherDevices) {
+  constexpr Bytes kRoomy = 120 * kMiB;
+  start_with_file(kBudget, kRoomy, 1);
+  DeviceAddress address;
+  for (int i = 0; i < 16; ++i) {
+    ASSERT_TRUE(engine_->allocate(kBuffer, std::nullopt, &address).ok()) << i;
+    held_.push_back(address);
+  }
+  expect_all_usable();
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  EXPECT_GT(account_->held(), kRoomy / 2);
+  EXPECT_TRUE(engine_->leave_host(2));
+  EXPECT_LE(engine_->statistics().host_live_bytes, kRoomy / 2);
+  EXPECT_TRUE(engine_->leave_host(0));
+  EXPECT_LE(account_->held(), 3 * kBuffer) << "through which copies pass";
+  others_hold(kRoomy - 3 * kBuffer);
+  expect_all_usable();
+  EXPECT_EQ(account_->held(), kRoomy);
+  others_hold(0);
+}
+
+TEST_F(HostAccountTest, WhatTheFileDoesNotHoldStays) {
+  start_with_file(kBudget, 120 * kMiB, 1, 4 * kBuffer);
+  DeviceAddress address;
+  while (engine_->allocate(kBuffer, std::nullopt, &address).ok()) {
+    held_.push_back(address);
+    ASSERT_TRUE(operate({{address, kBuffer}}).ok());
+  }
+  const Bytes held = account_->held();
+  EXPECT_FALSE(engine_->leave_host(0));
+  EXPECT_EQ(account_->held(), held);
+  expect_all_usable();
 }
 
 // A process may use one device of a machine with many.

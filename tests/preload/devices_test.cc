@@ -2,7 +2,11 @@
 // Programs that use several devices in one process (programs/devices/): each device has an engine, and the budget
 // applies to each device separately.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -129,6 +133,92 @@ TEST(SeveralDevices, KeepOneHostLimit) {
   // An eighth, and at least 32 MiB, is for gaps.
   expect_one_limit({}, orders(), 8, 5, 8);
   expect_one_limit({"THERMOCLINE_HOST_FALLBACK=off", "THERMOCLINE_DIGESTS=auto"}, {0}, 16, 5, 16);
+}
+
+// With a file, the first device takes the limit in which both could pass through, and the second one is not refused:
+// copies of the first go to its file. Each device has all the 24 buffers that it asks for.
+TEST(SeveralDevices, WithAFileTheFirstMakesWay) {
+  std::string folder = testing::TempDir() + "spill.XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  for (const std::string limit : {"96MiB", "100MiB"}) {
+    const ProcessResult result =
+        run_program({"api_paths/devices/one_host_limit", "24"},
+                    {.preload = {LIBRARY_FILE},
+                     .budget = kBudget,
+                     .order = 1,
+                     .environment = {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_HOST_LIMIT=" + limit,
+                                     "THERMOCLINE_HOST_SPILL=" + folder}});
+    EXPECT_EQ(result.status, 0) << result.err;
+    for (const char* const line : {"first device 0 has 24\n", "first device 1 has 24\n", "last device 0 has 24\n"})
+      EXPECT_NE(result.out.find(line), std::string::npos) << line << result.out << result.err;
+    EXPECT_EQ(result.err.find("out of memory"), std::string::npos) << result.err;
+    EXPECT_EQ(statistic(result, "oom_reports"), 0u) << "tried again, and granted";
+    EXPECT_GT(statistic(result, "spill_written_bytes"), 0u);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// The limit that a report advises is enough.
+TEST(SeveralDevices, AreToldWhichHostLimitIsEnoughForTheirFiles) {
+  std::string folder = testing::TempDir() + "spill.XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const auto run_under = [&](const std::string& limit) {
+    return run_program({"api_paths/devices/one_host_limit", "24"},
+                       {.preload = {LIBRARY_FILE},
+                        .budget = kBudget,
+                        .order = 1,
+                        .environment = {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_HOST_LIMIT=" + limit,
+                                        "THERMOCLINE_HOST_SPILL=" + folder}});
+  };
+  const ProcessResult refused = run_under("20MiB");
+  EXPECT_NE(refused.err.find("too little host memory to pass through to the spill file"), std::string::npos)
+      << refused.err;
+  EXPECT_EQ(refused.err.find("says that it is full"), std::string::npos) << refused.err;
+  std::smatch advised;
+  ASSERT_TRUE(std::regex_search(refused.err, advised, std::regex("do     host_limit = \"([0-9]+MiB)\"")))
+      << refused.err;
+  const ProcessResult granted = run_under(advised[1]);
+  EXPECT_NE(granted.out.find("first device 1 has 24\n"), std::string::npos) << granted.out << granted.err;
+  EXPECT_EQ(granted.err.find("out of memory"), std::string::npos) << granted.err;
+  std::filesystem::remove_all(folder);
+}
+
+TEST(SeveralDevices, AreToldOfTheSharedHostLimit) {
+  const ProcessResult refused =
+      run_program({"api_paths/devices/one_host_limit"},
+                  {.preload = {LIBRARY_FILE},
+                   .budget = kBudget,
+                   .order = 1,
+                   .environment = {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_HOST_FALLBACK=off",
+                                   "THERMOCLINE_HOST_GROUP=devices_" + std::to_string(getpid()),
+                                   "THERMOCLINE_HOST_LIMIT_SHARED=64MiB"}});
+  EXPECT_NE(refused.out.find("first device 0 has 16\n"), std::string::npos) << refused.out << refused.err;
+  EXPECT_NE(refused.err.find("do     host_limit_shared = \""), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("other devices of this one 64.0 MiB"), std::string::npos) << refused.err;
+}
+
+// Two of the four requests that it is refused were made again after the other device had been asked for memory.
+TEST(SeveralDevices, CountARefusalOnce) {
+  const ProcessResult refused =
+      run_program({"api_paths/devices/one_host_limit"},
+                  {.preload = {LIBRARY_FILE},
+                   .budget = kBudget,
+                   .order = 1,
+                   .environment = {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_HOST_FALLBACK=off",
+                                   "THERMOCLINE_HOST_LIMIT=64MiB"}});
+  EXPECT_EQ(statistic(refused, "oom_reports"), 4u) << refused.out << refused.err;
+}
+
+TEST(SeveralDevices, AreToldWhatTheDriverPinsForAllOfThem) {
+  const ProcessResult result =
+      run_program({"api_paths/devices/one_host_limit"},
+                  {.preload = {LIBRARY_FILE},
+                   .budget = kBudget,
+                   .order = 1,
+                   .environment = {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_HOST_LIMIT=400MiB",
+                                   "THERMOCLINE_SIMULATE_DRIVER=host_mapping=off,pinned=128MiB"}});
+  EXPECT_NE(result.err.find("the driver pins no more than 1"), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("pins no more than 0 bytes"), std::string::npos) << result.err;
 }
 
 }  // namespace

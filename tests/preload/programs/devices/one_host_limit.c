@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first device takes buffers until it is refused one, then the second one does. The second one works on what it has.
-// Then the first one frees its buffers, and the second one asks for more.
+// Then the first one frees its buffers, and the second one asks for more. Argument: how many each asks for at most.
+#include <stdlib.h>
+
 #include "tests/preload/programs/several.h"
 
 #define MOST 64
 
 static CUdeviceptr taken[DEVICES][MOST];
 static int count[DEVICES];
+static int most = MOST;
 
 static void take_all(int device, const char* when) {
   on(device);
-  while (count[device] < MOST && cuMemAlloc(&taken[device][count[device]], BYTES) == CUDA_SUCCESS) {
+  while (count[device] < most && cuMemAlloc(&taken[device][count[device]], BYTES) == CUDA_SUCCESS) {
     fill(taken[device][count[device]], BYTES, (uint32_t)(device * 100 + count[device]));
     ++count[device];
   }
@@ -34,7 +37,9 @@ static void give_all(int device) {
   while (count[device] > 0) CHECK(cuMemFree(taken[device][--count[device]]));
 }
 
-int main(void) {
+int main(int argc, char** argv) {
+  if (argc > 1) most = atoi(argv[1]);
+  if (most < 1 || most > MOST) return 2;
   for (int device = 0; device < DEVICES; ++device) open_device(device);
   take_all(0, "first");
   take_all(1, "first");
