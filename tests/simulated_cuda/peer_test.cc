@@ -11,7 +11,7 @@ struct Dim3 {
 }  // namespace
 
 // Not instrumented, like code on a device: it ends in the middle if it faults.
-extern "C" __attribute__((visibility("default"), no_sanitize("thread", "address", "undefined"))) void simulated_scale_there(
+extern "C" __attribute__((visibility("default"), no_sanitize("thread", "address", "undefined"))) void simulated_scale(
     void** args, Dim3, Dim3) {
   auto* values = *static_cast<float**>(args[0]);
   for (int i = 0; i < *static_cast<int*>(args[2]); ++i) values[i] *= *static_cast<float*>(args[1]);
@@ -32,7 +32,7 @@ class PeerTest : public TwoDevicesTest {
     float factor = 2;
     int count = kFew;
     void* parameters[] = {&at, &factor, &count};
-    return run(device, "_Z11scale_therePffi", parameters);
+    return run(device, "_Z5scalePffi", parameters);
   }
 
   CUresult run(int device, const char* name, void** parameters) {

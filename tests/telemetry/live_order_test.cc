@@ -79,7 +79,7 @@ TEST_F(LiveOrderTest, ComesWithItsAnswer) {
     EXPECT_EQ(heard_tag_, tag_);
     EXPECT_EQ(answer_.status, kind == OrderKind::kSleep ? 0 : 801);
     EXPECT_EQ(order_numbers(answer_.report), order_numbers(report));
-    EXPECT_NE(answer_.program.find("live_order"), std::string::npos) << answer_.program;
+    EXPECT_NE(answer_.program.find("telemetry"), std::string::npos) << answer_.program;
   }
 }
 

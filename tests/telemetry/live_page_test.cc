@@ -85,7 +85,7 @@ TEST_F(LivePageTest, WhoAsksGetsWhatIsSoAfterwards) {
   ASSERT_EQ(read_live_page(folder_, getpid(), kTimeout, &found_), LiveRead::kAnswered);
   EXPECT_EQ(value(found_, "live_bytes"), 1u);
   EXPECT_EQ(found_.version, "1.2.3");
-  EXPECT_NE(found_.program.find("live_page"), std::string::npos) << found_.program;
+  EXPECT_NE(found_.program.find("telemetry"), std::string::npos) << found_.program;
   answering.end_at_next();
   ASSERT_EQ(read_live_page(folder_, getpid(), kTimeout, &found_), LiveRead::kAnswered);
   EXPECT_EQ(value(found_, "live_bytes"), 2u);
