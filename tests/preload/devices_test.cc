@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/preload/running.h"
@@ -135,6 +136,14 @@ TEST(SeveralDevices, KeepOneHostLimit) {
   expect_one_limit({"THERMOCLINE_HOST_FALLBACK=off", "THERMOCLINE_DIGESTS=auto"}, {0}, 16, 5, 16);
 }
 
+// Two devices, whose requests follow one another.
+ProcessResult two_devices_under(std::vector<std::string> environment, std::vector<std::string> arguments = {}) {
+  environment.emplace_back("THERMOCLINE_SIMULATE_DEVICES=2");
+  arguments.insert(arguments.begin(), "api_paths/devices/one_host_limit");
+  return run_program(arguments,
+                     {.preload = {LIBRARY_FILE}, .budget = kBudget, .order = 1, .environment = std::move(environment)});
+}
+
 // With a file, the first device takes the limit in which both could pass through, and the second one is not refused:
 // copies of the first go to its file. Each device has all the 24 buffers that it asks for.
 TEST(SeveralDevices, WithAFileTheFirstMakesWay) {
@@ -142,12 +151,7 @@ TEST(SeveralDevices, WithAFileTheFirstMakesWay) {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   for (const std::string limit : {"96MiB", "100MiB"}) {
     const ProcessResult result =
-        run_program({"api_paths/devices/one_host_limit", "24"},
-                    {.preload = {LIBRARY_FILE},
-                     .budget = kBudget,
-                     .order = 1,
-                     .environment = {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_HOST_LIMIT=" + limit,
-                                     "THERMOCLINE_HOST_SPILL=" + folder}});
+        two_devices_under({"THERMOCLINE_HOST_LIMIT=" + limit, "THERMOCLINE_HOST_SPILL=" + folder}, {"24"});
     EXPECT_EQ(result.status, 0) << result.err;
     for (const char* const line : {"first device 0 has 24\n", "first device 1 has 24\n", "last device 0 has 24\n"})
       EXPECT_NE(result.out.find(line), std::string::npos) << line << result.out << result.err;
@@ -163,12 +167,7 @@ TEST(SeveralDevices, AreToldWhichHostLimitIsEnoughForTheirFiles) {
   std::string folder = testing::TempDir() + "spill.XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const auto run_under = [&](const std::string& limit) {
-    return run_program({"api_paths/devices/one_host_limit", "24"},
-                       {.preload = {LIBRARY_FILE},
-                        .budget = kBudget,
-                        .order = 1,
-                        .environment = {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_HOST_LIMIT=" + limit,
-                                        "THERMOCLINE_HOST_SPILL=" + folder}});
+    return two_devices_under({"THERMOCLINE_HOST_LIMIT=" + limit, "THERMOCLINE_HOST_SPILL=" + folder}, {"24"});
   };
   const ProcessResult refused = run_under("20MiB");
   EXPECT_NE(refused.err.find("too little host memory to pass through to the spill file"), std::string::npos)
@@ -185,13 +184,8 @@ TEST(SeveralDevices, AreToldWhichHostLimitIsEnoughForTheirFiles) {
 
 TEST(SeveralDevices, AreToldOfTheSharedHostLimit) {
   const ProcessResult refused =
-      run_program({"api_paths/devices/one_host_limit"},
-                  {.preload = {LIBRARY_FILE},
-                   .budget = kBudget,
-                   .order = 1,
-                   .environment = {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_HOST_FALLBACK=off",
-                                   "THERMOCLINE_HOST_GROUP=devices_" + std::to_string(getpid()),
-                                   "THERMOCLINE_HOST_LIMIT_SHARED=64MiB"}});
+      two_devices_under({"THERMOCLINE_HOST_FALLBACK=off", "THERMOCLINE_HOST_GROUP=devices_" + std::to_string(getpid()),
+                         "THERMOCLINE_HOST_LIMIT_SHARED=64MiB"});
   EXPECT_NE(refused.out.find("first device 0 has 16\n"), std::string::npos) << refused.out << refused.err;
   EXPECT_NE(refused.err.find("do     host_limit_shared = \""), std::string::npos) << refused.err;
   EXPECT_NE(refused.err.find("other devices of this one 64.0 MiB"), std::string::npos) << refused.err;
@@ -199,24 +193,13 @@ TEST(SeveralDevices, AreToldOfTheSharedHostLimit) {
 
 // Two of the four requests that it is refused were made again after the other device had been asked for memory.
 TEST(SeveralDevices, CountARefusalOnce) {
-  const ProcessResult refused =
-      run_program({"api_paths/devices/one_host_limit"},
-                  {.preload = {LIBRARY_FILE},
-                   .budget = kBudget,
-                   .order = 1,
-                   .environment = {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_HOST_FALLBACK=off",
-                                   "THERMOCLINE_HOST_LIMIT=64MiB"}});
+  const ProcessResult refused = two_devices_under({"THERMOCLINE_HOST_FALLBACK=off", "THERMOCLINE_HOST_LIMIT=64MiB"});
   EXPECT_EQ(statistic(refused, "oom_reports"), 4u) << refused.out << refused.err;
 }
 
 TEST(SeveralDevices, AreToldWhatTheDriverPinsForAllOfThem) {
-  const ProcessResult result =
-      run_program({"api_paths/devices/one_host_limit"},
-                  {.preload = {LIBRARY_FILE},
-                   .budget = kBudget,
-                   .order = 1,
-                   .environment = {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_HOST_LIMIT=400MiB",
-                                   "THERMOCLINE_SIMULATE_DRIVER=host_mapping=off,pinned=128MiB"}});
+  const ProcessResult result = two_devices_under(
+      {"THERMOCLINE_HOST_LIMIT=400MiB", "THERMOCLINE_SIMULATE_DRIVER=host_mapping=off,pinned=128MiB"});
   EXPECT_NE(result.err.find("the driver pins no more than 1"), std::string::npos) << result.err;
   EXPECT_EQ(result.err.find("pins no more than 0 bytes"), std::string::npos) << result.err;
 }
